@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the array layer raises beside the errors of the REST client.
+
+Nothing here knows Cinder; ``cinder_k2.driver.errors`` translates.
+"""
+
+
+class K2Error(Exception):
+    """Base of the errors below. ``str()`` is one line for an operator."""
+
+
+class ArrayUnsuitable(K2Error):
+    """The array cannot serve this back end: too old, not ready, no ports."""
+
+
+class ObjectMissing(K2Error):
+    """The array has no such volume or snapshot any more."""
+
+
+class ObjectInUse(K2Error):
+    """The array must keep an object: it is mapped or others depend on it.
+
+    :param what: name of the object on the array
+    :param why: the reason, with the names of what holds it
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f'{what} {why}')
+        self.what = what
+        self.why = why
+
+
+class HostConflict(K2Error):
+    """The initiators of one host belong to different hosts on the array."""
+
+
+class CloneImpossible(K2Error):
+    """No allowed strategy can make this clone on this array."""
+
+
+class StrategyRefused(K2Error):
+    """One clone strategy does not suit this clone; the next may."""
+
+
+class StrategyUnknown(StrategyRefused):
+    """The array itself refused the strategy, whatever the clone."""
+
+
+class LockTimeout(K2Error):
+    """Another operation held a lock for too long."""

@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of a back end in cinder.conf."""
+
+from oslo_config import cfg
+from oslo_config import types
+
+from cinder_k2 import volume_types
+
+k2_opts = [
+    cfg.StrOpt('k2_tls_fingerprint',
+               help='SHA-256 fingerprint of the array\'s HTTPS certificate, '
+                    '64 hexadecimal digits with or without colons. Set it '
+                    'for an array that signs its own certificate: the driver '
+                    'then talks to no other machine, and needs no '
+                    'certificate authority. It takes the place of '
+                    'driver_ssl_cert_verify. To read it: openssl s_client '
+                    '-connect <san_ip>:443 </dev/null | openssl x509 '
+                    '-noout -fingerprint -sha256'),
+    cfg.FloatOpt('k2_connect_timeout',
+                 default=10.0, min=0.1,
+                 help='Seconds to wait for a connection to the array\'s '
+                      'management address.'),
+    cfg.FloatOpt('k2_read_timeout',
+                 default=60.0, min=0.1,
+                 help='Seconds to wait for the array\'s reply to one '
+                      'request.'),
+    cfg.FloatOpt('k2_retry_timeout',
+                 default=180.0, min=1,
+                 help='Seconds after which the driver gives up an operation '
+                      'on the array, repeats included, when the array is '
+                      'busy or does not answer.'),
+    cfg.IntOpt('k2_max_concurrent_writes',
+               default=32, min=1, max=64,
+               help='The most changes that the driver has under way on the '
+                    'array at one time. The driver finds out how many the '
+                    'array stands and stays below that; lower this only to '
+                    'leave room for other users of the array.'),
+    cfg.ListOpt('k2_iscsi_cidrs',
+                default=['0.0.0.0/0', '::/0'],
+                help='Networks, in CIDR notation, whose iSCSI portals are '
+                     'offered to hosts. Portals of the array outside them '
+                     'are left out. All by default.'),
+    cfg.ListOpt('k2_clone_strategies',
+                default=list(volume_types.STRATEGIES),
+                item_type=types.String(choices=volume_types.STRATEGIES),
+                help='How to make a clone or a volume from a snapshot '
+                     'without copying data, in the order in which to try. '
+                     '"thin": a thin clone of the array, in a volume group '
+                     'of its own (newer arrays). "view": a writable view of '
+                     'the snapshot (every array; same size and type only). '
+                     'A volume type can choose others with the extra spec '
+                     'kaminario:clone_strategy.'),
+    cfg.StrOpt('k2_retention_policy',
+               default='Best_Effort_Retention',
+               help='Name of the array\'s retention policy that snapshots '
+                    'are made with. The driver also tells the array never '
+                    'to delete a snapshot by itself.'),
+]
+
+# Options that the driver inside Cinder defines too, under the same names.
+shared_opts = [
+    cfg.BoolOpt('auto_calc_max_oversubscription_ratio',
+                default=False,
+                help='Report the ratio of provisioned to used capacity, as '
+                     'the array measures it, in place of '
+                     'max_over_subscription_ratio.'),
+    cfg.BoolOpt('disable_discovery',
+                default=False,
+                help='Kept so that an older cinder.conf loads; has no effect. '
+                     'The driver names all portals of the array to every '
+                     'host, so that no discovery is needed.'),
+]
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Entry point ``oslo.config.opts``: for oslo-config-generator."""
+    return [('backend_defaults', [*k2_opts, *shared_opts])]

@@ -1,0 +1,63 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cinder_k2 import naming
+
+UUID = '00000000-0000-4000-8000-000000000001'
+
+
+class NamesTest(unittest.TestCase):
+
+    def test_names_are_those_of_the_driver_inside_cinder(self):
+        self.assertEqual(f'cv-{UUID}', naming.volume(UUID))
+        self.assertEqual(f'cvg-{UUID}', naming.volume_group(UUID))
+        self.assertEqual(f'cs-{UUID}', naming.snapshot(UUID))
+
+    def test_names_fit_the_array(self):
+        """Rulebook section 12: 42 characters at most."""
+        for name in (naming.volume, naming.volume_group, naming.snapshot,
+                     naming.clone_source):
+            self.assertLessEqual(len(name(UUID)), 42)
+
+
+class HostNamesTest(unittest.TestCase):
+
+    @given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=4))
+    def test_every_host_name_is_valid_and_known_as_ours(self, host, names):
+        """HST-1: 32 characters at most, letters, digits, - and _."""
+        name = naming.host(host, names)
+        self.assertRegex(name, r'\A[0-9A-Za-z_-]{1,32}\Z')
+        self.assertTrue(naming.is_our_host(name))
+
+    def test_alike_beginnings_give_different_names(self):
+        begin = 'compute-0001.rack-12.az1.region-one.'
+        self.assertNotEqual(naming.host(begin + 'a', ['iqn.1']),
+                            naming.host(begin + 'b', ['iqn.1']))
+
+    def test_same_name_with_other_initiators_is_another_host(self):
+        self.assertNotEqual(naming.host('localhost', ['iqn.1']),
+                            naming.host('localhost', ['iqn.2']))
+
+    def test_order_of_initiators_does_not_matter(self):
+        self.assertEqual(naming.host('node', ['a', 'b']),
+                         naming.host('node', ['b', 'a']))
+
+    def test_hosts_of_others_are_not_ours(self):
+        for name in ('compute-1', 'cinder', 'cinder-node1',
+                     'cinder-node1-0123456', 'xcinder-node1-01234567',
+                     'cinder-node1-01234567\n', 'cinder-node1-0123456G'):
+            self.assertFalse(naming.is_our_host(name), name)
