@@ -1,0 +1,27 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What one array can do, in the array's own words.
+
+Knows ``cinder_k2.rest`` and nothing of Cinder. Sizes are in KiB
+(rulebook 2.4); names come from the caller.
+"""
+
+from cinder_k2.array.array import Array
+from cinder_k2.array.backing import Backing
+from cinder_k2.array.backing import SnapshotBacking
+from cinder_k2.array.hosts import HostInitiators
+from cinder_k2.array.hosts import IQN
+from cinder_k2.array.hosts import PWWN
+
+__all__ = ['Array', 'Backing', 'HostInitiators', 'IQN', 'PWWN',
+           'SnapshotBacking']

@@ -1,0 +1,37 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One array: its parts, and nothing more."""
+
+from cinder_k2.array import access
+from cinder_k2.array import hosts
+from cinder_k2.array import snapshots
+from cinder_k2.array import system
+from cinder_k2.array import volumes
+from cinder_k2 import rest
+
+
+class Array:
+    """An array behind one management address.
+
+    :param client: the REST client of that address
+    :param retention_policy: name of the policy for snapshots (RET-1)
+    """
+
+    def __init__(self, client: rest.Client, retention_policy: str) -> None:
+        self.address = client.address
+        self.system = system.System(client)
+        self.volumes = volumes.Volumes(client)
+        self.snapshots = snapshots.Snapshots(client, retention_policy)
+        self.iscsi_hosts = hosts.Hosts(client, hosts.IQN)
+        self.fc_hosts = hosts.Hosts(client, hosts.PWWN)
+        self.access = access.Access(client)

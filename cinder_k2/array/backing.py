@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which objects of the array stand behind a volume or a snapshot."""
+
+import dataclasses
+
+from cinder_k2 import rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Backing:
+    """The array's objects behind one volume: a volume or a view.
+
+    All fields are ids on the array. Exactly one of ``volume`` and ``view``
+    is set (never both, never none).
+
+    :ivar group: the volume group; the source's if a view backs the volume
+    :ivar volume: id in ``/volumes``
+    :ivar view: id in ``/snapshots`` of a view that holds the data (SNP-5)
+    :ivar volsnap: the volume's image in that view, which carries the LUN
+        (MAP-3)
+    :ivar clone_source: the hidden snapshot that was made for this clone
+        alone, to be removed with it (CLN-4, SNP-9)
+    :ivar has_clones: clones were made from it at some time, so the array
+        may hold objects that Cinder does not show: look before deleting
+    """
+
+    group: int
+    volume: int | None = None
+    view: int | None = None
+    volsnap: int | None = None
+    clone_source: int | None = None
+    has_clones: bool = False
+
+    @property
+    def mappable(self) -> rest.Ref:
+        """What POST /mappings takes as ``volume`` (MAP-1, MAP-3)."""
+        if self.view is not None:
+            return rest.Ref('snapshots', self.view)
+        return self.volume_ref
+
+    @property
+    def lun_holder(self) -> rest.Ref:
+        """The object whose mapping carries the LUN (MAP-3)."""
+        if self.volsnap is not None:
+            return rest.Ref('volsnaps', self.volsnap)
+        return self.volume_ref
+
+    @property
+    def snapshot_source(self) -> rest.Ref:
+        """What a snapshot of it is taken from: its group, or the view."""
+        if self.view is not None:
+            return rest.Ref('snapshots', self.view)
+        return rest.Ref('volume_groups', self.group)
+
+    @property
+    def volume_ref(self) -> rest.Ref:
+        """The volume.
+
+        :raises ValueError: a view backs it
+        """
+        if self.volume is None:
+            raise ValueError('A view backs this volume.')
+        return rest.Ref('volumes', self.volume)
+
+
+@dataclasses.dataclass(frozen=True)
+class SnapshotBacking:
+    """The array's snapshot behind a Cinder snapshot.
+
+    :ivar snapshot: id in ``/snapshots``
+    :ivar group: id of the volume group it belongs to
+    """
+
+    snapshot: int
+    group: int
+
+    @property
+    def ref(self) -> rest.Ref:
+        """The snapshot."""
+        return rest.Ref('snapshots', self.snapshot)

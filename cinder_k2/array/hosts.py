@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Hosts and their initiators.
+
+A host is found by its initiators, never by its name (rulebook 5.3).
+"""
+
+from collections.abc import Mapping
+import dataclasses
+
+from cinder_k2.array import cache
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+
+@dataclasses.dataclass(frozen=True)
+class InitiatorKind:
+    """One of the array's initiator resources and its identifying field."""
+
+    resource: str
+    field: str
+
+
+IQN = InitiatorKind('host_iqns', 'iqn')
+PWWN = InitiatorKind('host_fc_ports', 'pwwn')
+
+
+@dataclasses.dataclass(frozen=True)
+class HostInitiators:
+    """How the array knows the initiators of one host.
+
+    Names are in lower case: IQNs and WWPNs are compared without regard to
+    case (INI-4, INI-5).
+
+    :ivar host: id of the host they belong to, None if they have none yet
+    :ivar loose: initiators that the array has seen but that have no host
+        (INI-1), with the ids of their records
+    :ivar missing: initiators that the array does not know
+    """
+
+    host: int | None
+    loose: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the host exists with every one of the initiators."""
+        return self.host is not None and not (self.loose or self.missing)
+
+
+class Hosts:
+    """Hosts of one transport."""
+
+    def __init__(self, client: rest.Client, kind: InitiatorKind) -> None:
+        self._client = client
+        self._field = kind.field
+        self._records: rest.Collection[rest.HostIqn | rest.HostFcPort] = (
+            getattr(client, kind.resource))
+        self._cache = cache.Cache()
+
+    def locate(self, initiators: list[str]) -> HostInitiators:
+        """Find the host that has these initiators. One call.
+
+        :raises HostConflict: they belong to more than one host
+        """
+        spellings = sorted({s for i in initiators for s in (i, i.lower())})
+        records = self._records.search(
+            rest.query.one_of(self._field, spellings))
+        owners = {r.host.id for r in records if r.host is not None}
+        if len(owners) > 1:
+            raise exceptions.HostConflict(self._conflict(records))
+        known = {self._name(record) for record in records}
+        return HostInitiators(
+            host=owners.pop() if owners else None,
+            loose={self._name(r): r.id for r in records if r.host is None},
+            missing=tuple(i for i in initiators if i.lower() not in known))
+
+    def create(self, name: str) -> int:
+        """Make a Linux host (HST-1), or take over one of our making.
+
+        The name carries a digest of the initiators, so a host of that name
+        without them is one whose registration was cut short.
+
+        :returns: the host's id
+        """
+        try:
+            host = self._client.hosts.create(name=name, type='Linux')
+        except rest.Refused:
+            found = self._client.hosts.find(name=name)
+            if found is None:
+                raise
+            host = found
+        self._cache.put(host.id, host)
+        return host.id
+
+    def delete(self, host: int) -> None:
+        """Delete a host that has neither mappings nor initiators."""
+        self._cache.drop(host)
+        self._client.hosts.delete(host)
+
+    def add_initiator(self, host: int, name: str,
+                      record: int | None = None) -> int:
+        """Give an initiator to a host (INI-2); the id of its record.
+
+        :param record: the record that the array already has for it
+        """
+        ref = self._client.hosts.ref(host)
+        if record is not None:
+            return self._records.update(record, host=ref).id
+        identity: dict[str, str | rest.Ref] = {self._field: name,
+                                               'host': ref}
+        return self._records.create(**identity).id
+
+    def release_initiator(self, record: int) -> None:
+        """Take an initiator from its host but keep its record."""
+        self._records.update(record, host=None)
+
+    def remove_initiator(self, record: int) -> None:
+        """Delete the record of an initiator."""
+        self._records.delete(record)
+
+    def initiators(self, host: int) -> dict[str, int]:
+        """The host's initiators: name as the array has it, record id."""
+        return {str(getattr(record, self._field)): record.id
+                for record in self._records.search(
+                    host=self._client.hosts.ref(host))}
+
+    def is_ours(self, host: int) -> bool:
+        """Whether this driver named the host and so may delete it."""
+        return naming.is_our_host(self._get(host).name)
+
+    def _get(self, host: int) -> rest.Host:
+        return self._cache.get(host, lambda: self._client.hosts.get(host))
+
+    def _name(self, record: rest.HostIqn | rest.HostFcPort) -> str:
+        return str(getattr(record, self._field)).lower()
+
+    def _conflict(self, records: list[rest.HostIqn | rest.HostFcPort]) -> str:
+        owned = ', '.join(
+            f'{self._name(r)} to {self._get(r.host.id).name}'
+            for r in records if r.host is not None)
+        return ('The initiators of one host belong to several hosts on the '
+                f'array: {owned}. Give them all to one host on the array.')

@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Errors of the array, translated to Cinder's at the driver's edge."""
+
+from collections.abc import Callable
+import functools
+import typing
+
+from cinder import exception
+from cinder.i18n import _
+from oslo_log import log as logging
+
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from cinder_k2 import transport
+from cinder_k2 import volume_types
+
+LOG = logging.getLogger(__name__)
+
+P = typing.ParamSpec('P')
+R = typing.TypeVar('R')
+
+
+def translated(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a driver method raise Cinder's exceptions only.
+
+    :raises InvalidConnectorException: the connector lacks initiators
+    :raises InvalidVolumeType: an extra spec has an unknown value
+    :raises VolumeBackendAPIException: everything else the array or the
+        layers below say; the text is one line for the operator
+    """
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except transport.NoInitiators as error:
+            raise exception.InvalidConnectorException(
+                missing=error.missing) from error
+        except volume_types.InvalidExtraSpec as error:
+            raise exception.InvalidVolumeType(reason=str(error)) from error
+        except (rest.RestError, exceptions.K2Error) as error:
+            raise exception.VolumeBackendAPIException(
+                data=str(error)) from error
+    return call
+
+
+def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a check at the start of the service fail with one plain line.
+
+    Cinder logs a traceback; the line stands before it, and the traceback
+    ends with it instead of with the innards of an HTTP library.
+
+    :raises VolumeBackendAPIException: the check failed
+    """
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except (rest.RestError, exceptions.K2Error) as error:
+            LOG.error('This back end cannot start: %s', error)
+            reason = str(error)
+        raise exception.VolumeBackendAPIException(data=reason)
+    return call
+
+
+def busy_volume(error: exceptions.ObjectInUse,
+                name: str) -> exception.VolumeIsBusy:
+    """What delete_volume raises when the array must keep the volume."""
+    return exception.VolumeIsBusy(
+        _('Volume %(name)s cannot be deleted yet: %(why)s')
+        % {'name': name, 'why': error})
+
+
+def busy_snapshot(error: exceptions.ObjectInUse,
+                  name: str) -> exception.SnapshotIsBusy:
+    """What delete_snapshot raises when the array must keep it."""
+    return exception.SnapshotIsBusy(
+        _('Snapshot %(name)s cannot be deleted yet: %(why)s')
+        % {'name': name, 'why': error})

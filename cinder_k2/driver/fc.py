@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The Fibre Channel driver."""
+
+import typing
+
+from cinder.common import constants
+from cinder import interface
+from cinder.zonemanager import utils as fczm_utils
+
+from cinder_k2.driver import base
+from cinder_k2.driver import errors
+from cinder_k2.transport import fc
+
+
+@interface.volumedriver
+class K2FCDriver(base.K2Driver):
+    """Kaminario K2 (Silk) volumes over Fibre Channel.
+
+    Version history:
+
+    * 1.0.0: first version
+    """
+
+    _protocol = constants.FC
+    _transport: fc.FCTransport
+
+    def _make_transport(self) -> fc.FCTransport:
+        return fc.FCTransport(fczm_utils.create_lookup_service())
+
+    @errors.translated
+    def initialize_connection(self, volume: typing.Any,
+                              connector: dict[str, typing.Any],
+                              **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a volume to a host and zone them; where to find it."""
+        connection = self._connect(volume, connector)
+        fczm_utils.add_fc_zone(connection)
+        return connection
+
+    @errors.translated
+    def terminate_connection(self, volume: typing.Any,
+                             connector: dict[str, typing.Any] | None,
+                             **kwargs: typing.Any
+                             ) -> dict[str, typing.Any] | bool:
+        """Unmap a volume from a host, from all hosts without a connector.
+
+        :returns: the zones that are no longer needed, or True if another
+            attachment still needs the connection
+        """
+        done = self._disconnect(volume, connector)
+        if done.shared:
+            return True
+        if not done.idle:
+            return {'driver_volume_type': 'fibre_channel', 'data': {}}
+        connection = self._transport.unzoning(self._array, sorted(done.idle))
+        fczm_utils.remove_fc_zone(connection)
+        return connection

@@ -1,0 +1,56 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The iSCSI driver."""
+
+import typing
+
+from cinder.common import constants
+from cinder import interface
+
+from cinder_k2.driver import base
+from cinder_k2.driver import config
+from cinder_k2.driver import errors
+from cinder_k2.transport import iscsi
+
+
+@interface.volumedriver
+class K2ISCSIDriver(base.K2Driver):
+    """Kaminario K2 (Silk) volumes over iSCSI.
+
+    Version history:
+
+    * 1.0.0: first version
+    """
+
+    _protocol = constants.ISCSI
+
+    def _make_transport(self) -> iscsi.ISCSITransport:
+        with config.option_errors('k2_iscsi_cidrs'):
+            return iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
+
+    @errors.translated
+    def initialize_connection(self, volume: typing.Any,
+                              connector: dict[str, typing.Any],
+                              **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a volume to a host; where and under which LUN to find it."""
+        return self._connect(volume, connector)
+
+    @errors.translated
+    def terminate_connection(self, volume: typing.Any,
+                             connector: dict[str, typing.Any] | None,
+                             **kwargs: typing.Any) -> bool:
+        """Unmap a volume from a host, from all hosts without a connector.
+
+        :returns: whether another attachment still needs the connection
+        """
+        return self._disconnect(volume, connector).shared

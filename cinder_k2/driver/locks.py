@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""All locks of the driver, on one screen.
+
+They are Cinder's coordination locks and so hold across every cinder-volume
+of a cluster. In the order in which they may be taken:
+
+=================  ========================================================
+``group``          the volume group of one volume: a snapshot of it must not
+                   catch a thin clone that is about to leave it (VOL-10)
+``hosts``          one host, by its initiators: finding, making, mapping,
+                   unmapping and removing it are one piece
+=================  ========================================================
+
+Volumes and snapshots themselves are guarded by Cinder's manager, which
+locks the source of every clone against deletion. Statistics take no lock.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import re
+
+from cinder import coordination
+from tooz import coordination as tooz
+
+from cinder_k2 import exceptions
+
+# Longer than any operation of the driver may take (k2_retry_timeout for each
+# of its calls), short enough for Cinder's callers to learn of trouble.
+_PATIENCE = 600
+
+
+@contextlib.contextmanager
+def hosts(system_id: str, initiators: Iterable[str]) -> Iterator[None]:
+    """Hold the host that has these initiators.
+
+    Operations on hosts that share an initiator exclude each other.
+
+    :raises LockTimeout: another operation held it too long
+    """
+    with contextlib.ExitStack() as held:
+        for initiator in sorted(set(initiators)):
+            # Connectors come from outside, and lock names may become file
+            # names.
+            plain = re.sub(r'[^0-9a-z.:-]', '_', initiator)
+            held.enter_context(_lock(f'k2-{system_id}-host-{plain}'))
+        yield
+
+
+@contextlib.contextmanager
+def group(volume_id: str) -> Iterator[None]:
+    """Hold the group of a Cinder volume against snapshots.
+
+    :raises LockTimeout: another operation held it too long
+    """
+    with _lock(_group_name(volume_id)):
+        yield
+
+
+def forget_group(volume_id: str) -> None:
+    """Remove the lock files of a volume that is gone."""
+    coordination.synchronized_remove(_group_name(volume_id))
+
+
+def _group_name(volume_id: str) -> str:
+    return f'k2-group-{volume_id}'
+
+
+@contextlib.contextmanager
+def _lock(name: str) -> Iterator[None]:
+    lock = coordination.COORDINATOR.get_lock(name)
+    try:
+        taken = lock.acquire(blocking=_PATIENCE)
+    except tooz.LockAcquireFailed:
+        taken = False
+    if not taken:
+        raise exceptions.LockTimeout(
+            f'Waited {_PATIENCE} seconds for lock {name}; another operation '
+            'on the same object hangs.')
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How hosts reach the array: iSCSI and Fibre Channel.
+
+Each transport knows the initiators of a connector, the target ports of an
+array, and the connection properties that os-brick wants. Nothing else.
+"""
+
+from collections.abc import Mapping
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.array import hosts
+
+Connector = Mapping[str, typing.Any]
+
+
+class NoInitiators(ValueError):
+    """The connector lacks what the transport needs.
+
+    :ivar missing: the key of the connector
+    """
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(f'The connector has no "{missing}".')
+        self.missing = missing
+
+
+class Transport(typing.Protocol):
+    """What the driver asks of a transport."""
+
+    def hosts(self, array: Array) -> hosts.Hosts:
+        """The array's hosts as seen through this transport."""
+
+    def check(self, array: Array) -> None:
+        """See that the array has target ports. One call.
+
+        :raises ArrayUnsuitable: it has none that may be used
+        """
+
+    def initiators(self, connector: Connector) -> list[str]:
+        """Initiators of a connector, in lower case, sorted.
+
+        :raises NoInitiators: it has none
+        """
+
+    def properties(self, array: Array, lun: int,
+                   initiators: list[str]) -> dict[str, typing.Any]:
+        """Connection information for os-brick, as Cinder returns it."""

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Fibre Channel: WWPNs on both sides, and zones between them."""
+
+import re
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.array import hosts
+from cinder_k2 import exceptions
+from cinder_k2 import transport
+
+TargetMap = dict[str, list[str]]
+
+
+class Lookup(typing.Protocol):
+    """Cinder's FC SAN lookup service: what the fabrics see."""
+
+    def get_device_mapping_from_network(
+            self, initiators: list[str],
+            targets: list[str]) -> dict[str, dict[str, list[str]]]:
+        """By fabric: the initiators and targets that it sees."""
+
+
+class FCTransport:
+    """Fibre Channel connections.
+
+    :param lookup: asks the fabrics which ports they see; None takes every
+        initiator to see every target
+    """
+
+    def __init__(self, lookup: Lookup | None) -> None:
+        self._lookup = lookup
+
+    def hosts(self, array: Array) -> hosts.Hosts:
+        """Hosts by their WWPNs."""
+        return array.fc_hosts
+
+    def check(self, array: Array) -> None:
+        """See that healthy target ports are there. One call.
+
+        :raises ArrayUnsuitable: there are none
+        """
+        self._targets(array)
+
+    def initiators(self, connector: transport.Connector) -> list[str]:
+        """The connector's WWPNs in the array's form (INI-4).
+
+        :raises NoInitiators: it has none
+        """
+        wwpns = connector.get('wwpns')
+        if not wwpns:
+            raise transport.NoInitiators('wwpns')
+        if isinstance(wwpns, str):
+            wwpns = [wwpns]
+        return sorted({_with_colons(wwpn) for wwpn in wwpns})
+
+    def properties(self, array: Array, lun: int,
+                   initiators: list[str]) -> dict[str, typing.Any]:
+        """Connection information with every target port that can be seen.
+
+        It carries the initiator-target map for the zone manager.
+        """
+        targets, zones = self._zones(self._targets(array), initiators)
+        return {'driver_volume_type': 'fibre_channel',
+                'data': {'target_discovered': True,
+                         'discard': True,
+                         'target_lun': lun,
+                         'target_wwn': targets,
+                         'target_luns': [lun] * len(targets),
+                         'initiator_target_map': zones}}
+
+    def unzoning(self, array: Array,
+                 initiators: list[str]) -> dict[str, typing.Any]:
+        """Connection information by which a host's zones are removed."""
+        targets, zones = self._zones(self._targets(array), initiators)
+        return {'driver_volume_type': 'fibre_channel',
+                'data': {'target_wwn': targets,
+                         'initiator_target_map': zones}}
+
+    def _targets(self, array: Array) -> list[str]:
+        targets = [_without_colons(w) for w in array.system.fc_wwpns()]
+        if not targets:
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {array.address} has no healthy Fibre Channel '
+                'target port; check its ports, or use the iSCSI driver.')
+        return targets
+
+    def _zones(self, targets: list[str],
+               initiators: list[str]) -> tuple[list[str], TargetMap]:
+        """The targets that the initiators see, and which see which."""
+        names = [_without_colons(i) for i in initiators]
+        if self._lookup is None:
+            return targets, {name: list(targets) for name in names}
+        zones: TargetMap = {}
+        for fabric in self._lookup.get_device_mapping_from_network(
+                names, targets).values():
+            for name in fabric['initiator_port_wwn_list']:
+                seen = zones.setdefault(_without_colons(name), [])
+                seen.extend(_without_colons(t)
+                            for t in fabric['target_port_wwn_list'])
+        seen_by_any = {t for seen in zones.values() for t in seen}
+        return [t for t in targets if t in seen_by_any], zones
+
+
+def _without_colons(wwpn: str) -> str:
+    return wwpn.replace(':', '').lower()
+
+
+def _with_colons(wwpn: str) -> str:
+    return ':'.join(re.findall('..', _without_colons(wwpn)))

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""iSCSI: one target name, many portals (NET-1, NET-2)."""
+
+from collections.abc import Sequence
+import ipaddress
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.array import hosts
+from cinder_k2 import exceptions
+from cinder_k2 import transport
+
+PORT = 3260
+
+
+class ISCSITransport:
+    """iSCSI connections.
+
+    :param cidrs: networks whose portals may be used, in CIDR notation
+    :raises ValueError: one of them is no network
+    """
+
+    def __init__(self, cidrs: Sequence[str]) -> None:
+        self._networks = [ipaddress.ip_network(c.strip(), strict=False)
+                          for c in cidrs]
+
+    def hosts(self, array: Array) -> hosts.Hosts:
+        """Hosts by their IQNs."""
+        return array.iscsi_hosts
+
+    def check(self, array: Array) -> None:
+        """See that portals and a target name are there. One call.
+
+        :raises ArrayUnsuitable: no portal is left to use
+        """
+        array.system.target_iqn()
+        self._portals(array)
+
+    def initiators(self, connector: transport.Connector) -> list[str]:
+        """The connector's IQN.
+
+        :raises NoInitiators: it has none
+        """
+        iqn = connector.get('initiator')
+        if not iqn:
+            raise transport.NoInitiators('initiator')
+        return [str(iqn).lower()]
+
+    def properties(self, array: Array, lun: int,
+                   initiators: list[str]) -> dict[str, typing.Any]:
+        """Connection information with every portal, always.
+
+        Hosts without multipath log in to the first portal, so the LUN
+        decides which one that is: the load spreads over all of them.
+        """
+        portals = self._portals(array)
+        first = lun % len(portals)
+        portals = portals[first:] + portals[:first]
+        iqn = array.system.target_iqn()
+        return {'driver_volume_type': 'iscsi',
+                'data': {'target_discovered': False,
+                         'discard': True,
+                         'target_portal': portals[0],
+                         'target_iqn': iqn,
+                         'target_lun': lun,
+                         'target_portals': portals,
+                         'target_iqns': [iqn] * len(portals),
+                         'target_luns': [lun] * len(portals)}}
+
+    def _portals(self, array: Array) -> list[str]:
+        portals = [_portal(a) for a in array.system.iscsi_addresses()
+                   if self._allowed(ipaddress.ip_address(a))]
+        if not portals:
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {array.address} has no iSCSI portal within '
+                f'{", ".join(map(str, self._networks))}; correct '
+                'k2_iscsi_cidrs or set up iSCSI addresses on the array.')
+        return portals
+
+    def _allowed(self, address: ipaddress.IPv4Address
+                 | ipaddress.IPv6Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def _portal(address: str) -> str:
+    return (f'[{address}]:{PORT}' if ':' in address
+            else f'{address}:{PORT}')

@@ -1,0 +1,51 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cinder_k2.array import Backing
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import provider
+
+ids = st.integers(min_value=1, max_value=2 ** 63)
+maybe = st.none() | ids
+backings = st.builds(Backing, group=ids, volume=maybe, view=maybe,
+                     volsnap=maybe, clone_source=maybe,
+                     has_clones=st.booleans())
+
+
+class ProviderIdTest(unittest.TestCase):
+
+    @given(backings)
+    def test_what_is_written_is_read_back(self, backing):
+        value = provider.dump('a1b2', backing)
+        self.assertLessEqual(len(value), 255)
+        self.assertEqual(backing, provider.load(Backing, 'a1b2', value))
+
+    @given(st.builds(SnapshotBacking, snapshot=ids, group=ids))
+    def test_snapshots_too(self, snapshot):
+        value = provider.dump('a1b2', snapshot)
+        self.assertEqual(snapshot,
+                         provider.load(SnapshotBacking, 'a1b2', value))
+
+    @given(st.none() | st.text() | st.sampled_from(
+        ['[]', '{}', 'null', '7', '{"system":"a1b2"}',
+         '{"system":"a1b2","group":1,"colour":2}']))
+    def test_any_other_text_reads_as_nothing(self, value):
+        self.assertIsNone(provider.load(Backing, 'a1b2', value))
+
+    def test_ids_of_another_array_are_not_used(self):
+        value = provider.dump('a1b2', Backing(group=1, volume=2))
+        self.assertIsNone(provider.load(Backing, 'c3d4', value))

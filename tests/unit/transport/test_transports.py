@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Transports, against an array of which only the ports are told."""
+
+import unittest
+from unittest import mock
+
+import ddt
+
+from cinder_k2 import exceptions
+from cinder_k2 import transport
+from cinder_k2.transport import fc
+from cinder_k2.transport import iscsi
+
+IQN = 'iqn.2009-01.com.kaminario:storage.k2.1'
+ANY = ['0.0.0.0/0', '::/0']
+
+
+def array(addresses=(), wwpns=()):
+    """An array with these ports."""
+    fake = mock.Mock(address='k2.example.org')
+    fake.system.target_iqn.return_value = IQN
+    fake.system.iscsi_addresses.return_value = list(addresses)
+    fake.system.fc_wwpns.return_value = list(wwpns)
+    return fake
+
+
+@ddt.ddt
+class ISCSITest(unittest.TestCase):
+
+    def test_all_portals_are_named_and_the_first_alone_too(self):
+        properties = iscsi.ISCSITransport(ANY).properties(
+            array(['192.0.2.1', '192.0.2.2', '2001:db8::1']), 3, [IQN])
+        data = properties['data']
+        self.assertEqual('iscsi', properties['driver_volume_type'])
+        self.assertEqual(['192.0.2.1:3260', '192.0.2.2:3260',
+                          '[2001:db8::1]:3260'], data['target_portals'])
+        self.assertEqual([IQN] * 3, data['target_iqns'])
+        self.assertEqual([3] * 3, data['target_luns'])
+        self.assertEqual('192.0.2.1:3260', data['target_portal'])
+        self.assertEqual((IQN, 3, True, False),
+                         (data['target_iqn'], data['target_lun'],
+                          data['discard'], data['target_discovered']))
+
+    def test_single_path_hosts_spread_over_the_portals(self):
+        addresses = ['192.0.2.1', '192.0.2.2']
+        first = {lun: iscsi.ISCSITransport(ANY).properties(
+            array(addresses), lun, [IQN])['data'] for lun in (1, 2)}
+        self.assertNotEqual(first[1]['target_portal'],
+                            first[2]['target_portal'])
+        for data in first.values():
+            self.assertEqual(data['target_portal'],
+                             data['target_portals'][0])
+            self.assertEqual(2, len(set(data['target_portals'])))
+
+    @ddt.data((['192.0.2.0/25'], ['192.0.2.1:3260']),
+              (['192.0.2.128/25', '198.51.100.0/24'],
+               ['192.0.2.200:3260', '198.51.100.1:3260']),
+              (['2001:db8::/32'], ['[2001:db8::1]:3260']),
+              ([' 192.0.2.1/24 '], ['192.0.2.1:3260', '192.0.2.200:3260']))
+    @ddt.unpack
+    def test_portals_outside_the_allowed_networks_are_left_out(
+            self, cidrs, wanted):
+        data = iscsi.ISCSITransport(cidrs).properties(
+            array(['192.0.2.1', '192.0.2.200', '198.51.100.1',
+                   '2001:db8::1']), 0, [IQN])['data']
+        self.assertEqual(wanted, data['target_portals'])
+
+    def test_no_portal_left_is_said_at_setup(self):
+        with self.assertRaisesRegex(exceptions.ArrayUnsuitable,
+                                    'k2_iscsi_cidrs'):
+            iscsi.ISCSITransport(['203.0.113.0/24']).check(
+                array(['192.0.2.1']))
+
+    def test_a_wrong_network_is_refused(self):
+        with self.assertRaisesRegex(ValueError, '192.0.2/24'):
+            iscsi.ISCSITransport(['192.0.2/24'])
+
+    @ddt.data({}, {'initiator': None}, {'initiator': ''},
+              {'wwpns': ['1' * 16]})
+    def test_a_connector_needs_an_iqn(self, connector):
+        with self.assertRaises(transport.NoInitiators) as caught:
+            iscsi.ISCSITransport(ANY).initiators(connector)
+        self.assertEqual('initiator', caught.exception.missing)
+
+
+class TwoFabrics:
+    """A lookup service that sees one port of each side on each fabric."""
+
+    def get_device_mapping_from_network(self, initiators, targets):
+        return {f'fabric{n}': {
+            'initiator_port_wwn_list': [initiators[n]],
+            'target_port_wwn_list': [targets[n]]} for n in (0, 1)}
+
+
+@ddt.ddt
+class FCTest(unittest.TestCase):
+
+    TARGETS = ['50:02:4F:A1:B2:00:01:00', '50:02:4f:a1:b2:00:01:01',
+               '50:02:4f:a1:b2:00:01:02']
+    HOST = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
+
+    def test_without_lookup_every_initiator_sees_every_target(self):
+        data = fc.FCTransport(None).properties(
+            array(wwpns=self.TARGETS), 9, self.HOST)['data']
+        plain = ['50024fa1b2000100', '50024fa1b2000101', '50024fa1b2000102']
+        self.assertEqual(plain, data['target_wwn'])
+        self.assertEqual([9] * 3, data['target_luns'])
+        self.assertEqual({'21000024ff000001': plain,
+                          '21000024ff000002': plain},
+                         data['initiator_target_map'])
+        self.assertTrue(data['discard'])
+
+    def test_with_lookup_only_what_the_fabrics_see(self):
+        data = fc.FCTransport(TwoFabrics()).properties(
+            array(wwpns=self.TARGETS), 9, self.HOST)['data']
+        self.assertEqual(['50024fa1b2000100', '50024fa1b2000101'],
+                         data['target_wwn'])
+        self.assertEqual([9, 9], data['target_luns'])
+        self.assertEqual({'21000024ff000001': ['50024fa1b2000100'],
+                          '21000024ff000002': ['50024fa1b2000101']},
+                         data['initiator_target_map'])
+
+    @ddt.data(['21000024FF000002', '21000024ff000001'],
+              ['21:00:00:24:ff:00:00:01', '21000024ff000002',
+               '21000024ff000001'])
+    def test_wwpns_are_given_as_the_array_writes_them(self, wwpns):
+        self.assertEqual(self.HOST, fc.FCTransport(None).initiators(
+            {'wwpns': wwpns}))
+
+    def test_one_wwpn_may_come_as_a_string(self):
+        self.assertEqual(self.HOST[:1], fc.FCTransport(None).initiators(
+            {'wwpns': '21000024ff000001'}))
+
+    @ddt.data({}, {'wwpns': []}, {'wwpns': None}, {'initiator': IQN})
+    def test_a_connector_needs_wwpns(self, connector):
+        with self.assertRaises(transport.NoInitiators) as caught:
+            fc.FCTransport(None).initiators(connector)
+        self.assertEqual('wwpns', caught.exception.missing)
+
+    def test_no_port_is_said_at_setup(self):
+        with self.assertRaisesRegex(exceptions.ArrayUnsuitable,
+                                    'Fibre Channel'):
+            fc.FCTransport(None).check(array())
