@@ -67,6 +67,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
 
     # Setup
 
+    @errors.reported_at_start
     def do_setup(self, context: typing.Any) -> None:
         """Read the options; nothing is sent yet.
 

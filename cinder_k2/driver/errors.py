@@ -55,21 +55,24 @@ def translated(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a check at the start of the service fail with one plain line.
+    """Let a step at the start of the service fail with one plain line.
 
     Cinder logs a traceback; the line stands before it, and the traceback
-    ends with it instead of with the innards of an HTTP library.
+    is without the innards of an HTTP library.
 
-    :raises VolumeBackendAPIException: the check failed
+    :raises InvalidInput: an option is missing or wrong
+    :raises VolumeBackendAPIException: the array cannot serve
     """
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
+        except exception.InvalidInput as error:
+            reason: exception.CinderException = error
         except (rest.RestError, exceptions.K2Error) as error:
-            LOG.error('This back end cannot start: %s', error)
-            reason = str(error)
-        raise exception.VolumeBackendAPIException(data=reason)
+            reason = exception.VolumeBackendAPIException(data=str(error))
+        LOG.error('The back end cannot start. %s', reason)
+        raise reason
     return call
 
 
