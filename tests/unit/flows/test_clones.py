@@ -1,0 +1,170 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+
+import ddt
+
+from cinder_k2 import exceptions
+from cinder_k2.flows import clones
+from cinder_k2.flows import volumes
+from cinder_k2 import rest
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class ClonesTest(simulated.SimulatedTest):
+    """Common to both kinds of array."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = volumes.create(self.array, name='src',
+                                     group_name='src-group', size=GIB,
+                                     dedup=True)
+        self.before = self.leftovers()
+        self.cloner = clones.Cloner(self.array)
+        self.order = clones.Order(
+            name='new', group_name='new-group', size=GIB, dedup=True,
+            source_volume=self.source.volume, source_size=GIB,
+            source_dedup=True)
+        self.array.snapshots.check()
+
+    def clone(self, *strategies, **changes):
+        return self.cloner.from_volume(
+            dataclasses.replace(self.order, **changes), self.source,
+            f'hidden-{self.clone_count()}', strategies or ('thin', 'view'))
+
+    def clone_count(self):
+        return len(self.sim.control.leftovers().get('snapshots', []))
+
+    def remove(self, clone):
+        volumes.delete(self.array, clone)
+        self.assertEqual(self.before, self.leftovers())
+
+
+@ddt.ddt
+class ThinTest(ClonesTest):
+
+    def test_thin_clone_gets_a_group_of_its_own(self):
+        clone = self.clone()
+        made = self.client.volumes.get(clone.volume)
+        self.assertEqual(('new', GIB), (made.name, made.size))
+        self.assertEqual(clone.group, made.volume_group.id)
+        self.assertNotEqual(self.source.group, clone.group)
+        self.assertEqual('new-group',
+                         self.client.volume_groups.get(clone.group).name)
+        self.remove(clone)
+
+    def test_larger_thin_clone(self):
+        clone = self.clone(size=3 * GIB)
+        self.assertEqual(3 * GIB, self.client.volumes.get(clone.volume).size)
+        self.remove(clone)
+
+    # One call is refused after the other: nothing may be left behind.
+    @ddt.data(('POST', 'volumes'), ('PATCH', 'volumes/*'),
+              ('POST', 'volume_groups'))
+    @ddt.unpack
+    def test_whatever_fails_nothing_is_left(self, method, path):
+        for after in range(2):
+            fault = self.sim.control.add_fault(
+                kind='status', status=403, method=method, path=path,
+                after=after, times=1)
+            try:
+                clone = self.clone('thin', size=2 * GIB)
+            except (rest.RestError, exceptions.K2Error):
+                self.assertEqual(self.before, self.leftovers())
+            else:
+                self.assertEqual(0, fault.struck)
+                self.remove(clone)
+            self.sim.control.clear_faults()
+
+    def test_a_clone_that_may_not_leave_makes_way_for_a_view(self):
+        self.sim.control.set_switches(clones_movable=False)
+        clone = self.clone()
+        self.assertIsNotNone(clone.view)
+        self.remove(clone)
+
+    def test_a_clone_caught_in_a_snapshot_is_said_and_not_forgotten(self):
+        """VOL-10: somebody else's snapshot meets the clone half-way."""
+        snapshot = self.array.snapshots.create('snap', self.source)
+        move = self.array.volumes.move
+
+        def meddle(volume, group):
+            self.array.snapshots.create('meddling', self.source)
+            move(volume, group)
+
+        self.array.volumes.move = meddle
+        self.assertRaises(exceptions.ObjectInUse, self.cloner.from_snapshot,
+                          self.order, snapshot, ('thin', 'view'))
+        self.assertEqual(['new', 'src'], self.leftovers()['volumes'])
+        # Cinder's delete of the volume in error: refused, then done.
+        self.assertRaises(exceptions.ObjectInUse, volumes.delete_by_name,
+                          self.array, 'new', 'new-group', 'hidden')
+        self.array.snapshots.delete(
+            self.array.snapshots.find('meddling').snapshot)
+        volumes.delete_by_name(self.array, 'new', 'new-group', 'hidden')
+        self.array.snapshots.delete(snapshot.snapshot)
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_other_deduplication_needs_a_copy(self):
+        error = self.assertRaises(exceptions.CloneImpossible, self.clone,
+                                  dedup=False)
+        self.assertIn('thin:', str(error))
+        self.assertIn('view:', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+
+class ViewTest(ClonesTest):
+
+    profile = 'k2'
+
+    def test_the_array_is_asked_for_thin_clones_once(self):
+        first, second = self.clone(), self.clone('thin', 'view', name='b')
+        self.assertEqual(1, self.calls().count('POST volumes') - 1)
+        for clone in (first, second):
+            self.assertIsNotNone(clone.view)
+            volumes.delete(self.array, clone)
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_view_of_a_view(self):
+        """SNP-7: by way of a snapshot of the view."""
+        view = self.clone()
+        second = self.cloner.from_volume(
+            dataclasses.replace(self.order, name='second',
+                                source_volume=None),
+            view, 'hidden-2', ('thin', 'view'))
+        self.assertNotEqual(view.view, second.view)
+        self.assertRaises(exceptions.ObjectInUse, volumes.delete,
+                          self.array, view)
+        volumes.delete(self.array, second)
+        self.remove(view)
+
+    def test_a_larger_volume_needs_a_copy(self):
+        error = self.assertRaises(exceptions.CloneImpossible, self.clone,
+                                  size=2 * GIB)
+        self.assertIn('VSN-4', str(error))
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_when_the_view_fails_nothing_is_left(self):
+        self.sim.control.add_fault(kind='status', status=403, method='POST',
+                                   path='snapshots', after=1)
+        self.assertRaises(rest.Forbidden, self.clone, 'view')
+        self.sim.control.clear_faults()
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_when_the_image_is_not_found_nothing_is_left(self):
+        self.sim.control.add_fault(kind='status', status=403, method='GET',
+                                   path='volsnaps')
+        self.assertRaises(rest.Forbidden, self.clone, 'view')
+        self.sim.control.clear_faults()
+        self.assertEqual(self.before, self.leftovers())
