@@ -40,8 +40,7 @@ PWWN = InitiatorKind('host_fc_ports', 'pwwn')
 class HostInitiators:
     """How the array knows the initiators of one host.
 
-    Names are in lower case: IQNs and WWPNs are compared without regard to
-    case (INI-4, INI-5).
+    IQNs and WWPNs are compared without regard to case (INI-4, INI-5).
 
     :ivar host: id of the host they belong to, None if they have none yet
     :ivar loose: initiators that the array has seen but that have no host
@@ -71,6 +70,9 @@ class Hosts:
 
     def locate(self, initiators: list[str]) -> HostInitiators:
         """Find the host that has these initiators. One call.
+
+        An IQN is searched for as given and in lower case: the array keeps
+        what it was given (INI-5), and its search minds the case (QRY-5).
 
         :raises HostConflict: they belong to more than one host
         """

@@ -37,7 +37,7 @@ class Disconnected:
     """What a detach did.
 
     :ivar shared: another attachment needs the mapping; it stays
-    :ivar idle: initiators, in lower case, of hosts without volumes now
+    :ivar idle: initiators of hosts that have no volumes now
     """
 
     shared: bool = False
@@ -61,8 +61,8 @@ class AttachmentsMixin(lookup.LookupMixin):
         self._initiators(connector)
 
     @errors.translated
-    def _initiators(self, connector: transport.Connector) -> set[str]:
-        return set(self._transport.initiators(connector))
+    def _initiators(self, connector: transport.Connector) -> list[str]:
+        return self._transport.initiators(connector)
 
     def _connect(self, volume: typing.Any, connector: transport.Connector
                  ) -> dict[str, typing.Any]:
@@ -74,15 +74,13 @@ class AttachmentsMixin(lookup.LookupMixin):
         initiators = self._initiators(connector)
         backing = self._backing(volume)
         registry = self._transport.hosts(self._array)
-        names = sorted(initiators)
         with locks.hosts(self._array.system.id, initiators):
             lun = hosts.attach(
                 self._array, registry, backing,
-                found=registry.locate(names),
-                name=naming.host(connector.get('host', ''), names),
-                look_first=any(not initiators.isdisjoint(user)
-                               for user in self._users(volume)))
-        return self._transport.properties(self._array, lun, names)
+                found=registry.locate(initiators),
+                name=naming.host(connector.get('host', ''), initiators),
+                look_first=self._users_at(volume, initiators) > 0)
+        return self._transport.properties(self._array, lun, initiators)
 
     def _disconnect(self, volume: typing.Any,
                     connector: transport.Connector | None) -> Disconnected:
@@ -100,27 +98,26 @@ class AttachmentsMixin(lookup.LookupMixin):
             return self._disconnect_all(backing)
         initiators = self._initiators(connector)
         with locks.hosts(self._array.system.id, initiators):
-            users = self._users(volume)
-            if sum(not initiators.isdisjoint(user) for user in users) > 1:
+            if self._users_at(volume, initiators) > 1:
                 return Disconnected(shared=True)
-            return self._disconnect_host(backing, initiators,
-                                         shared=len(users) > 1)
+            return self._disconnect_host(
+                backing, initiators, shared=len(self._users(volume)) > 1)
 
-    def _disconnect_host(self, backing: Backing, initiators: set[str],
+    def _disconnect_host(self, backing: Backing, initiators: list[str],
                          shared: bool) -> Disconnected:
         """Unmap from one host, which is locked."""
         registry = self._transport.hosts(self._array)
-        host = registry.locate(sorted(initiators)).host
+        host = registry.locate(initiators).host
         if host is not None and self._revoke(backing, host, shared):
             return Disconnected()
-        return Disconnected(idle=initiators)
+        return Disconnected(idle=set(initiators))
 
     def _disconnect_all(self, backing: Backing) -> Disconnected:
         """Unmap a volume from every host and host group."""
         registry = self._transport.hosts(self._array)
         idle: set[str] = set()
         for host in self._array.access.revoke_groups(backing):
-            initiators = {name.lower() for name in registry.initiators(host)}
+            initiators = set(registry.initiators(host))
             with locks.hosts(self._array.system.id, initiators):
                 if not self._revoke(backing, host):
                     idle |= initiators
@@ -145,8 +142,14 @@ class AttachmentsMixin(lookup.LookupMixin):
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
 
+    def _users_at(self, volume: typing.Any, initiators: list[str]) -> int:
+        """How many attachments the volume has at the host of these."""
+        names = _folded(initiators)
+        return sum(not names.isdisjoint(user)
+                   for user in self._users(volume))
+
     def _users(self, volume: typing.Any) -> list[set[str]]:
-        """The initiators of each attachment of the volume.
+        """The initiators of each attachment of the volume, case folded.
 
         Read from the database: the row in hand may be older than the lock.
         """
@@ -154,8 +157,13 @@ class AttachmentsMixin(lookup.LookupMixin):
         for attachment in objects.VolumeAttachmentList.get_all_by_volume_id(
                 volume._context, volume.id):
             try:
-                users.append(set(self._transport.initiators(
+                users.append(_folded(self._transport.initiators(
                     attachment.connector or {})))
             except transport.NoInitiators:
                 continue
         return users
+
+
+def _folded(initiators: list[str]) -> set[str]:
+    """For comparison: initiators have no case (INI-4, INI-5)."""
+    return {initiator.lower() for initiator in initiators}

@@ -50,11 +50,10 @@ def hosts(system_id: str, initiators: Iterable[str]) -> Iterator[None]:
     :raises LockTimeout: another operation held it too long
     """
     with contextlib.ExitStack() as held:
-        for initiator in sorted(set(initiators)):
-            # Connectors come from outside, and lock names may become file
-            # names.
-            plain = re.sub(r'[^0-9a-z.:-]', '_', initiator)
-            held.enter_context(_lock(f'k2-{system_id}-host-{plain}'))
+        # Connectors come from outside, and lock names become file names.
+        for name in sorted({re.sub(r'[^0-9a-z.:-]', '_', i.lower())
+                            for i in initiators}):
+            held.enter_context(_lock(f'k2-{system_id}-host-{name}'))
         yield
 
 

@@ -168,7 +168,7 @@ class Cloner:
         :raises CloneImpossible: none did; the text says why for each
         """
         reasons = []
-        for name in strategies:
+        for name in self._most_likely_first(strategies):
             try:
                 return self._try(name, order, snapshot)
             except exceptions.StrategyRefused as refusal:
@@ -195,23 +195,25 @@ class Cloner:
             raise
         return dataclasses.replace(clone, clone_source=hidden.snapshot)
 
+    def _most_likely_first(self, strategies: Sequence[str]) -> list[str]:
+        """The order asked for, but what the array refused lately is last.
+
+        It is not left out: a refusal has no code (ERR-7), so its reason may
+        have been in that one clone.
+        """
+        return sorted(strategies, key=lambda name: bool(
+            self._refused.peek(name)))
+
     def _try(self, name: str, order: Order,
              snapshot: SnapshotBacking) -> Backing:
-        """One strategy, unless the array refused it not long ago.
-
-        Refusals have no code (ERR-7), so what once worked is tried again
-        each time: the reason then lies in the clone, not in the array.
-        """
-        reason = self._refused.peek(name)
-        if reason is not None:
-            raise exceptions.StrategyUnknown(reason)
         try:
             made = STRATEGIES[name](self._array, order, snapshot)
-        except exceptions.StrategyUnknown as refusal:
+        except exceptions.StrategyUnknown:
             if name not in self._worked:
-                self._refused.put(name, str(refusal))
+                self._refused.put(name, True)
             raise
         self._worked.add(name)
+        self._refused.drop(name)
         return made
 
     def _discard(self, hidden: SnapshotBacking) -> None:

@@ -49,7 +49,7 @@ class Transport(typing.Protocol):
         """
 
     def initiators(self, connector: Connector) -> list[str]:
-        """Initiators of a connector, in lower case, sorted.
+        """Initiators of a connector, sorted.
 
         :raises NoInitiators: it has none
         """

@@ -48,14 +48,14 @@ class ISCSITransport:
         self._portals(array)
 
     def initiators(self, connector: transport.Connector) -> list[str]:
-        """The connector's IQN.
+        """The connector's IQN, as it is given there.
 
         :raises NoInitiators: it has none
         """
         iqn = connector.get('initiator')
         if not iqn:
             raise transport.NoInitiators('initiator')
-        return [str(iqn).lower()]
+        return [str(iqn)]
 
     def properties(self, array: Array, lun: int,
                    initiators: list[str]) -> dict[str, typing.Any]:

@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the documents say that the code can contradict."""
+
+import ast
+import base64
+import configparser
+import contextlib
+import dataclasses
+import io
+import pathlib
+import re
+import unittest
+
+from oslo_config import cfg
+
+from cinder_k2.cmd import sim
+from cinder_k2 import options
+from cinder_k2 import simulator
+from cinder_k2.simulator import faults
+from cinder_k2.simulator import profiles
+from cinder_k2 import volume_types
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / 'doc' / 'source'
+PAGES = sorted(SOURCE.rglob('*.rst'))
+TOP = [ROOT / name for name in (
+    'README.rst', 'CONTRIBUTING.rst', 'HACKING.rst',
+    'juju-charm/README.rst', 'devstack/README.rst')]
+NOTES = sorted((ROOT / 'releasenotes' / 'notes').glob('*.yaml'))
+
+LITERAL = re.compile(r'``([^`]+)``')
+# What a build leaves behind, or a user gives.
+NOT_IN_GIT = ('.venv', 'cover/', 'doc/build', 'releasenotes/build', 'cloud/')
+
+
+def named(pattern, files):
+    """What matches in the files, with the file's name for messages."""
+    return [(path.name, word) for path in files
+            for word in re.findall(pattern, path.read_text())]
+
+
+def paths_in(text):
+    """Literals that can only be meant as files of the repository."""
+    top = tuple(f'{entry.name}/' for entry in ROOT.iterdir()
+                if entry.is_dir())
+    for literal in LITERAL.findall(text):
+        word = literal.split()[0]
+        if word.startswith(NOT_IN_GIT):
+            continue
+        if word.startswith(top) or re.fullmatch(r'LICENSE|[A-Z]+\.rst', word):
+            yield word
+
+
+def toctree(page):
+    """Pages that the toctrees of a page name."""
+    found = set()
+    for block in re.findall(r'^\.\. toctree::\n((?:   .*\n|\n)*)',
+                            page.read_text(), re.M):
+        found.update(line.strip() for line in block.splitlines()
+                     if line.strip() and not line.strip().startswith(':'))
+    return {(page.parent / f'{name}.rst').resolve() for name in found}
+
+
+class PagesTest(unittest.TestCase):
+
+    def test_every_page_is_reachable(self):
+        reached = set()
+        waiting = {SOURCE / 'index.rst'}
+        while waiting:
+            page = waiting.pop()
+            reached.add(page)
+            waiting |= toctree(page) - reached
+        self.assertEqual(PAGES, sorted(reached))
+
+    def test_images_exist(self):
+        found = [(path, image) for path in [*TOP, *PAGES] for image in
+                 re.findall(r'^\.\. image:: (\S+)', path.read_text(), re.M)]
+        self.assertEqual(2, len(found))
+        for path, image in found:
+            self.assertTrue((path.parent / image).is_file(), (path, image))
+
+    def test_files_exist(self):
+        found = [(path.name, word) for path in [*TOP, *PAGES]
+                 for word in paths_in(path.read_text())]
+        self.assertGreater(len(found), 20)
+        for page, word in found:
+            self.assertTrue((ROOT / word).exists(), (page, word))
+
+    def test_make_targets_exist(self):
+        targets = set(re.findall(r'^([a-z-]+):', (
+            ROOT / 'Makefile').read_text(), re.M))
+        found = named(r'(?:``|\n {4,})make ([a-z]+)',
+                      [*TOP, *PAGES, *NOTES])
+        self.assertIn(('README.rst', 'cloud'), found)
+        for page, target in found:
+            self.assertIn(target, targets, page)
+
+    def test_tox_environments_exist(self):
+        tox = configparser.ConfigParser(interpolation=None)
+        tox.read(ROOT / 'tox.ini')
+        found = named(r'``tox -e ([a-z0-9]+)``', PAGES)
+        self.assertIn(('testing.rst', 'functional'), found)
+        for page, name in found:
+            self.assertTrue(
+                name == 'py3' or tox.has_section(f'testenv:{name}'),
+                (page, name))
+
+    def test_names_in_the_package_exist(self):
+        found = named(r'``(cinder_k2(?:\.\w+)+)``', [*TOP, *PAGES, *NOTES])
+        self.assertIn(('features.rst', 'cinder_k2.driver.K2FCDriver'), found)
+        for page, name in found:
+            self.assertTrue(self._exists(name), (page, name))
+
+    def _exists(self, name):
+        """Found without an import: the driver's packages need Cinder."""
+        module = ROOT / name.replace('.', '/')
+        if module.is_dir() or module.with_suffix('.py').is_file():
+            return True
+        package = module.parent / '__init__.py'
+        return package.is_file() and module.name in package.read_text()
+
+
+class OptionsTest(unittest.TestCase):
+
+    def test_options_are_printed_from_the_code(self):
+        page = (SOURCE / 'operator' / 'configuration.rst').read_text()
+        self.assertRegex(
+            page, r'\.\. show-options::\n\n   cinder_k2\n')
+        printed = [option for _, group in options.list_opts()
+                   for option in group]
+        defined = [option for value in vars(options).values()
+                   if isinstance(value, list) for option in value
+                   if isinstance(option, cfg.Opt)]
+        self.assertTrue(defined)
+        self.assertCountEqual(defined, printed)
+
+    def test_named_options_exist(self):
+        known = {option.name for _, group in options.list_opts()
+                 for option in group}
+        found = named(r'\bk2_[a-z_]+\b', [*TOP, *PAGES, *NOTES])
+        self.assertTrue(found)
+        for page, name in found:
+            self.assertIn(name, known, page)
+
+    def test_named_extra_specs_exist(self):
+        found = named(r'\bkaminario:[a-z_]+', [*TOP, *PAGES, *NOTES])
+        self.assertEqual(3, len({name for _, name in found}))
+        for page, name in found:
+            # A value that none of them takes; unknown ones are ignored.
+            with self.assertRaises(volume_types.InvalidExtraSpec,
+                                   msg=(page, name)):
+                volume_types.parse({name: 'enabled'})
+
+    def test_clone_strategies_are_explained(self):
+        page = (SOURCE / 'operator' / 'clones.rst').read_text()
+        for name in volume_types.STRATEGIES:
+            self.assertIn(f'``{name}``', page)
+
+
+class ErrorsTest(unittest.TestCase):
+    """Messages that the errors page explains are those of the code."""
+
+    # Cinder's own words, and what stands beside a message.
+    OTHERS = ("Connector doesn't have required information",
+              'Invalid volume type', 'initiator', 'wwpns')
+
+    def _texts(self):
+        """Every text in the driver, with a blank for what is filled in."""
+        for path in (ROOT / 'cinder_k2').rglob('*.py'):
+            if 'simulator' in path.parts:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.JoinedStr):
+                    yield ' '.join(part.value for part in node.values
+                                   if isinstance(part, ast.Constant))
+                elif (isinstance(node, ast.Constant)
+                        and isinstance(node.value, str)):
+                    yield node.value
+
+    def test_messages(self):
+        page = (SOURCE / 'operator' / 'errors.rst').read_text()
+        cells = re.findall(r'^   \* - (.*?)\n     - ', page, re.M | re.S)
+        texts = list(self._texts())
+        literals = LITERAL.findall(' '.join(cells))
+        self.assertGreater(len(literals), 30)
+        for literal in literals:
+            for piece in ' '.join(literal.split()).split('...'):
+                piece = piece.strip(' \'"[],:')
+                self.assertTrue(
+                    literal in self.OTHERS
+                    or any(piece in text for text in texts), piece)
+
+
+class SimulatorTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.page = (SOURCE / 'internals' / 'simulator.rst').read_text()
+
+    def _assert_all_named(self, names):
+        literals = ' '.join(LITERAL.findall(self.page))
+        names = set(names)
+        self.assertGreater(len(names), 1)
+        self.assertEqual(
+            set(), names - set(re.findall(r'[\w-]+', literals)))
+
+    def test_switches(self):
+        self._assert_all_named(
+            field.name for field in dataclasses.fields(profiles.Switches))
+
+    def test_profiles(self):
+        self._assert_all_named(profiles.NAMES)
+
+    def test_faults(self):
+        self._assert_all_named(faults.KINDS)
+
+    def test_control_api(self):
+        token = base64.b64encode(b'admin:admin').decode()
+        reply = simulator.Array().handle(
+            'GET', '/sim/v1', headers={'Authorization': f'Basic {token}'})
+        self._assert_all_named(reply.json()['resources'])
+
+    def test_options_of_the_command(self):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                self.assertRaises(SystemExit):
+            sim.main(['--help'])
+        self._assert_all_named(
+            set(re.findall(r'--[a-z-]+', output.getvalue())) - {'--help'})
