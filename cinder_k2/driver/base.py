@@ -132,7 +132,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         if backing.volume is None:
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'is backed by a view of a snapshot, '
-                'which the array cannot grow (VSN-4).')
+                'which the array cannot grow.')
         self._array.volumes.grow(backing.volume, new_size * _KIB_PER_GIB)
 
     @errors.translated

@@ -19,6 +19,7 @@ import typing
 from cinder import exception
 from cinder.i18n import _
 from cinder.volume.drivers.san import san
+from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import importutils
 
@@ -72,6 +73,7 @@ def rest_settings(configuration: typing.Any) -> rest.Settings:
     :raises InvalidInput: an option is missing, wrong, or contradicts
         another; the text names it and says what to do
     """
+    _check_values(configuration)
     _check_required(configuration)
     _warn_of_unverified_tls(configuration)
     try:
@@ -89,6 +91,15 @@ def rest_settings(configuration: typing.Any) -> rest.Settings:
             max_writes=configuration.k2_max_concurrent_writes)
     except ValueError as error:
         raise exception.InvalidInput(reason=str(error)) from error
+
+
+def _check_values(configuration: typing.Any) -> None:
+    """Read every option now: a wrong value shows when it is first read."""
+    for option in [*options.k2_opts, *options.shared_opts]:
+        try:
+            getattr(configuration, option.name)
+        except cfg.Error as error:
+            raise exception.InvalidInput(reason=str(error)) from error
 
 
 def _check_required(configuration: typing.Any) -> None:

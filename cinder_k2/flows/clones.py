@@ -75,7 +75,7 @@ class CreateThinClone(engine.Step):
             # An array that ignores the fields makes a volume without data.
             array.volumes.delete(clone.id)
             raise exceptions.StrategyUnknown(
-                'the array ignores the request for a thin clone (CLN-5)')
+                'the array ignores the request for a thin clone')
         return clone.id
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
@@ -116,10 +116,12 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     :raises StrategyRefused: not possible for this source or array
     """
     if order.source_volume is None:
-        raise exceptions.StrategyRefused('a view backs the source (CLN-6)')
+        # CLN-6: thin clones come from snapshots of a group only.
+        raise exceptions.StrategyRefused('a view backs the source')
     if order.dedup != order.source_dedup:
+        # VOL-10: it could not move to a group of the other kind.
         raise exceptions.StrategyRefused(
-            'a thin clone keeps its source\'s deduplication (VOL-10)')
+            'a thin clone keeps its source\'s deduplication')
     # The move comes last: all before it can be undone from either group.
     flow = linear_flow.Flow('thin-clone').add(
         CreateThinClone(), Grow(), volumes.CreateGroup(), MoveToOwnGroup())
@@ -136,7 +138,7 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     """
     if order.size != order.source_size:
         raise exceptions.StrategyRefused(
-            'a view has exactly the size of its source (VSN-4)')
+            'a view has exactly the size of its source')
     if order.dedup != order.source_dedup:
         raise exceptions.StrategyRefused(
             'a view keeps its source\'s deduplication')
