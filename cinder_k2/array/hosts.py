@@ -71,22 +71,29 @@ class Hosts:
     def locate(self, initiators: list[str]) -> HostInitiators:
         """Find the host that has these initiators. One call.
 
-        An IQN is searched for as given and in lower case: the array keeps
-        what it was given (INI-5), and its search minds the case (QRY-5).
+        They are searched for as given, in lower case, and as the array was
+        seen to write them: it keeps what it was given (INI-5), and its
+        search minds the case (QRY-5).
 
         :raises HostConflict: they belong to more than one host
         """
-        spellings = sorted({s for i in initiators for s in (i, i.lower())})
-        records = self._records.search(
-            rest.query.one_of(self._field, spellings))
-        owners = {r.host.id for r in records if r.host is not None}
-        if len(owners) > 1:
-            raise exceptions.HostConflict(self._conflict(records))
-        known = {self._name(record) for record in records}
-        return HostInitiators(
-            host=owners.pop() if owners else None,
-            loose={self._name(r): r.id for r in records if r.host is None},
-            missing=tuple(i for i in initiators if i.lower() not in known))
+        spellings = {s for i in initiators for s in (
+            i, i.lower(), self._cache.peek(i.lower()) or i)}
+        return self._describe(initiators, self._records.search(
+            rest.query.one_of(self._field, sorted(spellings))))
+
+    def locate_in_any_case(self, initiators: list[str]) -> HostInitiators:
+        """Find the host however the array spells its initiators.
+
+        Reads the records of all initiators, so it is for those that
+        ``locate`` missed and the array yet knows.
+        """
+        names = {i.lower() for i in initiators}
+        records = [r for r in self._records.search()
+                   if self._name(r).lower() in names]
+        for record in records:
+            self._cache.put(self._name(record).lower(), self._name(record))
+        return self._describe(initiators, records)
 
     def create(self, name: str) -> int:
         """Make a Linux host (HST-1), or take over one of our making.
@@ -134,9 +141,8 @@ class Hosts:
 
     def initiators(self, host: int) -> dict[str, int]:
         """The host's initiators: name as the array has it, record id."""
-        return {str(getattr(record, self._field)): record.id
-                for record in self._records.search(
-                    host=self._client.hosts.ref(host))}
+        return {self._name(record): record.id for record
+                in self._records.search(host=self._client.hosts.ref(host))}
 
     def is_ours(self, host: int) -> bool:
         """Whether this driver named the host and so may delete it."""
@@ -145,8 +151,20 @@ class Hosts:
     def _get(self, host: int) -> rest.Host:
         return self._cache.get(host, lambda: self._client.hosts.get(host))
 
+    def _describe(self, initiators: list[str],
+                  records: list[rest.HostIqn | rest.HostFcPort]
+                  ) -> HostInitiators:
+        owners = {r.host.id for r in records if r.host is not None}
+        if len(owners) > 1:
+            raise exceptions.HostConflict(self._conflict(records))
+        known = {self._name(record).lower() for record in records}
+        return HostInitiators(
+            host=owners.pop() if owners else None,
+            loose={self._name(r): r.id for r in records if r.host is None},
+            missing=tuple(i for i in initiators if i.lower() not in known))
+
     def _name(self, record: rest.HostIqn | rest.HostFcPort) -> str:
-        return str(getattr(record, self._field)).lower()
+        return str(getattr(record, self._field))
 
     def _conflict(self, records: list[rest.HostIqn | rest.HostFcPort]) -> str:
         owned = ', '.join(

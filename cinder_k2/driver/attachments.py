@@ -107,7 +107,8 @@ class AttachmentsMixin(lookup.LookupMixin):
                          shared: bool) -> Disconnected:
         """Unmap from one host, which is locked."""
         registry = self._transport.hosts(self._array)
-        host = registry.locate(initiators).host
+        host = (registry.locate(initiators).host
+                or registry.locate_in_any_case(initiators).host)
         if host is not None and self._revoke(backing, host, shared):
             return Disconnected()
         return Disconnected(idle=set(initiators))

@@ -112,6 +112,20 @@ def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
     """
     if found.complete and found.host is not None:
         return array.access.grant(backing, found.host, look_first=look_first)
+    try:
+        return _attach_new(array, registry, backing, found, name, look_first)
+    except rest.Refused:
+        # Does the array know the initiators in another spelling?
+        again = registry.locate_in_any_case([*found.loose, *found.missing])
+        if again.host is None or again.host == found.host:
+            raise
+        return array.access.grant(backing, again.host, look_first=look_first)
+
+
+def _attach_new(array: Array, registry: hosts.Hosts, backing: Backing,
+                found: hosts.HostInitiators, name: str,
+                look_first: bool) -> int:
+    """Register a host, or what it lacks, and map a volume to it."""
     flow = linear_flow.Flow('attach-new-host').add(CreateHost())
     inputs: dict[str, typing.Any] = {}
     for initiator, record in found.loose.items():

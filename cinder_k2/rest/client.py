@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The client of one array."""
+
+import contextlib
+
+import requests.adapters
+
+from cinder_k2.rest import collection
+from cinder_k2.rest import reader
+from cinder_k2.rest import records
+from cinder_k2.rest import session as rest_session
+from cinder_k2.rest import settings as rest_settings
+from cinder_k2 import waiting
+
+
+class Client:
+    """Talks to one array; may be used by any number of threads.
+
+    ``adapter`` takes the place of the network and ``clock`` that of the
+    machine's clock in tests.
+    """
+
+    def __init__(self, settings: rest_settings.Settings,
+                 adapter: requests.adapters.BaseAdapter | None = None,
+                 clock: waiting.Clock | None = None) -> None:
+        self._session = session = rest_session.Session(
+            settings, adapter, clock)
+        self.address = session.transport.address
+        self.base_url = session.transport.base_url
+        of = collection.Collection
+        self.volumes = of(session, records.Volume)
+        self.volume_groups = of(session, records.VolumeGroup)
+        self.snapshots = of(session, records.Snapshot)
+        self.volsnaps = of(session, records.Volsnap)
+        self.mappings = of(session, records.Mapping)
+        self.hosts = of(session, records.Host)
+        self.host_groups = of(session, records.HostGroup)
+        self.host_iqns = of(session, records.HostIqn)
+        self.host_fc_ports = of(session, records.HostFcPort)
+        self.retention_policies = of(session, records.RetentionPolicy)
+        self.net_ips = of(session, records.NetIp)
+        self.fc_ports = of(session, records.FcPort)
+
+    def __repr__(self) -> str:
+        return f'<Client of {self.base_url}>'
+
+    def system_state(self) -> records.SystemState:
+        """What the array is and whether it serves (section 7.1)."""
+        return reader.Reader(self._session, records.SystemState).first()
+
+    def capacity(self) -> records.Capacity:
+        """Used and free space in KiB (section 7.2)."""
+        return reader.Reader(self._session, records.Capacity).first()
+
+    def deadline(self, seconds: float
+                 ) -> contextlib.AbstractContextManager[object]:
+        """Give the calls inside, in this thread, ``seconds`` at most.
+
+        It nests; the shorter one wins.
+        """
+        return self._session.deadline(seconds)
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self._session.transport.close()

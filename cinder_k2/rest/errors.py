@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What can go wrong with an array, and what each of its replies means.
+
+Rules: section 3 of the API rulebook (ERR-1 to ERR-8), SEQ-1.
+"""
+
+import dataclasses
+import json
+from typing import ClassVar
+
+# MC_ERR_BUSY is a part of MC_ERR_BUSY_SPECIFIC: the longer one comes first.
+BUSY_CODES = ('MC_ERR_BUSY_SPECIFIC', 'MC_ERR_BUSY', 'MC_ERR_INPROGRESS',
+              'MC_ERR_START_TIMEOUT')
+_LONGEST_TEXT = 300
+
+
+class InvalidSettings(ValueError):
+    """A setting that cannot be used, or two that contradict each other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Which call to which array."""
+
+    address: str = ''
+    method: str = ''
+    path: str = ''
+
+
+class RestError(Exception):
+    """A call to an array failed. One line for an operator as a string.
+
+    ``method`` and ``path`` tell the call, ``status`` the HTTP status (None
+    without a reply), ``code`` the busy code of the array (None mostly),
+    ``message`` the array's own words or ours, ``address`` the array.
+    """
+
+    #: Asking again can help.
+    retryable: ClassVar[bool] = False
+    #: A write that ended so may have been carried out, or not.
+    in_doubt: ClassVar[bool] = False
+    #: What the operator can do about it.
+    hint: ClassVar[str] = ''
+
+    def __init__(self, message: str, place: Place | None = None, *,
+                 status: int | None = None, code: str | None = None,
+                 hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place or Place()
+        self.address = self.place.address
+        self.method = self.place.method
+        self.path = self.place.path
+        self.status = status
+        self.code = code
+        self.advice = self.hint if hint is None else hint
+
+    def __str__(self) -> str:
+        status = f'HTTP {self.status}: ' if self.status else ''
+        advice = f' ({self.advice})' if self.advice else ''
+        return (f'K2 array {self.address}: {self.method} {self.path}: '
+                f'{status}{self.message}{advice}')
+
+
+class Unreachable(RestError):
+    """No connection, no reply in time, or the connection broke."""
+
+    retryable = True
+    in_doubt = True
+    hint = ('check san_ip, san_api_port and the network between this '
+            'machine and the array')
+
+
+class NotConnected(Unreachable):
+    """Unreachable before the request was sent: nothing was carried out."""
+
+    in_doubt = False
+
+
+class CertificateError(RestError):
+    """The array's certificate is not the one we may trust."""
+
+    hint = ('check driver_ssl_cert_path, or pin the certificate of the '
+            'array with k2_tls_fingerprint')
+
+
+class AuthenticationFailed(RestError):
+    """401: no such user, or the password is wrong."""
+
+    hint = 'check san_login and san_password'
+
+
+class Forbidden(RestError):
+    """403: the role of the user does not allow it."""
+
+    hint = 'the user in san_login needs the role admin'
+
+
+class NotFound(RestError):
+    """404: no such object, or the array has no such resource."""
+
+
+class MethodNotAllowed(RestError):
+    """405: the resource does not offer the method."""
+
+
+class Busy(RestError):
+    """A busy code, 429 or 503: not carried out, may be asked again."""
+
+    retryable = True
+    hint = 'the array has too much to do; try again later'
+
+
+class Refused(RestError):
+    """400 and what else the array will not do however often it is asked."""
+
+
+class ServerError(RestError):
+    """500, 502 and other 5xx: the outcome is unknown."""
+
+    retryable = True
+    in_doubt = True
+    hint = 'look at the events of the array'
+
+
+class BadReply(RestError):
+    """A reply that the API does not promise: no JSON, cut short, no id."""
+
+    retryable = True
+    in_doubt = True
+    hint = 'is san_ip the management address of a K2 array?'
+
+
+class SequenceUsed(Refused):
+    """409 under our own sequence number (SEQ-1); stays in this package."""
+
+
+_BY_STATUS: dict[int, type[RestError]] = {
+    401: AuthenticationFailed, 403: Forbidden, 404: NotFound,
+    405: MethodNotAllowed, 409: SequenceUsed, 429: Busy, 503: Busy}
+
+
+def from_reply(status: int, body: bytes, place: Place) -> RestError:
+    """The error that a reply other than 2xx stands for.
+
+    A busy code counts wherever it stands in the body of a 400 (ERR-1).
+    """
+    text = body.decode('utf-8', 'replace')
+    code = _busy_code(text) if status == 400 else None
+    kind = _kind(status, code)
+    if kind is SequenceUsed and place.method == 'GET':
+        kind = Refused
+    return kind(_message(text), place, status=status, code=code)
+
+
+def refused(error: RestError) -> Refused:
+    """``error`` as a plain refusal: a 409 that is not about our number."""
+    return Refused(error.message, error.place, status=error.status)
+
+
+def _kind(status: int, code: str | None) -> type[RestError]:
+    if code:
+        return Busy
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= 500:
+        return ServerError
+    return Refused if status >= 400 else BadReply
+
+
+def _busy_code(text: str) -> str | None:
+    return next((code for code in BUSY_CODES if code in text), None)
+
+
+def _message(text: str) -> str:
+    try:
+        text = str(json.loads(text)['error_msg'])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    return ' '.join(text.split())[:_LONGEST_TEXT] or 'no explanation'

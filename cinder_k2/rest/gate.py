@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How many writes an array is given at once (ERR-4, ERR-5).
+
+Additive increase, multiplicative decrease: one slot more for each window
+of successes, half of them when the array says busy or too fast.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import threading
+
+START = 4
+
+
+class Pass:
+    """The right to send one write; tells the gate how it went."""
+
+    def __init__(self, gate: 'Gate', era: int) -> None:
+        self._gate = gate
+        self._era = era
+
+    def succeeded(self) -> None:
+        """The array carried the write out."""
+        self._gate._opened()
+
+    def congested(self) -> None:
+        """The array said busy or too fast."""
+        self._gate._narrowed(self._era)
+
+
+class Gate:
+    """Lets a changing number of writes through, ``ceiling`` at most."""
+
+    def __init__(self, ceiling: int, start: int = START) -> None:
+        self.ceiling = ceiling
+        self._limit = min(start, ceiling)
+        self._inside = 0
+        self._successes = 0
+        # Writes that were under way together meet one and the same jam:
+        # only the first of them may halve the limit.
+        self._era = 0
+        self._changed = threading.Condition()
+
+    @property
+    def limit(self) -> int:
+        """Writes that may be under way at once, as of now."""
+        return self._limit
+
+    @contextlib.contextmanager
+    def enter(self, timeout: float) -> Iterator[Pass | None]:
+        """Wait ``timeout`` seconds for a slot; None when none came free."""
+        with self._changed:
+            free = self._changed.wait_for(self._has_room, timeout)
+            if free:
+                self._inside += 1
+            era = self._era
+        if not free:
+            yield None
+            return
+        try:
+            yield Pass(self, era)
+        finally:
+            self._leave()
+
+    def _has_room(self) -> bool:
+        return self._inside < self._limit
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify()
+
+    def _opened(self) -> None:
+        with self._changed:
+            self._successes += 1
+            if self._successes >= self._limit < self.ceiling:
+                self._limit += 1
+                self._successes = 0
+                self._changed.notify()
+
+    def _narrowed(self, era: int) -> None:
+        with self._changed:
+            if era == self._era:
+                self._limit = max(1, self._limit // 2)
+                self._successes = 0
+                self._era += 1

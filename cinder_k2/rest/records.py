@@ -1,0 +1,360 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The array's objects as typed records (sections 4, 5 and 7).
+
+A record has the fields that the driver asks for, named as on the wire;
+what else a reply holds is ignored. Sizes and capacities are KiB.
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping as AbstractMapping
+import dataclasses
+import typing
+from typing import Any
+from typing import ClassVar
+from typing import Self
+
+
+_Reader = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ref:
+    """A reference to an object (OBJ-8): ``/volumes/31`` as a string."""
+
+    resource: str
+    id: int
+
+    def __str__(self) -> str:
+        return f'/{self.resource}/{self.id}'
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``/volumes/31``.
+
+        :raises ValueError: it has another form
+        """
+        resource, _, number = text.removeprefix('/').rpartition('/')
+        if not (text[:1] == '/' and resource and number.isdecimal()):
+            raise ValueError(f'{text!r} is no reference')
+        return cls(resource, int(number))
+
+    def to_json(self) -> dict[str, str]:
+        """``{"ref": "/volumes/31"}``."""
+        return {'ref': str(self)}
+
+
+def _as_ref(value: Any) -> Ref | None:
+    # An empty reference is null, {} or "" (OBJ-9).
+    if value == {} or value == '':
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get('ref'), str):
+        raise ValueError
+    return Ref.parse(value['ref'])
+
+
+def _as_bool(value: Any) -> bool:
+    return {'true': True, 'false': False}[str(value).lower()]
+
+
+def _as_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _as_int(value: Any) -> int:
+    # The array mixes integers and floats (section 1), also as strings.
+    if isinstance(value, bool):
+        raise ValueError
+    return int(float(value)) if isinstance(value, str) else int(value)
+
+
+_READERS: dict[type, _Reader] = {
+    int: _as_int, float: float, str: _as_str, bool: _as_bool, Ref: _as_ref}
+
+
+def _reader(hint: Any) -> _Reader:
+    """The reader of ``int`` and of ``int | None``."""
+    return _READERS[(typing.get_args(hint) or (hint,))[0]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What all records share."""
+
+    RESOURCE: ClassVar[str]
+    #: The fields that tell an object from all others of its resource.
+    KEY: ClassVar[tuple[str, ...]] = ()
+    #: How to read each field, in their order.
+    READERS: ClassVar[AbstractMapping[str, _Reader]]
+
+    id: int
+
+    def __init_subclass__(cls) -> None:
+        cls.READERS = {
+            name: _reader(hint)
+            for name, hint in typing.get_type_hints(cls).items()
+            if typing.get_origin(hint) is not ClassVar}
+
+    @property
+    def ref(self) -> Ref:
+        """A reference to this object."""
+        return Ref(self.RESOURCE, self.id)
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """The fields to ask the array for."""
+        return tuple(cls.READERS)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Make a record of an object in a reply.
+
+        An absent field or null gives the default of the field.
+
+        :raises ValueError: a field that must be there is not, or is of
+            another type
+        """
+        if not isinstance(data, dict):
+            raise ValueError('an object was expected')
+        values = {name: _read(name, data[name], reader)
+                  for name, reader in cls.READERS.items()
+                  if data.get(name) is not None}
+        try:
+            return cls(**values)
+        except TypeError:
+            missing = [name for name in cls.field_names()
+                       if name not in values]
+            raise ValueError(f'no {missing[0]} in it') from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume(Record):
+    """Section 4.1. ``size`` in KiB."""
+
+    RESOURCE = 'volumes'
+    KEY = ('name',)
+
+    name: str
+    size: int
+    volume_group: Ref | None = None
+    description: str | None = None
+    is_dedup: bool | None = None
+    scsi_sn: str | None = None
+    marked_for_deletion: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class VolumeGroup(Record):
+    """Section 4.2. ``quota`` in KiB, None without one (VG-2)."""
+
+    RESOURCE = 'volume_groups'
+    KEY = ('name',)
+
+    name: str
+    quota: int | None = None
+    is_dedup: bool | None = None
+    volumes_count: int | None = None
+    snapshots_count: int | None = None
+    views_count: int | None = None
+    mapped_hosts_count: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot(Record):
+    """Section 4.3: a snapshot, or a view when ``is_exposable``.
+
+    ``name`` is ``<group name>:<short_name>`` (SNP-1), ``creation_time``
+    in seconds since the epoch.
+    """
+
+    RESOURCE = 'snapshots'
+    KEY = ('short_name', 'source')
+
+    name: str | None = None
+    short_name: str | None = None
+    source: Ref | None = None
+    volume_group: Ref | None = None
+    is_exposable: bool = False
+    is_deleted: bool = False
+    is_auto_deleteable: bool | None = None
+    num_of_clones: int | None = None
+    triggered_by: str | None = None
+    creation_time: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Volsnap(Record):
+    """Section 4.4: one volume's image in a snapshot or view."""
+
+    RESOURCE = 'volsnaps'
+
+    name: str | None = None
+    short_name: str | None = None
+    snapshot: Ref | None = None
+    source: Ref | None = None
+    is_deleted: bool = False
+    scsi_sn: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapping(Record):
+    """Section 4.5. ``host`` is a host or a host group (MAP-5).
+
+    ``volume`` is a volume, a view or a volsnap (MAP-3); the entry of a
+    view may have no ``lun``.
+    """
+
+    RESOURCE = 'mappings'
+    KEY = ('host', 'volume')
+
+    host: Ref | None = None
+    volume: Ref | None = None
+    lun: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Host(Record):
+    """Section 5.1."""
+
+    RESOURCE = 'hosts'
+    KEY = ('name',)
+
+    name: str
+    type: str | None = None
+    host_group: Ref | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class HostGroup(Record):
+    """Section 5.2."""
+
+    RESOURCE = 'host_groups'
+    KEY = ('name',)
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class HostIqn(Record):
+    """Section 5.3: an iSCSI initiator, perhaps of no host (INI-1)."""
+
+    RESOURCE = 'host_iqns'
+    KEY = ('iqn',)
+
+    iqn: str
+    host: Ref | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFcPort(Record):
+    """Section 5.3: an FC initiator; lower-case with colons (INI-4)."""
+
+    RESOURCE = 'host_fc_ports'
+    KEY = ('pwwn',)
+
+    pwwn: str
+    host: Ref | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RetentionPolicy(Record):
+    """Section 6.1."""
+
+    RESOURCE = 'retention_policies'
+    KEY = ('name',)
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class NetIp(Record):
+    """Section 7.4: an iSCSI portal unless ``wan_port`` is set (NET-1)."""
+
+    RESOURCE = 'system/net_ips'
+
+    ip_address: str
+    wan_port: Ref | None = None
+    net_port: Ref | None = None
+    nvme_port: Ref | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class FcPort(Record):
+    """Section 7.4: a target port; ``pwwn`` lower-case with colons."""
+
+    RESOURCE = 'system/fc_ports'
+
+    pwwn: str
+    name: str | None = None
+    status: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemState(Record):
+    """Section 7.1: what the array is and whether it serves."""
+
+    RESOURCE = 'system/state'
+
+    state: str
+    rest_api_version: str
+    system_version: str | None = None
+    system_id: str | None = None
+    system_name: str | None = None
+    iscsi_qualified_target_name: str | None = None
+    current_user_role: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity(Record):
+    """Section 7.2, in KiB."""
+
+    RESOURCE = 'system/capacity'
+
+    total: int
+    free: int
+    state: str | None = None
+    reserved: int | None = None
+    allocated: int | None = None
+    provisioned: int | None = None
+    provisioned_volumes: int | None = None
+    logical: int | None = None
+    physical: int | None = None
+
+
+def _read(name: str, value: Any, reader: _Reader) -> Any:
+    try:
+        return reader(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise ValueError(f'its {name} is {value!r:.60}') from None
+
+
+def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
+    """Whether the fields of ``record`` have the values ``wanted``.
+
+    A field that the record does not have matches whatever its value.
+    """
+    return all(_normal(name, getattr(record, name)) == _normal(name, value)
+               for name, value in wanted.items() if hasattr(record, name))
+
+
+def _normal(name: str, value: Any) -> Any:
+    # Initiators are compared without regard to their form (INI-4, INI-5).
+    if name == 'iqn':
+        return str(value).lower()
+    if name == 'pwwn':
+        return str(value).lower().replace(':', '')
+    if name == 'quota':
+        return value or None  # VG-2
+    return value

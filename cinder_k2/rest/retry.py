@@ -1,0 +1,77 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Deadlines, and the pauses between two tries of one call."""
+
+import random
+
+from cinder_k2.rest import errors
+from cinder_k2 import waiting
+
+BASE = 0.1
+CAP = 5.0
+# A 500 or a reply that is no JSON seldom mends itself: no use in asking
+# for minutes. Outages and busy arrays end, so those last to the deadline.
+STUBBORN_TRIES = 8
+
+
+class Deadline:
+    """The moment until which a call, with all its retries, may last."""
+
+    def __init__(self, seconds: float, clock: waiting.Clock) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left; 0 when it has passed."""
+        return max(0.0, self._end - self._clock.monotonic())
+
+
+class Retry:
+    """Paces the tries of one logical call: full jitter, doubling (ERR-2)."""
+
+    def __init__(self, deadline: Deadline, clock: waiting.Clock) -> None:
+        self._deadline = deadline
+        self._clock = clock
+        self._stubborn = 0
+        self._last: errors.RestError | None = None
+        self.tries = 0
+
+    def pause(self, error: errors.RestError) -> None:
+        """Sleep until the next try is due.
+
+        :raises errors.RestError: ``error``, or a better one before it,
+            when there is to be no next try
+        """
+        self.tries += 1
+        self._stubborn += _is_stubborn(error)
+        # Only spreads load: nothing secret depends on it.
+        delay = random.uniform(  # nosec B311
+            0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
+        if (not error.retryable or self._stubborn >= STUBBORN_TRIES
+                or delay >= self._deadline.left()):
+            raise self._to_tell(error)
+        self._last = error
+        self._clock.sleep(delay)
+
+    def _to_tell(self, error: errors.RestError) -> errors.RestError:
+        # The last try may have been cut off by the deadline: then what the
+        # array said a moment before tells more.
+        if (isinstance(error, errors.Unreachable) and self._last
+                and not isinstance(self._last, errors.Unreachable)):
+            return self._last
+        return error
+
+
+def _is_stubborn(error: errors.RestError) -> bool:
+    return isinstance(error, errors.BadReply) or error.status == 500

@@ -1,0 +1,196 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One HTTP request to an array and its reply, or a typed error."""
+
+import dataclasses
+import json
+import logging
+import time
+from typing import Any
+
+import requests
+import requests.adapters
+import requests.auth
+import urllib3
+import urllib3.exceptions
+
+from cinder_k2.rest import errors
+from cinder_k2.rest import settings as rest_settings
+from cinder_k2.rest import tls
+
+LOG = logging.getLogger(__name__)
+_JSON = 'application/json'
+_CHUNK = 65536
+# The name of the array is unknown, nobody listens, no route, no handshake.
+_NOT_SENT = (requests.ConnectTimeout,
+             urllib3.exceptions.NewConnectionError,
+             urllib3.exceptions.ConnectTimeoutError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to send. ``query`` is encoded, ``body`` a JSON value or None."""
+
+    method: str
+    path: str
+    query: str = ''
+    body: Any = None
+    sequence: str | None = None
+
+
+class Transport:
+    """Sends requests over kept connections; safe in any thread.
+
+    Nothing of a request but method, path and query is ever logged: the
+    headers hold the password, and bodies may hold CHAP secrets.
+    """
+
+    def __init__(self, settings: rest_settings.Settings,
+                 adapter: requests.adapters.BaseAdapter | None) -> None:
+        self._settings = settings
+        self.address = str(settings.endpoint)
+        self.base_url = f'https://{self.address}/api/v2'
+        self._http = _http_session(settings)
+        self._http.mount('https://', adapter or tls.Adapter(
+            settings.pool_size, settings.pin))
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._http.close()
+
+    def exchange(self, request: Request, timeout: float, attempt: int
+                 ) -> bytes:
+        """Send ``request`` and return the body of its 2xx reply.
+
+        ``timeout`` in seconds bounds the timeouts of the settings.
+
+        :raises errors.RestError: no reply, or another one than 2xx
+        """
+        started = time.monotonic()
+        outcome = 'no reply'
+        try:
+            reply = self._send(request, timeout)
+            outcome = f'{reply.status_code}, cut short'
+            body = _body(reply, started + timeout)
+            outcome = str(reply.status_code)
+        except OSError as error:
+            # Any requests.RequestException is one, and so is what requests
+            # raises when the CA path went away.
+            raise self._failure(request, error) from error
+        finally:
+            LOG.debug('%s %s: %s, %d ms, attempt %d', request.method,
+                      self._url(request), outcome,
+                      (time.monotonic() - started) * 1000, attempt)
+        if not 200 <= reply.status_code < 300:
+            raise errors.from_reply(
+                reply.status_code, body, self.place(request))
+        return body
+
+    def place(self, request: Request) -> errors.Place:
+        """Where a call went, for its error."""
+        return errors.Place(self.address, request.method, request.path)
+
+    def decode(self, request: Request, body: bytes) -> Any:
+        """The JSON value of a reply.
+
+        :raises errors.BadReply: it has none
+        """
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise errors.BadReply(
+                'the reply is no JSON' if body else 'the reply is empty',
+                self.place(request), status=200) from None
+
+    def _url(self, request: Request) -> str:
+        query = f'?{request.query}' if request.query else ''
+        return f'{self.base_url}{request.path}{query}'
+
+    def _send(self, request: Request, timeout: float) -> requests.Response:
+        headers = {}
+        if request.sequence:
+            headers['X-K2-Sequence'] = request.sequence
+        data = None
+        if request.body is not None:
+            data = json.dumps(request.body).encode()
+        return self._http.request(
+            request.method, self._url(request), data=data, headers=headers,
+            timeout=(min(self._settings.connect_timeout, timeout),
+                     min(self._settings.read_timeout, timeout)),
+            allow_redirects=False, stream=True)
+
+    def _failure(self, request: Request, error: OSError
+                 ) -> errors.RestError:
+        place = self.place(request)
+        problem = tls.problem(error)
+        if problem:
+            return errors.CertificateError(
+                problem[0], place, hint=problem[1])
+        if not isinstance(error, requests.RequestException):
+            return errors.CertificateError(str(error), place)
+        if isinstance(error, (requests.exceptions.ChunkedEncodingError,
+                              requests.exceptions.ContentDecodingError)):
+            return errors.BadReply('the reply was cut short', place)
+        kind = (errors.NotConnected if tls.caused_by(error, _NOT_SENT)
+                else errors.Unreachable)
+        return kind(_reason(error), place)
+
+
+def _http_session(settings: rest_settings.Settings) -> requests.Session:
+    session = requests.Session()
+    # The environment may hold a CA bundle that makes verify=False void,
+    # proxies, and a netrc whose login would replace ours.
+    session.trust_env = False
+    # As bytes: requests would encode a str as Latin-1.
+    session.auth = requests.auth.HTTPBasicAuth(
+        settings.login.encode(), settings.password.encode())
+    session.headers.update({
+        'Accept': _JSON, 'Content-Type': _JSON,
+        'User-Agent': settings.user_agent})
+    session.verify = settings.verify and not settings.pin
+    if session.verify and settings.ca_path:
+        session.verify = settings.ca_path
+    if not settings.verify and not settings.pin:
+        tls.hush(settings.endpoint.host)
+    return session
+
+
+def _body(reply: requests.Response, end: float) -> bytes:
+    """Read the body of a reply until ``end`` at the latest.
+
+    The read time-out starts anew with each byte: an array that sends one
+    now and then would hold its caller for ever.
+    """
+    raw = reply.raw
+    if not isinstance(raw, urllib3.HTTPResponse):
+        return reply.content
+    parts = []
+    try:
+        while part := raw.read1(_CHUNK, decode_content=True):
+            parts.append(part)
+            if time.monotonic() > end:
+                reply.close()
+                raise requests.ReadTimeout('the end of the reply is missing')
+    except urllib3.exceptions.TimeoutError as error:
+        raise requests.ReadTimeout(error) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from error
+    return b''.join(parts)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, requests.ConnectTimeout):
+        return 'no connection in time'
+    if isinstance(error, requests.Timeout):
+        return 'no reply in time'
+    return tls.innermost(error)

@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The writes of one resource, and how to see what became of each."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import Generic
+from typing import TypeVar
+
+from cinder_k2.rest import query
+from cinder_k2.rest import reader as rest_reader
+from cinder_k2.rest import records
+from cinder_k2.rest import transport
+
+R = TypeVar('R', bound=records.Record)
+Fields = Mapping[str, query.Value | None]
+
+# The array may keep these in another form than ours (INI-4, INI-5), so
+# they are compared here and not searched for.
+_OTHER_FORM = ('iqn', 'pwwn')
+
+
+class Create(Generic[R]):
+    """POST of one object."""
+
+    def __init__(self, reader: rest_reader.Reader[R], fields: Fields
+                 ) -> None:
+        self._reader = reader
+        self._fields = {name: value for name, value in fields.items()
+                        if value is not None}
+        self.request = transport.Request(
+            'POST', reader.path, body=to_json(self._fields))
+
+    def accept(self, reply: bytes) -> R:
+        """Read the new object (OBJ-3)."""
+        data = self._reader.session.transport.decode(self.request, reply)
+        return self._reader.one(data, self.request)
+
+    def look(self, certain: bool) -> R | None:
+        """Find the object by its natural key and its parents."""
+        if not self._key():
+            return None
+        wanted = self._key() | self._parents()
+        sought = {name: value for name, value in wanted.items()
+                  if name not in _OTHER_FORM} or wanted
+        return next((record for record in self._reader.search(**sought)
+                     if records.matches(record, wanted)), None)
+
+    def _key(self) -> dict[str, query.Value]:
+        names = self._reader.kind.KEY
+        if not all(name in self._fields for name in names):
+            return {}
+        return {name: self._fields[name] for name in names}
+
+    def _parents(self) -> dict[str, query.Value]:
+        known = self._reader.kind.field_names()
+        return {name: value for name, value in self._fields.items()
+                if isinstance(value, records.Ref) and name in known}
+
+
+class Update(Generic[R]):
+    """PATCH of one object."""
+
+    def __init__(self, reader: rest_reader.Reader[R], id: int,
+                 fields: Fields) -> None:
+        self._reader = reader
+        self._id = id
+        self._fields = fields
+        self.request = transport.Request(
+            'PATCH', f'{reader.path}/{id}', body=to_json(fields))
+
+    def accept(self, reply: bytes) -> R:
+        """Read the object, or get it when the reply is empty."""
+        if not reply.strip():
+            record = self._reader.get(self._id)
+            if not records.matches(record, self._fields):
+                raise self._reader.bad('2xx, but nothing has changed',
+                                       self.request)
+            return record
+        data = self._reader.session.transport.decode(self.request, reply)
+        return self._reader.one(data, self.request)
+
+    def look(self, certain: bool) -> R | None:
+        """Get the object; without certainty it must show the values."""
+        record = self._reader.get(self._id)
+        known = set(self._fields) <= set(record.field_names())
+        shows = known and records.matches(record, self._fields)
+        return record if certain or shows else None
+
+
+class Delete:
+    """DELETE of one object, or of several when ``body`` lists them."""
+
+    def __init__(self, connection: transport.Transport, path: str,
+                 body: Any = None) -> None:
+        self._transport = connection
+        self.request = transport.Request('DELETE', path, body=body)
+
+    def accept(self, reply: bytes) -> bool:
+        """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
+        if reply.strip():
+            self._transport.decode(self.request, reply)
+        return True
+
+    def look(self, certain: bool) -> bool | None:
+        """No use in looking: repeating does no harm."""
+        return True if certain else None
+
+
+class BulkCreate(Generic[R]):
+    """POST of several objects at once (BLK-1)."""
+
+    def __init__(self, reader: rest_reader.Reader[R],
+                 items: Sequence[Fields]) -> None:
+        self._reader = reader
+        self._items = [Create(reader, fields) for fields in items]
+        self.request = transport.Request(
+            'POST', f'{reader.path}/__bulk',
+            body=[item.request.body for item in self._items])
+
+    def accept(self, reply: bytes) -> list[R]:
+        """Read the new objects, in the order of the request (BLK-2)."""
+        data = self._reader.session.transport.decode(self.request, reply)
+        made = [self._reader.one(hit, self.request)
+                for hit in self._reader.hits(data, self.request)]
+        if len(made) != len(self._items):
+            raise self._reader.bad(
+                f'{len(self._items)} objects sent, {len(made)} in the reply',
+                self.request)
+        return made
+
+    def look(self, certain: bool) -> list[R] | None:
+        """Find all of them, or nothing."""
+        found = [record for record in self.look_each() if record]
+        return found if len(found) == len(self._items) else None
+
+    def look_each(self) -> list[R | None]:
+        """What exists of each of them (BLK-4)."""
+        return [item.look(certain=False) for item in self._items]
+
+
+def to_json(fields: Fields) -> dict[str, Any]:
+    """The fields as they go over the wire; None clears one (OBJ-9)."""
+    return {name: value.to_json() if isinstance(value, records.Ref)
+            else value for name, value in fields.items()}

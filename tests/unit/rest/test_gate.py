@@ -1,0 +1,178 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import threading
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cinder_k2.rest import gate
+from cinder_k2 import waiting
+
+PATIENCE = 10.0
+
+
+class Worker:
+    """A thread that goes through the gate and stays until told to go."""
+
+    def __init__(self, a_gate):
+        self.inside = threading.Event()
+        self.leave = threading.Event()
+        self._gate = a_gate
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        with self._gate.enter(PATIENCE) as entered:
+            if entered:
+                self.inside.set()
+                self.leave.wait(PATIENCE)
+
+    def go(self):
+        self.leave.set()
+        self._thread.join(PATIENCE)
+
+
+class GateTest(unittest.TestCase):
+
+    def _through(self, a_gate, what='succeeded', times=1):
+        for _ in range(times):
+            with a_gate.enter(0) as entered:
+                getattr(entered, what)()
+
+    def test_opens_by_one_for_each_window_of_successes(self):
+        a_gate = gate.Gate(32)
+        self.assertEqual(4, a_gate.limit)
+        self._through(a_gate, times=3)
+        self.assertEqual(4, a_gate.limit)
+        self._through(a_gate)
+        self.assertEqual(5, a_gate.limit)
+        self._through(a_gate, times=4)
+        self.assertEqual(5, a_gate.limit)
+        self._through(a_gate)
+        self.assertEqual(6, a_gate.limit)
+
+    def test_never_above_the_ceiling(self):
+        a_gate = gate.Gate(6)
+        self._through(a_gate, times=1000)
+        self.assertEqual(6, a_gate.limit)
+        self.assertEqual(2, gate.Gate(2).limit)
+
+    def test_halves_down_to_one(self):
+        a_gate = gate.Gate(32, start=9)
+        seen = []
+        for _ in range(5):
+            self._through(a_gate, 'congested')
+            seen.append(a_gate.limit)
+        self.assertEqual([4, 2, 1, 1, 1], seen)
+
+    def test_halving_forgets_the_successes_before(self):
+        a_gate = gate.Gate(32)
+        self._through(a_gate, times=3)
+        self._through(a_gate, 'congested')
+        self._through(a_gate)
+        self.assertEqual(2, a_gate.limit)
+
+    def test_one_jam_halves_once(self):
+        a_gate = gate.Gate(32, start=8)
+        with a_gate.enter(0) as one, a_gate.enter(0) as two:
+            one.congested()
+            two.congested()
+            with a_gate.enter(0) as three:
+                self.assertEqual(4, a_gate.limit)
+                three.congested()
+        self.assertEqual(2, a_gate.limit)
+
+    def test_no_slot_in_time(self):
+        a_gate = gate.Gate(1)
+        with a_gate.enter(0):
+            for timeout in (0, 0.01):
+                with a_gate.enter(timeout) as entered:
+                    self.assertIsNone(entered)
+        with a_gate.enter(0) as entered:
+            self.assertIsNotNone(entered)
+
+    def test_an_exception_frees_the_slot(self):
+        a_gate = gate.Gate(1)
+        with self.assertRaises(KeyError), a_gate.enter(0):
+            raise KeyError
+        with a_gate.enter(0) as entered:
+            self.assertIsNotNone(entered)
+
+    def test_the_next_enters_when_one_leaves(self):
+        a_gate = gate.Gate(2)
+        first = [Worker(a_gate), Worker(a_gate)]
+        for worker in first:
+            self.assertTrue(worker.inside.wait(PATIENCE))
+        late = Worker(a_gate)
+        self.assertFalse(late.inside.is_set())
+        first[0].go()
+        self.assertTrue(late.inside.wait(PATIENCE))
+        first[1].go()
+        late.go()
+
+    def test_a_waiter_enters_when_the_gate_opens(self):
+        a_gate = gate.Gate(32, start=1)
+        with a_gate.enter(0) as entered:
+            late = Worker(a_gate)
+            waiting.wait_until(
+                lambda: len(a_gate._changed._waiters) == 1, PATIENCE,
+                what='the worker at the gate', interval=0.001)
+            entered.succeeded()
+            self.assertTrue(late.inside.wait(PATIENCE))
+        late.go()
+
+    def test_a_narrowed_gate_lets_the_inside_finish(self):
+        a_gate = gate.Gate(4)
+        with a_gate.enter(0) as one, a_gate.enter(0), a_gate.enter(0):
+            one.congested()
+            with a_gate.enter(0) as entered:
+                self.assertIsNone(entered)
+        with a_gate.enter(0) as entered:
+            self.assertIsNotNone(entered)
+
+    def test_many_threads_never_pass_the_limit(self):
+        a_gate = gate.Gate(3)
+        lock = threading.Lock()
+        inside, most = 0, 0
+
+        def work():
+            nonlocal inside, most
+            for _ in range(50):
+                with a_gate.enter(PATIENCE) as entered:
+                    with lock:
+                        inside += 1
+                        most = max(most, inside)
+                    entered.succeeded()
+                    with lock:
+                        inside -= 1
+
+        threads = [threading.Thread(target=work) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.assertEqual(0, inside)
+        self.assertLessEqual(most, 3)
+
+    @given(st.integers(1, 40), st.lists(st.booleans(), max_size=300))
+    def test_the_limit_stays_within_its_bounds(self, ceiling, outcomes):
+        a_gate = gate.Gate(ceiling)
+        for good in outcomes:
+            before = a_gate.limit
+            self._through(a_gate, 'succeeded' if good else 'congested')
+            self.assertTrue(1 <= a_gate.limit <= ceiling)
+            if not good:
+                self.assertEqual(max(1, before // 2), a_gate.limit)
+            else:
+                self.assertIn(a_gate.limit - before, (0, 1))

@@ -1,0 +1,140 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+from urllib import parse
+
+import ddt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cinder_k2 import rest
+from cinder_k2.rest import query
+
+TEXTS = st.text(st.characters(exclude_categories=['Cs']), min_size=1,
+                max_size=42)
+REFS = st.builds(rest.Ref, st.just('volumes'), st.integers(1, 10 ** 9))
+
+
+def sent(*conditions):
+    """What each request of a search sends: pairs, values decoded."""
+    return [parse.parse_qsl(query.encode(pairs), keep_blank_values=True,
+                            strict_parsing=True)
+            for pairs in query.splits(conditions)]
+
+
+@ddt.ddt
+class ConditionTest(unittest.TestCase):
+
+    @ddt.data(
+        (query.equal('name', 'v-1'), 'name=v-1'),
+        (query.equal('size', 1048576), 'size=1048576'),
+        (query.equal('is_dedup', True), 'is_dedup=true'),
+        (query.equal('volume_group', rest.Ref('volume_groups', 14)),
+         'volume_group.ref=/volume_groups/14'),
+        (query.equal('name', 'a+b&c=d e'), 'name=a%2Bb%26c%3Dd%20e'),
+        (query.equal('pwwn', '50:01:ab'), 'pwwn=50:01:ab'),
+        (query.not_equal('name', 'x'), 'name__neq=x'),
+        (query.prefix('name', 'cv-'), 'name__prefix=cv-'),
+        (query.regexp('name', '^a.*$'), 'name__regexp=%5Ea.%2A%24'),
+        (query.greater('id', 31), 'id__gt=31'),
+        (query.at_least('id', 31), 'id__gte=31'),
+        (query.less('id', 31), 'id__lt=31'),
+        (query.at_most('id', 31), 'id__lte=31'),
+        (query.one_of('pwwn', ['50:01', '50:02']), 'pwwn__in=50:01,50:02'),
+        (query.one_of('name', ['a', 'b', 'a']), 'name__in=a,b'),
+        (query.one_of('volume', [rest.Ref('volumes', 1),
+                                 rest.Ref('volsnaps', 2)]),
+         'volume.ref__m_eq=/volumes/1,/volsnaps/2'))
+    @ddt.unpack
+    def test_on_the_wire(self, condition, wire):
+        self.assertEqual(
+            [wire], [query.encode(p) for p in query.splits([condition])])
+
+    def test_conditions_go_together(self):
+        self.assertEqual(
+            [[('name', 'a'), ('size__gt', '5')]],
+            sent(query.equal('name', 'a'), query.greater('size', 5)))
+
+    def test_no_condition_is_one_request(self):
+        self.assertEqual([[]], list(query.splits([])))
+
+    def test_one_of_nothing_is_no_request(self):
+        self.assertEqual([], list(query.splits([query.one_of('name', [])])))
+
+    @ddt.data('', None)
+    def test_an_empty_value_is_refused(self, value):
+        # QRY-3: the array would find everything.
+        for make in (query.equal, query.prefix, query.not_equal):
+            with self.assertRaises(ValueError):
+                make('name', value)
+        with self.assertRaises(ValueError):
+            query.one_of('name', ['a', value])
+
+    def test_quotes_around_a_value_survive(self):
+        # QRY-8: the array drops one pair.
+        self.assertEqual([[('name', '""a""')]],
+                         sent(query.equal('name', '"a"')))
+        self.assertEqual([[('name', 'a"')]], sent(query.equal('name', 'a"')))
+        self.assertEqual([[('name', '"')]], sent(query.equal('name', '"')))
+
+    def test_commas_and_quotes_in_a_list_go_alone(self):
+        self.assertEqual(
+            [[('name__in', 'a,c')], [('name', 'b,b')], [('name', '""q""')]],
+            sent(query.one_of('name', ['a', 'b,b', 'c', '"q"'])))
+
+    def test_two_long_lists_make_a_product(self):
+        names = [f'{n:040}' for n in range(200)]
+        requests = sent(query.one_of('name', names),
+                        query.one_of('short_name', names))
+        asked = {(a, b) for (_, left), (_, right) in requests
+                 for a in left.split(',') for b in right.split(',')}
+        self.assertEqual(200 * 200, len(asked))
+        for request in requests:
+            self.assertLess(len(parse.urlencode(request, safe=',')), 6000)
+
+
+class EncodingTest(unittest.TestCase):
+
+    @given(TEXTS)
+    def test_any_text_arrives_as_it_was(self, text):
+        (((key, value),),) = sent(query.equal('name', text))
+        if len(value) > 1 and value[0] == value[-1] == '"':
+            value = value[1:-1]
+        self.assertEqual(('name', text), (key, value))
+
+    @given(TEXTS)
+    def test_the_wire_is_plain_ascii(self, text):
+        (wire,) = map(query.encode, query.splits([query.equal('n', text)]))
+        self.assertRegex(wire, r'\An=[A-Za-z0-9._~/:%-]+\Z')
+
+    @given(st.lists(TEXTS, unique=True, max_size=300))
+    def test_lists_ask_for_each_value_once_in_short_urls(self, values):
+        asked = []
+        for pairs in query.splits([query.one_of('name', values)]):
+            self.assertLess(len(query.encode(pairs)), 6000)
+            ((key, value),) = pairs
+            parts = value.split(',') if key == 'name__in' else [value]
+            asked += map(parse.unquote, parts)
+        expected = [f'"{v}"' if len(v) > 1 and v[0] == v[-1] == '"' else v
+                    for v in values]
+        self.assertEqual(sorted(expected), sorted(asked))
+
+    @given(st.lists(REFS, unique=True, min_size=1, max_size=1500))
+    def test_lists_of_references(self, refs):
+        asked = []
+        for pairs in query.splits([query.one_of('volume', refs)]):
+            self.assertLess(len(query.encode(pairs)), 6000)
+            ((key, value),) = pairs
+            self.assertEqual('volume.ref__m_eq', key)
+            asked += map(rest.Ref.parse, value.split(','))
+        self.assertEqual(refs, asked)

@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+from unittest import mock
+
+from cinder_k2 import rest
+from cinder_k2.rest import retry
+from tests.unit.rest import scripted
+
+
+class RetryTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clock = scripted.FakeClock()
+
+    def _pace(self, seconds=180.0):
+        return retry.Retry(retry.Deadline(seconds, self.clock), self.clock)
+
+    def _until_given_up(self, pace, error):
+        with self.assertRaises(type(error)) as caught:
+            for _ in range(100000):
+                pace.pause(error)
+        self.assertIs(error, caught.exception)
+
+    def test_pauses_double_up_to_the_cap_with_full_jitter(self):
+        with mock.patch('random.uniform', autospec=True,
+                        side_effect=lambda a, b: b) as uniform:
+            self._until_given_up(self._pace(), rest.Busy('busy'))
+        self.assertEqual({0}, {call.args[0]
+                               for call in uniform.call_args_list})
+        self.assertEqual([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0],
+                         self.clock.sleeps[:8])
+        self.assertEqual({5.0}, set(self.clock.sleeps[8:]))
+
+    def test_busy_lasts_to_the_deadline_and_not_longer(self):
+        self._until_given_up(self._pace(60), rest.Busy('busy'))
+        self.assertTrue(55 <= self.clock.now - 1000 < 60)
+
+    def test_no_connection_lasts_to_the_deadline(self):
+        self._until_given_up(self._pace(60), rest.Unreachable('gone'))
+        self.assertGreaterEqual(self.clock.now - 1000, 55)
+
+    def test_what_cannot_mend_itself_is_not_repeated(self):
+        for error in (rest.Refused('no'), rest.AuthenticationFailed('who'),
+                      rest.CertificateError('whose'), rest.NotFound('what')):
+            self._until_given_up(self._pace(), error)
+        self.assertEqual([], self.clock.sleeps)
+
+    def test_500_and_bad_replies_have_a_bound(self):
+        for error in (rest.ServerError('x', status=500), rest.BadReply('x')):
+            self.clock.sleeps.clear()
+            self._until_given_up(self._pace(), error)
+            self.assertEqual(7, len(self.clock.sleeps))
+
+    def test_502_may_be_a_restart(self):
+        self._until_given_up(self._pace(60),
+                             rest.ServerError('x', status=502))
+        self.assertGreater(len(self.clock.sleeps), 8)
+
+    def test_a_last_try_without_reply_does_not_hide_the_reason(self):
+        pace = self._pace(5)
+        busy, cut = rest.Busy('busy'), rest.Unreachable('no reply')
+        pace.pause(busy)
+        self.clock.sleep(5)
+        with self.assertRaises(rest.Busy) as caught:
+            pace.pause(cut)
+        self.assertIs(busy, caught.exception)
+
+    def test_gone_for_longer_is_gone(self):
+        pace = self._pace(5)
+        pace.pause(rest.Busy('busy'))
+        pace.pause(rest.Unreachable('no reply'))
+        self.clock.sleep(5)
+        with self.assertRaises(rest.Unreachable):
+            pace.pause(rest.Unreachable('no reply'))
+
+
+class DeadlineTest(unittest.TestCase):
+
+    def test_left(self):
+        clock = scripted.FakeClock()
+        deadline = retry.Deadline(5, clock)
+        clock.sleep(2)
+        self.assertEqual(3, deadline.left())
+        clock.sleep(9)
+        self.assertEqual(0, deadline.left())

@@ -1,0 +1,603 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What goes over the wire, call by call, on a clock that never waits."""
+
+import base64
+import logging
+import threading
+import unittest
+
+import ddt
+import requests
+import urllib3.exceptions
+
+from cinder_k2 import rest
+from cinder_k2.rest import retry
+from tests.unit.rest import scripted
+
+GROUP = rest.Ref('volume_groups', 14)
+RAW = {'id': 31, 'name': 'vol-1', 'size': 1048576,
+       'volume_group': {'ref': '/volume_groups/14'}}
+FIELDS = {'name': 'vol-1', 'size': 1048576, 'volume_group': GROUP}
+VOLUME = rest.Volume.from_json(RAW)
+
+FOUND = scripted.hits(RAW)
+ABSENT = scripted.hits()
+MADE = scripted.Reply(201, RAW)
+LOST = requests.ConnectionError('Connection aborted')
+SLOW = requests.ReadTimeout('read')
+UNSENT = requests.ConnectionError(urllib3.exceptions.NewConnectionError(
+    None, 'refused'))
+USED = scripted.refusal('used', 409)
+TAKEN = scripted.refusal('the name is taken')
+BUSY = scripted.refusal('MC_ERR_BUSY')
+GONE = scripted.refusal('no such object', 404)
+DONE = scripted.Reply(204)
+CRASH = scripted.refusal('crash', 500)
+AWAY = scripted.Reply(502, b'<html>bad gateway')
+UNAVAILABLE = scripted.Reply(503)
+FAST = scripted.refusal('Too many requests', 429)
+GARBAGE = scripted.Reply(201, b'<html>')
+EMPTY = scripted.Reply(201)
+CUT = requests.exceptions.ChunkedEncodingError('cut')
+
+
+class Case(unittest.TestCase):
+
+    def make(self, *script, **settings):
+        self.client, self.array, self.clock = scripted.client(
+            *script, **settings)
+        self.volumes = self.client.volumes
+        self.addCleanup(lambda: self.assertEqual([], self.array.script))
+
+
+@ddt.ddt
+class HeadersTest(Case):
+
+    def test_a_read(self):
+        self.make(FOUND)
+        self.volumes.find(name='vol-1')
+        (sent,) = self.array.requests
+        token = base64.b64encode(b'admin:Secr3t-word').decode()
+        self.assertEqual('Basic ' + token, sent.headers['Authorization'])
+        self.assertEqual('application/json', sent.headers['Accept'])
+        self.assertEqual('application/json', sent.headers['Content-Type'])
+        self.assertRegex(sent.headers['User-Agent'], r'^cinder-k2/\d')
+        self.assertNotIn('X-K2-Sequence', sent.headers)
+
+    def test_a_write(self):
+        self.make(MADE)
+        self.volumes.create(**FIELDS, description=None)
+        self.assertRegex(self.array.sequences()[0], r'^k2-[0-9a-f]{32}=1$')
+        self.assertEqual(
+            {'name': 'vol-1', 'size': 1048576,
+             'volume_group': {'ref': '/volume_groups/14'}},
+            self.array.body(0))
+
+    def test_each_write_has_a_sequence_of_its_own(self):
+        self.make(MADE, MADE, DONE)
+        self.volumes.create(**FIELDS)
+        self.volumes.create(**FIELDS)
+        self.volumes.delete(31)
+        self.assertEqual(3, len(set(self.array.sequences())))
+
+    def test_credentials_beyond_latin_1(self):
+        self.make(FOUND, login='j\u00f6rg', password='\u0436\u20ac')
+        self.volumes.find(name='vol-1')
+        token = self.array.requests[0].headers['Authorization'].split()[1]
+        self.assertEqual('j\u00f6rg:\u0436\u20ac',
+                         base64.b64decode(token).decode())
+
+    def test_redirects_are_not_followed(self):
+        self.make(*[scripted.Reply(302, headers={
+            'Location': 'https://elsewhere.example.com/'})] * 8)
+        with self.assertRaises(rest.BadReply):
+            self.volumes.get(1)
+
+    @ddt.data(('k2.example.com', None, 'https://k2.example.com/api/v2/'),
+              ('10.0.0.1:8443', None, 'https://10.0.0.1:8443/api/v2/'),
+              ('fd00::1', 444, 'https://[fd00::1]:444/api/v2/'))
+    @ddt.unpack
+    def test_the_url(self, address, port, base):
+        self.make(FOUND, address=address, port=port)
+        self.volumes.find(name='vol-1')
+        self.assertEqual(base, self.client.base_url + '/')
+        self.assertTrue(self.array.requests[0].url.startswith(
+            base + 'volumes?name=vol-1&'), self.array.requests[0].url)
+
+
+@ddt.ddt
+class ReadTest(Case):
+
+    @ddt.data(LOST, SLOW, UNSENT, FAST, CRASH, AWAY, UNAVAILABLE, BUSY,
+              scripted.Reply(200, b'<html>'), scripted.Reply(200, b''), CUT)
+    def test_is_repeated(self, failure):
+        self.make(failure, failure, FOUND)
+        self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
+        self.assertEqual(2, len(self.clock.sleeps))
+
+    @ddt.data((401, rest.AuthenticationFailed), (403, rest.Forbidden),
+              (404, rest.NotFound), (405, rest.MethodNotAllowed))
+    @ddt.unpack
+    def test_is_not_repeated(self, status, kind):
+        self.make(scripted.refusal('no', status))
+        with self.assertRaises(kind):
+            self.volumes.get(31)
+
+    def test_a_certificate_problem_is_not_repeated(self):
+        self.make(requests.exceptions.SSLError(
+            urllib3.exceptions.SSLError('Fingerprints did not match. x')))
+        with self.assertRaises(rest.CertificateError):
+            self.volumes.get(31)
+
+    def test_busy_until_the_deadline(self):
+        self.make(*[FAST] * 500, deadline=20.0)
+        with self.assertRaises(rest.Busy) as caught:
+            self.volumes.get(31)
+        self.assertEqual(429, caught.exception.status)
+        self.assertTrue(15 <= self.clock.now - 1000 <= 20)
+        self.array.script.clear()
+
+    def test_timeouts_are_bounded_by_what_is_left(self):
+        self.make(self._takes(4), self._takes(5), self._takes(0.5),
+                  connect_timeout=3.0, read_timeout=6.0, deadline=11.0)
+        self.volumes.find(name='vol-1')
+        self.assertEqual((3.0, 6.0), self.array.timeouts[0])
+        connect, read = self.array.timeouts[2]
+        self.assertEqual(connect, read)
+        self.assertTrue(0 < read <= 2.0)
+
+    def _takes(self, seconds):
+        def step(request):
+            self.clock.sleep(seconds)
+            return SLOW if seconds > 1 else FOUND
+        return step
+
+    def test_deadlines_nest_and_the_shorter_wins(self):
+        self.make(*[LOST] * 500)
+        with self.client.deadline(30), self.client.deadline(500):
+            with self.assertRaises(rest.Unreachable):
+                self.volumes.get(31)
+            self.assertLess(self.clock.now, 1030)
+            self.assertGreater(self.clock.now, 1024)
+        with self.client.deadline(100), self.client.deadline(10):
+            with self.assertRaises(rest.Unreachable):
+                self.volumes.get(31)
+            self.assertLess(self.clock.now, 1040)
+        self.array.script.clear()
+
+    def test_the_time_is_for_all_calls_inside(self):
+        self.make(FOUND)
+        with self.client.deadline(30):
+            self.clock.sleep(30)
+            with self.assertRaisesRegex(rest.Unreachable, '30 seconds'):
+                self.volumes.get(31)
+        self.volumes.find(name='vol-1')
+
+    def test_a_deadline_is_of_its_thread(self):
+        self.make(FOUND)
+        with self.client.deadline(0):
+            thread = threading.Thread(
+                target=self.volumes.find, kwargs={'name': 'vol-1'})
+            thread.start()
+            thread.join(10)
+        self.assertEqual(['GET /volumes'], self.array.calls)
+
+
+@ddt.ddt
+class CreateTest(Case):
+
+    def _create(self):
+        return self.volumes.create(**FIELDS)
+
+    def _same_sequence(self):
+        self.assertEqual(1, len(set(self.array.sequences())))
+
+    @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT,
+              requests.ConnectTimeout('connect'))
+    def test_not_carried_out_is_repeated_without_a_look(self, failure):
+        self.make(failure, failure, MADE)
+        self.assertEqual(VOLUME, self._create())
+        self.assertEqual(['POST /volumes'] * 3, self.array.calls)
+        self._same_sequence()
+
+    @ddt.data(LOST, SLOW, CRASH, AWAY, CUT, GARBAGE, EMPTY,
+              scripted.Reply(201, {}), scripted.Reply(201, {'id': None}),
+              scripted.Reply(201, {'hits': []}))
+    def test_in_doubt_it_looks_first(self, failure):
+        self.make(failure, FOUND)
+        self.assertEqual(VOLUME, self._create())
+        self.assertEqual(['POST /volumes', 'GET /volumes'],
+                         self.array.calls)
+        query = self.array.query(1)
+        self.assertEqual(('vol-1', '/volume_groups/14'),
+                         (query['name'], query['volume_group.ref']))
+
+    @ddt.data(LOST, SLOW, CRASH, AWAY, CUT)
+    def test_not_found_is_repeated_under_the_same_sequence(self, failure):
+        self.make(failure, ABSENT, MADE)
+        self.assertEqual(VOLUME, self._create())
+        self.assertEqual(
+            ['POST /volumes', 'GET /volumes', 'POST /volumes'],
+            self.array.calls)
+        self._same_sequence()
+
+    def test_an_envelope_is_fine(self):
+        self.make(scripted.Reply(200, {'hits': [RAW], 'total': 1}))
+        self.assertEqual(VOLUME, self._create())
+
+    def test_an_empty_reply_looks_a_few_times(self):
+        self.make(EMPTY, ABSENT, ABSENT, FOUND)
+        self.assertEqual(VOLUME, self._create())
+        self.assertEqual([0.2, 0.4], self.clock.sleeps)
+
+    @ddt.data(LOST, UNAVAILABLE, FAST)
+    def test_409_on_a_repeat_means_done(self, failure):
+        looks = [] if failure is not LOST else [ABSENT]
+        self.make(failure, *looks, USED, ABSENT, FOUND)
+        self.assertEqual(VOLUME, self._create())
+        self._same_sequence()
+
+    def test_409_and_nothing_to_see(self):
+        self.make(LOST, ABSENT, USED, *[ABSENT] * 5)
+        with self.assertRaises(rest.BadReply):
+            self._create()
+
+    def test_409_at_once_is_a_refusal(self):
+        self.make(USED)
+        with self.assertRaises(rest.Refused) as caught:
+            self._create()
+        self.assertIs(rest.Refused, type(caught.exception))
+
+    def test_409_after_no_connection_is_a_refusal(self):
+        self.make(UNSENT, USED)
+        with self.assertRaises(rest.Refused):
+            self._create()
+
+    def test_a_refused_repeat_after_doubt_is_ours(self):
+        # An array that ignores the sequence refuses the duplicate (ERR-8).
+        self.make(LOST, ABSENT, TAKEN, ABSENT, FOUND)
+        self.assertEqual(VOLUME, self._create())
+
+    def test_a_refused_repeat_with_nothing_to_see_is_refused(self):
+        self.make(LOST, ABSENT, TAKEN, *[ABSENT] * 5)
+        with self.assertRaisesRegex(rest.Refused, 'taken'):
+            self._create()
+
+    @ddt.data([], [BUSY], [UNSENT], [UNAVAILABLE, FAST])
+    def test_a_plain_refusal_is_not_looked_into(self, before):
+        self.make(*before, TAKEN)
+        with self.assertRaisesRegex(rest.Refused, 'taken'):
+            self._create()
+
+    def test_of_another_group_is_not_ours(self):
+        other = RAW | {'volume_group': {'ref': '/volume_groups/15'}}
+        self.make(LOST, scripted.hits(other), TAKEN,
+                  *[scripted.hits(other)] * 5)
+        with self.assertRaises(rest.Refused):
+            self._create()
+
+    def test_a_failing_look_does_not_end_it(self):
+        # Eight times: as often as one read is repeated.
+        self.make(LOST, *[CRASH] * 8, MADE)
+        self.assertEqual(VOLUME, self._create())
+
+    def test_a_look_that_may_not_be_taken_ends_it(self):
+        self.make(LOST, scripted.refusal('no', 401))
+        with self.assertRaises(rest.AuthenticationFailed):
+            self._create()
+
+    def test_500_for_ever_ends(self):
+        self.make(*[CRASH, ABSENT] * retry.STUBBORN_TRIES)
+        with self.assertRaises(rest.ServerError):
+            self._create()
+        self._same_sequence()
+
+    def test_no_connection_for_ever_ends_at_the_deadline(self):
+        self.make(*[LOST] * 1000, deadline=60.0)
+        with self.assertRaises(rest.Unreachable):
+            self._create()
+        self.assertLessEqual(self.clock.now, 1060)
+        self.array.script.clear()
+
+    def test_404(self):
+        self.make(GONE)
+        with self.assertRaises(rest.NotFound):
+            self._create()
+
+
+@ddt.ddt
+class NaturalKeyTest(Case):
+    """How a lost object is searched for, resource by resource."""
+
+    HOST = rest.Ref('hosts', 7)
+
+    def _lost(self, collection, raw, **fields):
+        self.make(LOST, scripted.hits(raw))
+        made = getattr(self.client, collection).create(**fields)
+        self.assertEqual(raw['id'], made.id)
+        return {name: value for name, value in self.array.query(1).items()
+                if not name.startswith('__')}
+
+    @ddt.data('volume_groups', 'hosts', 'host_groups', 'retention_policies')
+    def test_by_name(self, collection):
+        self.assertEqual({'name': 'n'}, self._lost(
+            collection, {'id': 3, 'name': 'n'}, name='n', quota=0))
+
+    def test_snapshots(self):
+        raw = {'id': 3, 'short_name': 's',
+               'source': {'ref': '/volume_groups/14'}}
+        self.assertEqual(
+            {'short_name': 's', 'source.ref': '/volume_groups/14'},
+            self._lost('snapshots', raw, short_name='s', source=GROUP,
+                       retention_policy=rest.Ref('retention_policies', 3)))
+
+    def test_mappings(self):
+        raw = {'id': 3, 'host': {'ref': '/hosts/7'},
+               'volume': {'ref': '/snapshots/5'}, 'lun': None}
+        self.assertEqual(
+            {'host.ref': '/hosts/7', 'volume.ref': '/snapshots/5'},
+            self._lost('mappings', raw, host=self.HOST,
+                       volume=rest.Ref('snapshots', 5)))
+
+    def test_iqns_in_any_case(self):
+        raw = {'id': 3, 'iqn': 'iqn.1993-08.Org:AB',
+               'host': {'ref': '/hosts/7'}}
+        self.assertEqual({'host.ref': '/hosts/7'}, self._lost(
+            'host_iqns', raw, iqn='iqn.1993-08.org:ab', host=self.HOST))
+
+    def test_wwpns_in_any_form(self):
+        raw = {'id': 3, 'pwwn': '50:01:43:80:24:d0:c2:9e',
+               'host': {'ref': '/hosts/7'}}
+        self.assertEqual({'host.ref': '/hosts/7'}, self._lost(
+            'host_fc_ports', raw, pwwn='5001438024D0C29E', host=self.HOST))
+
+    def test_an_iqn_without_host(self):
+        self.assertEqual({'iqn': 'iqn.x'}, self._lost(
+            'host_iqns', {'id': 3, 'iqn': 'iqn.x'}, iqn='iqn.x'))
+
+    def test_an_iqn_of_no_host_is_not_the_one_we_made(self):
+        # INI-1: the array made the record; our POST was to adopt it.
+        loose = {'id': 3, 'iqn': 'iqn.x', 'host': None}
+        ours = loose | {'host': {'ref': '/hosts/7'}}
+        self.make(LOST, scripted.hits(loose), scripted.Reply(201, ours))
+        self.assertEqual(self.HOST, self.client.host_iqns.create(
+            iqn='iqn.x', host=self.HOST).host)
+
+    def test_a_deleted_snapshot_is_not_the_one_we_made(self):
+        raw = {'id': 3, 'short_name': 's', 'is_deleted': True,
+               'source': {'ref': '/volume_groups/14'}}
+        new = raw | {'id': 4, 'is_deleted': False}
+        self.make(LOST, scripted.hits(raw), scripted.Reply(201, new))
+        self.assertEqual(4, self.client.snapshots.create(
+            short_name='s', source=GROUP).id)
+
+    def test_a_replication_snapshot_has_no_key(self):
+        raw = {'id': 4, 'source': {'ref': '/volume_groups/14'}}
+        self.make(LOST, scripted.Reply(201, raw))
+        self.client.snapshots.create(source=GROUP)
+        self.make(LOST, USED)
+        with self.assertRaises(rest.BadReply):
+            self.client.snapshots.create(source=GROUP)
+
+
+@ddt.ddt
+class UpdateTest(Case):
+
+    BIG = RAW | {'size': 2097152}
+
+    def _grow(self):
+        return self.volumes.update(31, size=2097152)
+
+    def _check(self, *calls):
+        self.assertEqual(2097152, self._grow().size)
+        self.assertEqual([f'{c} /volumes/31' for c in calls],
+                         self.array.calls)
+
+    def test_plain(self):
+        self.make(scripted.Reply(200, self.BIG))
+        self._check('PATCH')
+        self.assertEqual({'size': 2097152}, self.array.body(0))
+
+    def test_none_clears(self):
+        # OBJ-9
+        self.make(scripted.Reply(200, {'id': 7, 'name': 'h'}))
+        self.client.hosts.update(7, host_group=None)
+        self.assertEqual({'host_group': None}, self.array.body(0))
+
+    def test_an_empty_reply_is_read(self):
+        self.make(scripted.Reply(200), scripted.Reply(200, self.BIG))
+        self._check('PATCH', 'GET')
+
+    def test_an_empty_reply_that_changed_nothing(self):
+        self.make(EMPTY, scripted.Reply(200, RAW), *[
+            scripted.Reply(200, RAW)] * 5, scripted.Reply(200, self.BIG))
+        self._check('PATCH', *['GET'] * 6, 'PATCH')
+
+    @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT)
+    def test_busy(self, failure):
+        self.make(failure, scripted.Reply(200, self.BIG))
+        self._check('PATCH', 'PATCH')
+
+    @ddt.data(LOST, SLOW, CRASH, AWAY, CUT)
+    def test_lost_and_done(self, failure):
+        self.make(failure, scripted.Reply(200, self.BIG))
+        self._check('PATCH', 'GET')
+
+    @ddt.data(LOST, SLOW, CRASH, AWAY)
+    def test_lost_and_not_done(self, failure):
+        self.make(failure, scripted.Reply(200, RAW),
+                  scripted.Reply(200, self.BIG))
+        self._check('PATCH', 'GET', 'PATCH')
+        self.assertEqual(1, len(set(self.array.sequences())))
+
+    def test_409_on_a_repeat(self):
+        self.make(LOST, scripted.Reply(200, RAW), USED,
+                  scripted.Reply(200, self.BIG))
+        self._check('PATCH', 'GET', 'PATCH', 'GET')
+
+    def test_no_quota_reads_back_as_null(self):
+        # VG-2
+        self.make(LOST, scripted.Reply(200, {
+            'id': 14, 'name': 'g', 'quota': None}))
+        self.client.volume_groups.update(14, quota=0)
+
+    def test_a_field_that_records_do_not_have_is_never_assumed(self):
+        group = {'id': 14, 'name': 'g'}
+        self.make(LOST, scripted.Reply(200, group),
+                  scripted.Reply(200, group))
+        self.client.volume_groups.update(
+            14, last_restored_from=rest.Ref('snapshots', 51))
+        self.assertEqual('PATCH /volume_groups/14', self.array.calls[2])
+
+    def test_refused(self):
+        self.make(scripted.refusal('it would shrink'))
+        with self.assertRaisesRegex(rest.Refused, 'shrink'):
+            self._grow()
+
+    @ddt.data([], [LOST])
+    def test_404(self, before):
+        self.make(*before, GONE)
+        with self.assertRaises(rest.NotFound):
+            self._grow()
+
+
+@ddt.ddt
+class DeleteTest(Case):
+
+    def _check(self, expected, calls):
+        self.assertIs(expected, self.volumes.delete(31))
+        self.assertEqual(['DELETE /volumes/31'] * calls, self.array.calls)
+        self.assertEqual(1, len(set(self.array.sequences())))
+
+    @ddt.data(DONE, EMPTY, scripted.Reply(200, {'id': 31}))
+    def test_any_2xx(self, reply):
+        self.make(reply)
+        self._check(True, 1)
+
+    def test_gone_already(self):
+        self.make(GONE)
+        self._check(False, 1)
+
+    @ddt.data(LOST, SLOW, CRASH, AWAY, CUT, GARBAGE)
+    def test_lost(self, failure):
+        for reply in (DONE, GONE, USED):
+            self.make(failure, reply)
+            self._check(True, 2)
+
+    @ddt.data(BUSY, FAST, UNAVAILABLE)
+    def test_busy(self, failure):
+        self.make(failure, DONE)
+        self._check(True, 2)
+
+    def test_gone_after_no_connection(self):
+        self.make(UNSENT, GONE)
+        self._check(False, 2)
+
+    @ddt.data([], [LOST])
+    def test_refused(self, before):
+        self.make(*before, *[scripted.refusal('it is mapped')])
+        with self.assertRaisesRegex(rest.Refused, 'mapped'):
+            self.volumes.delete(31)
+
+
+class GateTest(Case):
+
+    def test_the_deadline_ends_the_wait_for_a_turn(self):
+        self.make(max_writes=1, deadline=0.01)
+        with self.client._session.gate.enter(0):
+            with self.assertRaisesRegex(rest.Busy, '1 writes at once'):
+                self.volumes.delete(31)
+
+    def test_what_opens_and_what_narrows_it(self):
+        for failure in (BUSY, FAST, UNAVAILABLE):
+            self.make(failure, DONE)
+            self.volumes.delete(31)
+            self.assertEqual(2, self.client._session.gate.limit)
+        for reply in (LOST, CRASH, UNSENT):
+            self.make(reply, DONE)
+            self.volumes.delete(31)
+            self.assertEqual(4, self.client._session.gate.limit)
+        self.make(*[DONE] * 4)
+        for _ in range(4):
+            self.volumes.delete(31)
+        self.assertEqual(5, self.client._session.gate.limit)
+
+    def test_reads_do_not_pass_it(self):
+        self.make(FOUND, max_writes=1)
+        with self.client._session.gate.enter(0):
+            self.volumes.find(name='vol-1')
+
+    def test_writes_in_flight(self):
+        """Twelve threads write; the gate starts with four at once."""
+        met = threading.Barrier(5)
+        lock = threading.Lock()
+        flying, most = 0, 0
+
+        def reply(request):
+            nonlocal flying, most
+            with lock:
+                flying += 1
+                most = max(most, flying)
+            if len(self.array.requests) <= 4:
+                met.wait(10)
+            with lock:
+                flying -= 1
+            return DONE
+
+        self.make(*[reply] * 12)
+        threads = [threading.Thread(target=self.volumes.delete, args=[n])
+                   for n in range(12)]
+        for thread in threads:
+            thread.start()
+        met.wait(10)
+        for thread in threads:
+            thread.join(10)
+        self.assertTrue(4 <= most <= 6, most)
+
+
+class SecretsTest(Case):
+
+    def test_no_secret_in_logs_errors_and_reprs(self):
+        self.make(CRASH, FOUND, MADE, GONE, LOST, DONE)
+        with self.assertLogs(level=logging.DEBUG) as logs:
+            self.volumes.find(name='vol-1')
+            self.volumes.create(**FIELDS, password='chap-secret')
+            with self.assertRaises(rest.NotFound) as caught:
+                self.volumes.get(31)
+            self.volumes.delete(31)
+        error = caught.exception
+        settings = self.client._session._settings
+        text = '\n'.join([
+            *logs.output, str(error), repr(error), str(vars(error)),
+            repr(self.client), repr(settings), str(settings),
+            repr(self.volumes), repr(self.client._session.transport)])
+        token = base64.b64encode(b'admin:Secr3t-word').decode()
+        for secret in ('Secr3t-word', token, 'Authorization', 'Basic ',
+                       'chap-secret'):
+            self.assertNotIn(secret, text)
+
+    def test_each_request_is_logged_once(self):
+        self.make(CRASH, FOUND, LOST, DONE)
+        with self.assertLogs('cinder_k2.rest', logging.DEBUG) as logs:
+            self.volumes.find(name='vol-1')
+            self.volumes.delete(31)
+        self.assertEqual(4, len(logs.output))
+        self.assertRegex(
+            logs.output[0],
+            r'GET https://10.0.0.1/api/v2/volumes\?name=vol-1&.*: 500, '
+            r'\d+ ms, attempt 1$')
+        self.assertRegex(logs.output[1], r'200, \d+ ms, attempt 2$')
+        self.assertRegex(
+            logs.output[2],
+            r'DELETE .*/volumes/31: no reply, \d+ ms, attempt 1$')
