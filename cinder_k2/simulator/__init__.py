@@ -1,0 +1,36 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A simulated array that answers the K2 REST API, version 2.
+
+An independent reading of the API: nothing here imports the driver's
+packages, and they import nothing of this one.
+"""
+
+from cinder_k2.simulator.array import Array
+from cinder_k2.simulator.asgi import asgi_app
+from cinder_k2.simulator.clock import Clock
+from cinder_k2.simulator.clock import FakeClock
+from cinder_k2.simulator.errors import ApiError
+from cinder_k2.simulator.errors import StateError
+from cinder_k2.simulator.faults import FaultRule
+from cinder_k2.simulator.messages import Exchange
+from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator.profiles import Switches
+from cinder_k2.simulator.requests_adapter import RequestsAdapter
+from cinder_k2.simulator.threaded import ThreadedServer
+from cinder_k2.simulator.users import User
+
+__all__ = (
+    'ApiError', 'Array', 'Clock', 'Exchange', 'FakeClock', 'FaultRule',
+    'RequestsAdapter', 'Response', 'StateError', 'Switches',
+    'ThreadedServer', 'User', 'asgi_app')

@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The simulated array: a core without any input or output of its own."""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import logging
+import os
+import threading
+import urllib.parse
+
+from cinder_k2.simulator import clock as clock_module
+from cinder_k2.simulator import control
+from cinder_k2.simulator import control_api
+from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import factory
+from cinder_k2.simulator import faults as faults_module
+from cinder_k2.simulator import journal as journal_module
+from cinder_k2.simulator import limiter
+from cinder_k2.simulator import messages
+from cinder_k2.simulator.messages import Exchange
+from cinder_k2.simulator.messages import Request
+from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator import profiles
+from cinder_k2.simulator import service
+from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator import users as users_module
+from cinder_k2.simulator import visibility
+
+LOG = logging.getLogger(__name__)
+BASE = '/api/v2'
+
+
+class Array:
+    """One simulated array, safe for threads.
+
+    profile: k2 (no thin clones) or sdp. store: path of its SQLite file, or
+    None to keep the state in memory only. clock: the array's time, real if
+    not given. seed: makes the chance in fault rules repeatable. name,
+    portals, wan_addresses and capacity (KiB) matter when the state is new;
+    later the state knows them. users: accounts beside login.
+
+    Raises StateError when the state cannot be used or belongs to an array
+    of another profile, ValueError for an unknown profile.
+    """
+
+    def __init__(self, profile: str = 'sdp',
+                 store: str | os.PathLike[str] | None = None, *,
+                 name: str = 'sim-k2-a',
+                 clock: clock_module.Clock | None = None,
+                 seed: int | None = None,
+                 portals: Sequence[str] = factory.PORTALS,
+                 wan_addresses: Sequence[str] = factory.WAN_ADDRESSES,
+                 capacity: int = factory.CAPACITY_KIB,
+                 login: str = 'admin', password: str = 'admin',  # nosec
+                 users: Iterable[users_module.User] = ()) -> None:
+        self.profile = profile
+        self.switches = profiles.switches_of(profile)
+        self.clock = clock or clock_module.Clock()
+        self.faults = faults_module.Faults(seed)
+        self.journal = journal_module.Journal()
+        self.latency = 0.0
+        self._equipment = factory.Equipment(
+            name, portals, wan_addresses, capacity)
+        self._users = users_module.Users(
+            (users_module.User(login, password), *users))
+        self._limiter = limiter.Limiter(self.switches, self.clock)
+        self._visibility = visibility.Visibility()
+        self.lock = threading.RLock()
+        self.store = self._open_store(store)
+        self._service = service.Service(
+            self.store, self.switches, self.clock, self._visibility)
+        self.control = control.Control(self)
+
+    @property
+    def name(self) -> str:
+        """The name of the system."""
+        return str(self.store.at('/system/state/1')['system_name'])
+
+    def _open_store(self, path: str | os.PathLike[str] | None
+                    ) -> store_module.Store:
+        disk = None if path is None else disk_module.Disk(path)
+        try:
+            if disk is not None:
+                self._check_profile(disk)
+            store = store_module.Store(disk)
+            if not store.tables['system/state'].rows:
+                with store.transaction():
+                    factory.build(store, self._equipment, self.clock)
+        except BaseException:
+            if disk is not None:
+                disk.close()
+            raise
+        return store
+
+    def _check_profile(self, disk: disk_module.Disk) -> None:
+        found = disk.meta('profile')
+        if found is None:
+            disk.set_meta('profile', self.profile)
+        elif found != self.profile:
+            raise errors.StateError(
+                f'state {disk.path} is of profile {found}, not'
+                f' {self.profile}')
+
+    def reset(self) -> None:
+        """Back to factory state and to the switches of the profile.
+
+        The equipment is that of the start, and ids begin anew.
+        """
+        with self.lock:
+            with self.store.transaction():
+                self.store.clear()
+                factory.build(self.store, self._equipment, self.clock)
+            self._visibility.clear()
+            self.switches.change(
+                dataclasses.asdict(profiles.switches_of(self.profile)))
+
+    def close(self) -> None:
+        """Release the state file."""
+        with self.lock:
+            self.store.close()
+
+    def handle(self, method: str, path: str, query: str = '',
+               headers: Mapping[str, str] | None = None,
+               body: bytes = b'') -> Response:
+        """The reply to one request, at once: delays and cuts are not felt.
+
+        path is as in the URL; query the part behind the question mark.
+        """
+        with self.exchange(method, path, query, headers, body) as exchange:
+            return exchange.response
+
+    @contextlib.contextmanager
+    def exchange(self, method: str, path: str, query: str = '',
+                 headers: Mapping[str, str] | None = None,
+                 body: bytes = b'') -> Iterator[Exchange]:
+        """The reply to one request, and what happens to it on its way.
+
+        For adapters: sleep exchange.delay inside the block, so that the
+        journal counts the request as running meanwhile.
+        """
+        request = Request(
+            method.upper(), urllib.parse.unquote(path), query,
+            {name.lower(): value
+             for name, value in (headers or {}).items()}, body)
+        if control_api.serves(request.path):
+            yield Exchange(self._controlled(request))
+            return
+        entry = self.journal.enter(
+            request.method, request.path, query,
+            request.headers.get('x-k2-sequence', ''),
+            self.clock.monotonic())
+        status = 0
+        try:
+            exchange = self._exchange(request, entry)
+            status = 0 if exchange.cut == 'reset' \
+                else exchange.response.status
+            yield exchange
+        finally:
+            self.journal.leave(entry, status, self.clock.monotonic())
+
+    def _controlled(self, request: Request) -> Response:
+        try:
+            self._authenticate(request)
+            return control_api.answer(self.control, request)
+        except errors.ApiError as exc:
+            return messages.refusal(exc.status, exc.message)
+
+    def _authenticate(self, request: Request) -> users_module.User:
+        return self._users.authenticate(
+            request.headers.get('authorization', ''))
+
+    def _exchange(self, request: Request,
+                  entry: journal_module.Entry) -> Exchange:
+        try:
+            user = self._authenticate(request)
+            self._limiter.take(user.role)
+            path = request.path.removeprefix(BASE)
+            if path == request.path or path and path[0] != '/':
+                raise errors.no_resource()
+        except errors.ApiError as exc:
+            return Exchange(messages.refusal(exc.status, exc.message),
+                            self.latency)
+        request = Request(request.method, path, request.query,
+                          request.headers, request.body, user.role)
+        struck, late = self.faults.plan(request.method, path.strip('/'))
+        entry.fault = struck.kind if struck else late.kind if late else ''
+        return self._struck(request, struck, late.reads if late else 0)
+
+    def _struck(self, request: Request,
+                rule: faults_module.FaultRule | None,
+                late_reads: int) -> Exchange:
+        """The reply after a fault rule has done its work on it."""
+        if rule is None:
+            return Exchange(self._serve(request, late_reads), self.latency)
+        done = Response(200, {'Content-Type': messages.JSON_TYPE})
+        if rule.commit == 'after':
+            done = self._serve(request, late_reads)
+        return _spoilt(done, rule, self.latency)
+
+    def _serve(self, request: Request, late_reads: int) -> Response:
+        try:
+            with self.lock:
+                return self._service.answer(request, late_reads)
+        except errors.ApiError as exc:
+            return messages.refusal(exc.status, exc.message)
+        except Exception:
+            LOG.exception('%s %s failed', request.method, request.path)
+            return messages.refusal(500, 'Internal error')
+
+
+def _spoilt(done: Response, rule: faults_module.FaultRule,
+            latency: float) -> Exchange:
+    if rule.kind == 'busy':
+        return Exchange(messages.refusal(400, rule.code), latency)
+    if rule.kind == 'status':
+        text = faults_module.STATUSES[rule.status]
+        return Exchange(messages.refusal(rule.status, text), latency)
+    if rule.kind in ('reset', 'truncated'):
+        return Exchange(done, latency, rule.kind)
+    if rule.kind == 'hang':
+        cut = 'reset' if rule.commit == 'before' else ''
+        return Exchange(done, latency + rule.seconds, cut)
+    body = b'<html>no JSON' if rule.kind == 'garbage' else b''
+    return Exchange(Response(done.status, done.headers, body), latency)

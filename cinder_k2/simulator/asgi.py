@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An array as an ASGI application, for uvicorn."""
+
+import asyncio
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import MutableMapping
+from typing import Any
+
+from cinder_k2.simulator import array as array_module
+from cinder_k2.simulator.messages import Exchange
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+_LARGEST_BODY = 16 * 2 ** 20
+
+
+def asgi_app(array: array_module.Array) -> Application:
+    """The application; latency is waited for without blocking others."""
+
+    async def application(scope: Message, receive: Receive,
+                          send: Send) -> None:
+        if scope['type'] == 'lifespan':
+            await _lifespan(receive, send)
+        elif scope['type'] == 'http':
+            await _http(array, scope, receive, send)
+        else:
+            raise RuntimeError(f'{scope["type"]} is not served')
+
+    return application
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        kind = (await receive())['type']
+        await send({'type': f'{kind}.complete'})
+        if kind == 'lifespan.shutdown':
+            return
+
+
+async def _http(array: array_module.Array, scope: Message,
+                receive: Receive, send: Send) -> None:
+    body = await _body(receive)
+    if body is None:
+        return
+    headers = {name.decode('latin-1'): value.decode('latin-1')
+               for name, value in scope['headers']}
+    path = (scope.get('raw_path') or scope['path'].encode()).decode('latin-1')
+    with array.exchange(
+            scope['method'], path.partition('?')[0],
+            scope['query_string'].decode('latin-1'), headers,
+            body) as exchange:
+        if exchange.delay:
+            await asyncio.sleep(exchange.delay)
+        if exchange.cut == 'reset':
+            await _reset(receive, send)
+        else:
+            await _reply(exchange, receive, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body, or None if the caller went away before its end."""
+    body = b''
+    while len(body) <= _LARGEST_BODY:
+        message = await receive()
+        if message['type'] != 'http.request':
+            return None
+        body += bytes(message.get('body', b''))
+        if not message.get('more_body'):
+            return body
+    return None
+
+
+async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
+    response = exchange.response
+    headers = [(name.lower().encode(), value.encode())
+               for name, value in response.headers.items()]
+    if response.status != 204:
+        headers.append(
+            (b'content-length', str(len(response.body)).encode()))
+    await send({'type': 'http.response.start', 'status': response.status,
+                'headers': headers})
+    if exchange.cut == 'truncated':
+        half = response.body[:len(response.body) // 2]
+        await send({'type': 'http.response.body', 'body': half,
+                    'more_body': True})
+        await _reset(receive, send)
+    else:
+        await send({'type': 'http.response.body', 'body': response.body})
+
+
+async def _reset(receive: Receive, send: Send) -> None:
+    """Break the connection: ASGI has no word for it, uvicorn's send has."""
+    transport = getattr(getattr(send, '__self__', None), 'transport', None)
+    if transport is None:
+        raise RuntimeError('this server cannot break a connection')
+    transport.abort()
+    while (await receive())['type'] != 'http.disconnect':
+        pass

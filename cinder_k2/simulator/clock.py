@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The array's time: real, shifted, or made up by a test."""
+
+import threading
+import time
+
+
+class Clock:
+    """Real time, plus what advance() added to it."""
+
+    def __init__(self) -> None:
+        self._shift = 0.0
+
+    def time(self) -> float:
+        """Seconds since the epoch, UTC."""
+        return time.time() + self._shift
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic() + self._shift
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        time.sleep(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass for the array, at once."""
+        self._shift += seconds
+
+
+class FakeClock(Clock):
+    """Time that moves only when somebody sleeps or advances it."""
+
+    def __init__(self, start: float = 1767225600.0) -> None:
+        super().__init__()
+        self._start = start
+        self._passed = 0.0
+        self._lock = threading.Lock()
+
+    def time(self) -> float:
+        """Seconds since the epoch: the start plus what has passed."""
+        return self._start + self._passed
+
+    def monotonic(self) -> float:
+        """Seconds passed since the clock was made."""
+        return self._passed
+
+    def sleep(self, seconds: float) -> None:
+        """Return at once; the time has passed."""
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass, at once."""
+        with self._lock:
+            self._passed += seconds

@@ -1,0 +1,152 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a test or a person can do to an array besides using it."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+from typing import TYPE_CHECKING
+
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import faults
+from cinder_k2.simulator import journal
+from cinder_k2.simulator.rules import base
+from cinder_k2.simulator import service
+
+if TYPE_CHECKING:
+    from cinder_k2.simulator import array as array_module
+
+_SECRETS = ('password',)
+
+
+class Control:
+    """The control of one array; control_api offers the same over HTTP.
+
+    Raises ApiError (400) for what makes no sense.
+    """
+
+    def __init__(self, array: 'array_module.Array') -> None:
+        self._array = array
+
+    def add_fault(self, rule: faults.FaultRule | Mapping[str, Any] | None
+                  = None, **fields: Any) -> faults.FaultRule:
+        """Add a fault rule, given whole or by its fields.
+
+        The result counts: rule.struck is how many requests it struck.
+        """
+        return self._array.faults.add(fields if rule is None else rule)
+
+    def clear_faults(self) -> None:
+        """Remove every fault rule."""
+        self._array.faults.clear()
+
+    def faults(self) -> list[dict[str, Any]]:
+        """The fault rules and their counts."""
+        return self._array.faults.rules()
+
+    @property
+    def latency(self) -> float:
+        """Seconds that every reply takes."""
+        return self._array.latency
+
+    def set_latency(self, seconds: float) -> None:
+        """Make every reply take so many seconds."""
+        if isinstance(seconds, bool) or not isinstance(
+                seconds, (int, float)) or not 0 <= seconds < 86400:
+            raise errors.refused('Latency must be a number of seconds')
+        self._array.latency = float(seconds)
+
+    def switches(self) -> dict[str, Any]:
+        """The switches (see profiles.Switches)."""
+        return dataclasses.asdict(self._array.switches)
+
+    def set_switches(self, **values: Any) -> None:
+        """Change switches, all of those given or none."""
+        with self._array.lock:
+            self._array.switches.change(values)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass on the array's clock."""
+        if isinstance(seconds, bool) or not isinstance(
+                seconds, (int, float)) or not 0 <= seconds < 1e10:
+            raise errors.refused('Time only goes forward')
+        self._array.clock.advance(seconds)
+
+    def journal(self) -> list[journal.Entry]:
+        """The requests since the last clear, oldest first."""
+        return self._array.journal.entries()
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most requests at once since the journal was cleared."""
+        return self._array.journal.max_in_flight
+
+    def clear_journal(self) -> None:
+        """Begin to count anew."""
+        self._array.journal.clear()
+
+    def log_in(self, resource: str, identifier: str) -> dict[str, Any]:
+        """An initiator shows itself: a record without host (INI-1).
+
+        resource: host_iqns or host_fc_ports.
+        """
+        array = self._array
+        with array.lock, array.store.transaction():
+            return service.log_in(self._scope(), resource, identifier)
+
+    def set_written(self, volume: int, kib: int) -> None:
+        """Say how many KiB hosts have written to a volume (CAP-4)."""
+        array = self._array
+        with array.lock, array.store.transaction():
+            row = array.store.get('volumes', volume)
+            if row is None or not 0 <= kib <= row['size']:
+                raise errors.refused('No such volume, or too much for it')
+            array.store.update(
+                'volumes', volume, logical_capacity=float(kib))
+
+    def leftovers(self) -> dict[str, list[dict[str, Any]]]:
+        """Every object of a user by resource, views under "views".
+
+        Empty when nothing was left behind.
+        """
+        with self._array.lock:
+            return service.leftovers(self._scope())
+
+    def _scope(self) -> base.Scope:
+        array = self._array
+        return base.Scope(array.store, array.switches, array.clock)
+
+    def dump(self) -> dict[str, Any]:
+        """The whole state as it is kept, without secrets."""
+        store = self._array.store
+        with self._array.lock:
+            return {
+                'profile': self._array.profile,
+                'objects': {name: [_shown(row) for row in store.rows(name)]
+                            for name, table in store.tables.items()
+                            if table.rows},
+                'counters': dict(store.counters),
+                'sequences': {name: number for name, (number, _)
+                              in store.sequences.items()}}
+
+    def reset(self) -> None:
+        """Back to factory state; no faults, no latency, no journal."""
+        self._array.reset()
+        self.clear_faults()
+        self.set_latency(0)
+        self.clear_journal()
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items()
+            if name not in _SECRETS}

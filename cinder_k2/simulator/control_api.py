@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The control of an array over HTTP, below /sim/v1."""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from cinder_k2.simulator import control as control_module
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import messages
+from cinder_k2.simulator.messages import Request
+from cinder_k2.simulator.messages import Response
+
+BASE = '/sim/v1'
+
+
+def serves(path: str) -> bool:
+    """Whether a path belongs to the control API."""
+    return path == BASE or path.startswith(f'{BASE}/')
+
+
+def answer(control: control_module.Control, request: Request) -> Response:
+    """The reply to a control request; raises ApiError for a refusal."""
+    name = request.path.removeprefix(BASE).strip('/')
+    methods = _ACTIONS.get(name)
+    if methods is None:
+        raise errors.no_resource()
+    action = methods.get(request.method)
+    if action is None:
+        raise errors.wrong_method()
+    value = action(control, request)
+    if value is None:
+        return Response(204)
+    return messages.reply(200, value)
+
+
+def _fields(request: Request) -> dict[str, Any]:
+    body = request.json()
+    if not isinstance(body, dict):
+        raise errors.refused('The body must be a JSON object')
+    return body
+
+
+def _one(request: Request, name: str) -> Any:
+    body = _fields(request)
+    if set(body) != {name}:
+        raise errors.refused(f'The body must have the one field {name}')
+    return body[name]
+
+
+def _index(control: control_module.Control, request: Request) -> object:
+    return {'resources': sorted(filter(None, _ACTIONS))}
+
+
+def _add_fault(control: control_module.Control, request: Request) -> object:
+    return dataclasses.asdict(control.add_fault(_fields(request)))
+
+
+def _latency(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        control.set_latency(_one(request, 'seconds'))
+    return {'seconds': control.latency}
+
+
+def _journal(control: control_module.Control, request: Request) -> object:
+    entries = control.journal()
+    return {'hits': [dataclasses.asdict(entry) for entry in entries],
+            'total': len(entries), 'max_in_flight': control.max_in_flight}
+
+
+def _switches(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        control.set_switches(**_fields(request))
+    return control.switches()
+
+
+def _log_in(control: control_module.Control, request: Request) -> object:
+    body = _fields(request)
+    if set(body) != {'resource', 'identifier'} or not all(
+            isinstance(value, str) for value in body.values()):
+        raise errors.refused('The body must have resource and identifier')
+    return control.log_in(body['resource'], body['identifier'])
+
+
+Action = Callable[[control_module.Control, Request], object]
+_ACTIONS: dict[str, dict[str, Action]] = {
+    '': {'GET': _index},
+    'faults': {
+        'GET': lambda control, request: {'hits': control.faults()},
+        'POST': _add_fault,
+        'DELETE': lambda control, request: control.clear_faults()},
+    'latency': {'GET': _latency, 'POST': _latency, 'PATCH': _latency},
+    'journal': {
+        'GET': _journal,
+        'DELETE': lambda control, request: control.clear_journal()},
+    'leftovers': {'GET': lambda control, request: control.leftovers()},
+    'switches': {'GET': _switches, 'POST': _switches, 'PATCH': _switches},
+    'clock': {'POST': lambda control, request:
+              control.advance(_one(request, 'advance'))},
+    'initiators': {'POST': _log_in},
+    'state': {'GET': lambda control, request: control.dump()},
+    'reset': {'POST': lambda control, request: control.reset()},
+}

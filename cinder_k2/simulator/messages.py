@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Requests and replies without any transport."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from cinder_k2.simulator import errors
+
+# Exactly this, without a charset (CON-6).
+JSON_TYPE = 'application/json'
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One request; header names in lower case, query as it was sent."""
+
+    method: str
+    path: str
+    query: str = ''
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    body: bytes = b''
+    role: str = ''
+
+    def json(self) -> Any:
+        """The body, which POST and PATCH must declare as JSON (CON-5)."""
+        kind = self.headers.get('content-type', '').partition(';')[0]
+        if kind.strip().lower() != JSON_TYPE:
+            raise errors.refused(f'Content-Type must be {JSON_TYPE}')
+        return self.any_json()
+
+    def any_json(self) -> Any:
+        """The body as JSON, whatever it is declared to be."""
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError,
+                RecursionError) as exc:
+            raise errors.refused('The body is not JSON') from exc
+
+
+@dataclasses.dataclass(frozen=True)
+class Response:
+    """One reply."""
+
+    status: int
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    body: bytes = b''
+
+    def json(self) -> Any:
+        """The body read as JSON, for callers without a transport."""
+        return msgspec.json.decode(self.body)
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchange:
+    """A reply and what happens to it on its way.
+
+    delay: seconds that the caller waits for it. cut: '' for a whole reply,
+    'reset' for a connection that breaks before it, 'truncated' for one that
+    breaks in the middle of the body.
+    """
+
+    response: Response
+    delay: float = 0.0
+    cut: str = ''
+
+
+def reply(status: int, value: object, pretty: bool = False) -> Response:
+    """A JSON reply."""
+    body = msgspec.json.encode(value)
+    if pretty:
+        body = msgspec.json.format(body, indent=2)
+    return Response(status, {'Content-Type': JSON_TYPE}, body)
+
+
+def refusal(status: int, text: str) -> Response:
+    """An error reply (section 3)."""
+    return reply(status, {'error_msg': text})

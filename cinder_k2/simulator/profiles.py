@@ -1,0 +1,117 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What kind of array is simulated, and the choices that can be switched.
+
+The rulebook's section 14 lists where the sources disagree; each choice is
+an attribute here and can be changed while the array runs.
+"""
+
+import dataclasses
+from typing import Any
+
+from cinder_k2.simulator import errors
+
+
+@dataclasses.dataclass
+class Switches:
+    """The behaviours of one array that can be chosen.
+
+    thin_clones: POST /volumes knows the fields of a thin clone (CLN-5), and
+        snapshots show num_of_clones.
+    clones_movable: a thin clone may move to another group (CLN-7).
+    delete_host_with_initiators: its initiators go along (HST-3).
+    delete_host_in_group: a host need not leave its group first (HST-4).
+    snapshot_patch: PATCH /snapshots is offered (SNP-10).
+    host_group_rename: PATCH name of a host group is offered (HGR-2).
+    sequences: X-K2-Sequence is known; otherwise it is ignored (SEQ-1).
+    bulk: resources with /__bulk, or '*' for all of them (BLK-1).
+    rest_api_version, state: as system/state shows them (ERR-6).
+    page_size: the default of __limit.
+    single_envelope: GET of one object answers with an envelope (OBJ-2).
+    create_status: 201 or 200 to POST (OBJ-4).
+    name_limit: longest name of a volume, group or snapshot (section 12).
+    unstable_pages: searches without __sort come in another order each time.
+    linger_reads: a deleted snapshot stays listed with is_deleted for so many
+        reads (QRY-10).
+    rate_limit, rate_burst: requests per second and how many at once, 0 is
+        no limit (ERR-5).
+    """
+
+    thin_clones: bool = False
+    clones_movable: bool = False
+    delete_host_with_initiators: bool = False
+    delete_host_in_group: bool = False
+    snapshot_patch: bool = True
+    host_group_rename: bool = True
+    sequences: bool = True
+    bulk: tuple[str, ...] = ('*',)
+    rest_api_version: str = '2.2.0'
+    state: str = 'ONLINE'
+    page_size: int = 100
+    single_envelope: bool = False
+    create_status: int = 201
+    name_limit: int = 42
+    unstable_pages: bool = False
+    linger_reads: int = 0
+    rate_limit: float = 0.0
+    rate_burst: int = 50
+
+    def offers(self, feature: str) -> bool:
+        """Whether the array has a feature; every array has the unnamed."""
+        return not feature or bool(getattr(self, feature))
+
+    def offers_bulk(self, resource: str) -> bool:
+        """Whether the resource has /__bulk (BLK-1)."""
+        return '*' in self.bulk or resource in self.bulk
+
+    def change(self, values: dict[str, Any]) -> None:
+        """Set several switches, all of them or none.
+
+        Raises ApiError (400) for an unknown name or a value of the wrong
+        type.
+        """
+        checked = {name: self._checked(name, value)
+                   for name, value in values.items()}
+        for name, value in checked.items():
+            setattr(self, name, value)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise errors.refused(f'Unknown switch: {name}')
+        if isinstance(value, list):
+            value = tuple(value)
+        kind = type(getattr(self, name))
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise errors.refused(
+                f'Switch {name} must be of type {kind.__name__}')
+        return value
+
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    'k2': {},
+    'sdp': {'thin_clones': True, 'clones_movable': True},
+}
+NAMES = tuple(_PROFILES)
+
+
+def switches_of(profile: str) -> Switches:
+    """The switches of a profile: k2 (no thin clones) or sdp.
+
+    Raises ValueError for an unknown name.
+    """
+    if profile not in _PROFILES:
+        raise ValueError(f'profile must be one of {", ".join(NAMES)},'
+                         f' not {profile!r}')
+    return Switches(**_PROFILES[profile])

@@ -1,0 +1,204 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The query language of section 2.5: conditions and control parameters."""
+
+from collections.abc import Callable
+import dataclasses
+import functools
+import re
+from typing import Any
+import urllib.parse
+
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import schema
+
+_LISTS = ('in', 'm_eq', 'contains_some')
+_CONTROLS = ('limit', 'offset', 'sort', 'sort_order', 'fields', 'pretty')
+_STATISTICS = ('resolution', 'datapoints', 'from_time', 'rw_breakdown',
+               'bs_breakdown')
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """One field=value of a search, its value still text.
+
+    by_ref marks the forms with ".ref". values has one item except for the
+    operators that take a list.
+    """
+
+    field: str
+    operator: str
+    values: tuple[str, ...]
+    by_ref: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """What a GET asks for. limit None stands for the default page."""
+
+    conditions: tuple[Condition, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    sort: str = ''
+    descending: bool = False
+    fields: frozenset[str] = frozenset()
+    pretty: bool = False
+
+
+def parse(text: str) -> Query:
+    """Read the part of a URL behind the question mark (QRY-3, QRY-7).
+
+    Raises ApiError (400) for control parameters that make no sense.
+    """
+    conditions = []
+    controls = {}
+    for key, value in urllib.parse.parse_qsl(text, keep_blank_values=True):
+        if key.startswith('__'):
+            controls[key[2:]] = value
+        else:
+            conditions.append(_condition(key, value))
+    return _with_controls(
+        controls, tuple(item for item in conditions if item.values))
+
+
+def _condition(key: str, value: str) -> Condition:
+    name, separator, operator = key.rpartition('__')
+    if not separator or operator not in OPERATORS:
+        # An unknown operator makes an unknown field: no hits (QRY-2).
+        name, operator = key, 'eq'
+    by_ref = name.endswith('.ref')
+    if by_ref:
+        name = name[:-len('.ref')]
+    values = _split(value) if operator in _LISTS else [_unquote(value)]
+    return Condition(name, operator,
+                     tuple(item for item in values if item), by_ref)
+
+
+def _split(value: str) -> list[str]:
+    if value.count('"') == 2:
+        value = _unquote(value)
+    return [_unquote(item) for item in value.split(',')]
+
+
+def _unquote(value: str) -> str:
+    """The value without one pair of double quotes around it (QRY-8)."""
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    return value
+
+
+def _with_controls(controls: dict[str, str],
+                   conditions: tuple[Condition, ...]) -> Query:
+    for name in controls:
+        if name not in _CONTROLS and name not in _STATISTICS:
+            raise errors.refused(f'Unknown parameter: __{name}')
+    order = controls.get('sort_order') or 'asc'
+    if order not in ('asc', 'desc'):
+        raise errors.refused('__sort_order must be asc or desc')
+    limit = controls.get('limit')
+    return Query(
+        conditions,
+        _natural('limit', limit) if limit else None,
+        _natural('offset', controls.get('offset') or '0'),
+        controls.get('sort', ''),
+        order == 'desc',
+        frozenset(filter(None, controls.get('fields', '').split(','))),
+        controls.get('pretty', 'false').lower() not in ('false', '0'))
+
+
+def _natural(name: str, value: str) -> int:
+    if not re.fullmatch('[0-9]{1,18}', value):
+        raise errors.refused(f'__{name} must be a number from 0')
+    return int(value)
+
+
+def sort_key(value: Any) -> tuple[Any, ...]:
+    """Order of field values: references by number, null last."""
+    if isinstance(value, str) and value.startswith('/'):
+        resource, _, number = value.rpartition('/')
+        if number.isdigit():
+            return (0, resource, int(number))
+    return (value is None, '' if value is None else value)
+
+
+def matcher(resource: schema.Resource, condition: Condition,
+            offers: Callable[[str], bool]) -> Callable[[Any], bool] | None:
+    """A test of one field's value, or None: no such field (QRY-2)."""
+    field = resource.known.get(condition.field)
+    if (field is None or field.write_only or not offers(field.feature)
+            or condition.by_ref != (field.kind == 'ref')):
+        return None
+    test = OPERATORS[condition.operator]
+    return functools.partial(_test_value, test, field.kind, condition.values)
+
+
+def _test_value(test: Callable[[str, Any, tuple[str, ...]], bool],
+                kind: str, wanted: tuple[str, ...], value: Any) -> bool:
+    """Null meets no condition (QRY-4)."""
+    return value is not None and test(kind, value, wanted)
+
+
+def _equal(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
+    return any(_same(kind, value, item) for item in wanted)
+
+
+def _same(kind: str, value: Any, wanted: str) -> bool:
+    if kind == 'bool':
+        return str(value).lower() == wanted.lower()
+    if kind in ('int', 'number'):
+        return bool(value == schema.to_number(wanted))
+    return bool(value == wanted)
+
+
+def _not_equal(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
+    return not _equal(kind, value, wanted)
+
+
+def _contains(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
+    return isinstance(value, str) and any(
+        item in value for item in wanted)
+
+
+def _prefix(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
+    return isinstance(value, str) and value.startswith(wanted)
+
+
+def _regexp(kind: str, value: Any, wanted: tuple[str, ...]) -> bool:
+    try:
+        return isinstance(value, str) and any(
+            re.search(item, value) for item in wanted)
+    except re.error as exc:
+        raise errors.refused(f'Bad regular expression: {exc}') from exc
+
+
+def _compare(wins: Callable[[Any, Any], bool], kind: str, value: Any,
+             wanted: tuple[str, ...]) -> bool:
+    limit = schema.to_number(wanted[0])
+    return (kind in ('int', 'number') and limit is not None
+            and wins(value, limit))
+
+
+OPERATORS: dict[str, Callable[[str, Any, tuple[str, ...]], bool]] = {
+    'eq': _equal,
+    'in': _equal,
+    'm_eq': _equal,
+    'neq': _not_equal,
+    'contains': _contains,
+    'contains_some': _contains,
+    'prefix': _prefix,
+    'regexp': _regexp,
+    'gt': functools.partial(_compare, lambda a, b: a > b),
+    'lt': functools.partial(_compare, lambda a, b: a < b),
+    'gte': functools.partial(_compare, lambda a, b: a >= b),
+    'lte': functools.partial(_compare, lambda a, b: a <= b),
+}

@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What every resource's rules have in common."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import clock
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import profiles
+from cinder_k2.simulator import schema
+from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator import store as store_module
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What the rules of one request can see and change.
+
+    deleted keeps records that were removed and are still to be listed for
+    a while (QRY-10), as (resource, reply).
+    """
+
+    store: store_module.Store
+    switches: profiles.Switches
+    clock: clock.Clock
+    role: str = 'admin'
+    deleted: list[tuple[str, Row]] = dataclasses.field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.clock.time()
+
+
+Computed = Mapping[str, Callable[[Scope, Row], Any]]
+
+
+class Rules:
+    """The rules of one resource; this one stores what it is given."""
+
+    resource: schema.Resource
+    computed: Computed = {}
+
+    def __init__(self, resource: schema.Resource) -> None:
+        self.resource = resource
+
+    @property
+    def name(self) -> str:
+        """The resource's name."""
+        return self.resource.name
+
+    def ref(self, row: Row) -> str:
+        """The reference to a row of this resource."""
+        return schema.make_ref(self.name, row['id'])
+
+    def offers(self, scope: Scope, method: str) -> bool:
+        """Whether the resource has this method now (405 otherwise)."""
+        return method in self.resource.methods
+
+    def create(self, scope: Scope, values: Row) -> Row:
+        """Carry out a POST; gives the new row."""
+        return scope.store.insert(self.name, values)
+
+    def update(self, scope: Scope, row: Row, values: Row) -> Row:
+        """Carry out a PATCH; gives the changed row."""
+        return scope.store.update(self.name, row['id'], **values)
+
+    def delete(self, scope: Scope, row: Row) -> None:
+        """Carry out a DELETE."""
+        scope.store.remove(self.name, row['id'])
+
+    def value(self, scope: Scope, row: Row, field: str) -> Any:
+        """The value of a field, references as text."""
+        compute = self.computed.get(field)
+        return compute(scope, row) if compute else row.get(field)
+
+    def render(self, scope: Scope, row: Row,
+               wanted: frozenset[str] = frozenset()) -> Row:
+        """The row as a reply shows it; wanted empty: every field."""
+        reply: Row = {}
+        for field in self.resource.fields:
+            if field.write_only or wanted and field.name not in wanted:
+                continue
+            if scope.switches.offers(field.feature):
+                value = self.value(scope, row, field.name)
+                if field.kind == 'ref' and value is not None:
+                    value = {'ref': value}
+                reply[field.name] = value
+        return reply
+
+
+def check_name(value: str, longest: int) -> None:
+    """Refuse an empty name, and one beyond the limit (section 12)."""
+    if not value:
+        raise errors.refused('A name cannot be empty')
+    if len(value) > longest:
+        raise errors.refused(f'Name {value} is longer than {longest}')
+
+
+def check_unique(scope: Scope, resource: str, field: str, value: object,
+                 what: str, own_id: int = 0) -> None:
+    """Refuse a value that another row has already (ERR-8)."""
+    for row in scope.store.find(resource, field, value):
+        if row['id'] != own_id:
+            raise errors.refused(f'{what} {value} already exists')
+
+
+def converted_name(scope: Scope, row: Row) -> str:
+    """The name in a form fit for an IQN."""
+    return str(row['name']).replace('_', '.')
+
+
+def next_scsi(scope: Scope) -> Row:
+    """scsi_suffix from the one counter, and scsi_sn (VOL-15, VOL-16)."""
+    suffix = scope.store.next_number('scsi_suffix')
+    system = scope.store.at('/system/state/1')
+    return {'scsi_suffix': suffix,
+            'scsi_sn': f'{system["system_id"]}{suffix:04x}'}
+
+
+def is_mapped(scope: Scope, ref: str) -> bool:
+    """Whether a volume or view is mapped to anything."""
+    return scope.store.count('mappings', 'volume', ref) > 0
+
+
+HOSTS = catalogue.HOSTS.name
+HOST_GROUPS = catalogue.HOST_GROUPS.name

@@ -1,0 +1,215 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Snapshots, views and volsnaps: sections 4.3 and 4.4."""
+
+from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import errors
+from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import groups
+from cinder_k2.simulator import schema
+from cinder_k2.simulator.schema import Row
+
+_WEEK, _DAY, _HOUR = 7 * 86400, 86400, 3600
+
+
+def volsnaps_in(scope: Scope, row: Row) -> list[Row]:
+    """The volsnaps of a snapshot or view."""
+    ref = schema.make_ref('snapshots', row['id'])
+    return scope.store.find('volsnaps', 'snapshot', ref)
+
+
+def _clones(scope: Scope, row: Row) -> int:
+    ref = schema.make_ref('snapshots', row['id'])
+    return scope.store.count('volumes', 'clone_snapshot', ref)
+
+
+def _kind(row: Row) -> str:
+    return 'View' if row['is_exposable'] else 'Snapshot'
+
+
+class SnapshotRules(base.Rules):
+    """SNP-1 to SNP-15, without replication."""
+
+    computed = {
+        'is_deleted': lambda scope, row: False,
+        'is_exist_on_peer': lambda scope, row: False,
+        'iscsi_tgt_converted_name': base.converted_name,
+        'triggered_by': lambda scope, row: 'api',
+        'volsnaps_provisioned_capacity': lambda scope, row: sum(
+            volsnap['size'] for volsnap in volsnaps_in(scope, row)),
+        'num_of_clones': _clones,
+        'is_locked_by_replication': lambda scope, row: False,
+    }
+
+    def offers(self, scope: Scope, method: str) -> bool:
+        """PATCH can be switched off (SNP-10)."""
+        if method == 'PATCH' and not scope.switches.snapshot_patch:
+            return False
+        return super().offers(scope, method)
+
+    def create(self, scope: Scope, values: Row) -> Row:
+        """Make a snapshot of a group or a view, or a view."""
+        source = scope.store.at(values['source'])
+        if schema.split_ref(values['source'])[0] == 'volume_groups':
+            group_ref, images = values['source'], _group_images(
+                scope, values, source)
+        else:
+            group_ref, images = source['volume_group'], _parent_images(
+                scope, values, source)
+        name = self._checked_name(scope, group_ref, values['short_name'])
+        row = super().create(scope, {
+            **values, 'name': name, 'volume_group': group_ref,
+            'creation_time': scope.now, 'last_exposed_time': None})
+        for image in images:
+            _insert_volsnap(scope, row, image)
+        _stamp_group(scope, row)
+        _retire_old(scope, row)
+        return row
+
+    def _checked_name(self, scope: Scope, group_ref: str, short_name: str,
+                      own_id: int = 0) -> str:
+        """The full name; short names are unique in a group (SNP-2)."""
+        base.check_name(short_name, scope.switches.name_limit)
+        name = f'{scope.store.at(group_ref)["name"]}:{short_name}'
+        base.check_unique(
+            scope, self.name, 'name', name, 'Snapshot', own_id)
+        return name
+
+    def update(self, scope: Scope, row: Row, values: Row) -> Row:
+        """Rename a snapshot or change its retention (SNP-10)."""
+        group = scope.store.at(row['volume_group'])
+        short_name = _new_short_name(row, values, group['name'])
+        row = super().update(
+            scope, row, {**values, 'short_name': short_name})
+        self._checked_name(
+            scope, row['volume_group'], short_name, row['id'])
+        return groups.rename_snapshot(scope, row, group['name'])
+
+    def delete(self, scope: Scope, row: Row) -> None:
+        """Remove a leaf, and its volsnaps with it (SNP-9, CLN-4)."""
+        reason = why_kept(scope, row)
+        if reason:
+            raise errors.refused(f'{_kind(row)} {row["name"]} {reason}')
+        remove(scope, row)
+
+
+def why_kept(scope: Scope, row: Row) -> str:
+    """What stands against the removal of a snapshot, or nothing."""
+    ref = schema.make_ref('snapshots', row['id'])
+    if base.is_mapped(scope, ref):
+        return 'is mapped'
+    if scope.store.count('snapshots', 'source', ref):
+        return 'has snapshots' if row['is_exposable'] else 'has views'
+    return 'has thin clones' if _clones(scope, row) else ''
+
+
+def remove(scope: Scope, row: Row) -> None:
+    """Take a snapshot away with its volsnaps; list it for a while."""
+    gone: list[tuple[base.Rules, Row]] = [(_SNAPSHOTS, row)]
+    gone += [(_VOLSNAPS, volsnap) for volsnap in volsnaps_in(scope, row)]
+    for rules, item in gone:
+        reply = rules.render(scope, item)
+        scope.deleted.append((rules.name, {**reply, 'is_deleted': True}))
+    for rules, item in gone:
+        scope.store.remove(rules.name, item['id'])
+
+
+def _group_images(scope: Scope, values: Row, group: Row) -> list[Row]:
+    """One image per volume of the group (SNP-6, SNP-11, SNP-12)."""
+    if values['is_exposable']:
+        raise errors.refused('A view needs a snapshot as its source')
+    volumes = groups.volumes_of(scope, values['source'])
+    if not volumes:
+        raise errors.refused(f'Volume group {group["name"]} has no volumes')
+    return [{'source': schema.make_ref('volumes', volume['id']),
+             'size': volume['size'], 'short_name': volume['name']}
+            for volume in volumes]
+
+
+def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
+    """The images of the source again (SNP-7, SNP-11, VSN-3, VSN-4)."""
+    if source['is_exposable'] and values['is_exposable']:
+        raise errors.refused('The source is itself a view')
+    if not source['is_exposable'] and not values['is_exposable']:
+        raise errors.refused('A snapshot of a snapshot must be a view')
+    return [{name: image[name] for name in ('source', 'size', 'short_name')}
+            for image in volsnaps_in(scope, source)]
+
+
+def _insert_volsnap(scope: Scope, row: Row, image: Row) -> None:
+    scope.store.insert('volsnaps', {
+        **image, 'name': f'{row["name"]}:{image["short_name"]}',
+        'snapshot': schema.make_ref('snapshots', row['id']),
+        'is_exposable': row['is_exposable'],
+        'creation_time': scope.now, **base.next_scsi(scope)})
+
+
+def _stamp_group(scope: Scope, row: Row) -> None:
+    if not row['is_exposable']:
+        _, number = schema.split_ref(row['volume_group'])
+        scope.store.update('volume_groups', number,
+                           last_snapshot_creation_time=scope.now)
+
+
+def _new_short_name(row: Row, values: Row, group_name: str) -> str:
+    """The short name that PATCH asks for, by either of the two fields."""
+    short_name = str(values.get('short_name', row['short_name']))
+    if 'name' not in values:
+        return short_name
+    prefix, colon, rest = values['name'].partition(f'{group_name}:')
+    if prefix or not colon or rest != values.get('short_name', rest):
+        raise errors.refused(f'Name must begin with {group_name}:')
+    return str(rest)
+
+
+def _retire_old(scope: Scope, row: Row) -> None:
+    """Remove what a policy's number of snapshots leaves out (RET-2)."""
+    policy = scope.store.at(row['retention_policy'])
+    if not policy['num_snapshots']:
+        return
+    same = [other for other
+            in groups.snapshots_of(scope, row['volume_group'])
+            if other['retention_policy'] == row['retention_policy']
+            and other['is_auto_deleteable']]
+    for old in same[:-policy['num_snapshots']]:
+        if not why_kept(scope, old):
+            remove(scope, old)
+
+
+def expired(scope: Scope) -> list[Row]:
+    """Auto-deletable snapshots past the age of their policy (RET-2)."""
+    candidates = scope.store.find('snapshots', 'is_auto_deleteable', True)
+    return [row for row in candidates if _is_expired(scope, row)]
+
+
+def _is_expired(scope: Scope, row: Row) -> bool:
+    policy = scope.store.at(row['retention_policy'])
+    age = (policy['weeks'] * _WEEK + policy['days'] * _DAY
+           + policy['hours'] * _HOUR)
+    return (age > 0 and scope.now >= row['creation_time'] + age
+            and not why_kept(scope, row))
+
+
+class VolsnapRules(base.Rules):
+    """VSN-1 to VSN-4: they come and go with their snapshot."""
+
+    computed = {
+        'is_deleted': lambda scope, row: False,
+        'iscsi_tgt_converted_name': base.converted_name,
+    }
+
+
+_SNAPSHOTS = SnapshotRules(catalogue.SNAPSHOTS)
+_VOLSNAPS = VolsnapRules(catalogue.VOLSNAPS)
+RULES: tuple[base.Rules, ...] = (_SNAPSHOTS, _VOLSNAPS)

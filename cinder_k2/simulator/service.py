@@ -1,0 +1,316 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The REST API itself: from a request of a known user to its reply."""
+
+import re
+from typing import Any
+
+from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import clock as clock_module
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import messages
+from cinder_k2.simulator.messages import Request
+from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator import profiles
+from cinder_k2.simulator import query as query_module
+from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules.base import Rules
+from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import groups
+from cinder_k2.simulator.rules import hosts
+from cinder_k2.simulator.rules import initiators
+from cinder_k2.simulator.rules import mappings
+from cinder_k2.simulator.rules import policies
+from cinder_k2.simulator.rules import snapshots
+from cinder_k2.simulator.rules import system
+from cinder_k2.simulator.rules import volumes
+from cinder_k2.simulator import schema
+from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator import search
+from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator import visibility as visibility_module
+
+_WITH_RULES = (*volumes.RULES, *groups.RULES, *snapshots.RULES,
+               *mappings.RULES, *hosts.RULES, *initiators.RULES,
+               *policies.RULES, *system.RULES)
+_RULES: dict[str, Rules] = {
+    **{name: Rules(resource)
+       for name, resource in catalogue.RESOURCES.items()},
+    **{rules.name: rules for rules in _WITH_RULES}}
+_PER_VOLUME = ('stats/volumes', 'replication/stats/volumes')
+_BULK_METHODS = ('POST', 'PATCH', 'DELETE')
+
+
+class Service:
+    """Carries out requests on one state. Not safe for threads."""
+
+    def __init__(self, store: store_module.Store,
+                 switches: profiles.Switches, clock: clock_module.Clock,
+                 visibility: visibility_module.Visibility) -> None:
+        self._store = store
+        self._switches = switches
+        self._clock = clock
+        self._visibility = visibility
+        self._turn = 0
+
+    def answer(self, request: Request, late_reads: int = 0) -> Response:
+        """The reply to one request.
+
+        late_reads leaves what a POST makes out of so many reads (OBJ-6).
+        Raises ApiError for a refusal; then nothing has changed.
+        """
+        scope = Scope(self._store, self._switches, self._clock,
+                      request.role)
+        self._expire(scope)
+        path = request.path.strip('/')
+        if path in ('', '__full'):
+            return self._whole(scope, request, path)
+        self._check_online(request, path)
+        if request.method == 'GET':
+            return self._read(scope, request, path)
+        return self._write(scope, request, path, late_reads)
+
+    def _expire(self, scope: Scope) -> None:
+        """Remove what retention says is too old (RET-2)."""
+        rows = snapshots.expired(scope)
+        if rows:
+            with self._store.transaction():
+                for row in rows:
+                    snapshots.remove(scope, row)
+
+    def _check_online(self, request: Request, path: str) -> None:
+        """While not ONLINE neither writes nor statistics work (ERR-6)."""
+        if self._switches.state != 'ONLINE' and (
+                request.method != 'GET' or path.startswith('stats/')):
+            raise errors.ApiError(503, 'System is not online')
+
+    def _whole(self, scope: Scope, request: Request,
+               path: str) -> Response:
+        """The index (DIS-1), or all objects of all resources."""
+        if request.method != 'GET':
+            raise errors.wrong_method()
+        pretty = query_module.parse(request.query).pretty
+        if not path:
+            return messages.reply(200, catalogue.index(), pretty)
+        return messages.reply(200, {
+            name: [rules.render(scope, row)
+                   for row in self._store.rows(name)]
+            for name, rules in _RULES.items()}, pretty)
+
+    def _read(self, scope: Scope, request: Request, path: str) -> Response:
+        query = query_module.parse(request.query)
+        if path in _RULES:
+            return messages.reply(
+                200, self._collection(scope, _RULES[path], query),
+                query.pretty)
+        rules, rest = _split(path)
+        if rest == '__bulk':
+            raise errors.wrong_method()
+        if rules.name in _PER_VOLUME:
+            _existing(self._store, _RULES['volumes'], rest)
+            value: object = search.page(scope, rules, query, [])
+        else:
+            value = self._single(scope, rules, rest, query)
+        return messages.reply(200, value, query.pretty)
+
+    def _collection(self, scope: Scope, rules: Rules,
+                    query: query_module.Query) -> dict[str, Any]:
+        hits = search.find(scope, rules, query, self._visibility)
+        self._turn += 1
+        turn = self._turn if self._switches.unstable_pages else 0
+        return search.page(scope, rules, query, search.order(
+            scope, rules, query, hits, turn))
+
+    def _single(self, scope: Scope, rules: Rules, number: str,
+                query: query_module.Query) -> object:
+        """One object, bare (OBJ-2) unless switched."""
+        value = self._show(scope, rules, number, query.fields)
+        if not self._switches.single_envelope:
+            return value
+        return {'hits': [value], 'limit': self._switches.page_size,
+                'offset': 0, 'total': 1}
+
+    def _show(self, scope: Scope, rules: Rules, number: str,
+              fields: frozenset[str]) -> Row:
+        ghost = self._visibility.ghost(rules.name, _number(number))
+        if ghost is not None:
+            self._visibility.seen(rules.name, ghost)
+            hit = search.Hit(ghost.reply['id'], ghost.reply, ghost)
+            return search.show(scope, rules, hit, fields)
+        row = _existing(self._store, rules, number)
+        if not self._visibility.shows(rules.name, row['id']):
+            raise errors.missing(f'/{rules.name}/{number}')
+        return rules.render(scope, row, fields)
+
+    def _write(self, scope: Scope, request: Request, path: str,
+               late_reads: int) -> Response:
+        """A write, all of it or nothing."""
+        rules, rest = (_RULES[path], '') if path in _RULES else _split(path)
+        self._check_method(scope, request.method, rules, rest)
+        body = _body(request, rest)
+        with self._store.transaction():
+            self._use_sequences(request.headers.get('x-k2-sequence', ''))
+            if rest == '__bulk':
+                rows = self._bulk(scope, request.method, rules, body)
+            else:
+                rows = [self._one(scope, request.method, rules, rest, body)]
+        self._after_write(scope, request.method, rules, rows, late_reads)
+        return self._written(scope, request.method, rules, rest, rows)
+
+    def _check_method(self, scope: Scope, method: str, rules: Rules,
+                      rest: str) -> None:
+        """405 for what the resource, or the kind of path, has not."""
+        wanted = {'': ('POST',), '__bulk': _BULK_METHODS}.get(
+            rest, ('PATCH', 'DELETE'))
+        if method not in wanted or not rules.offers(scope, method):
+            raise errors.wrong_method()
+        if rest == '__bulk' and not self._switches.offers_bulk(rules.name):
+            raise errors.no_resource()
+
+    def _use_sequences(self, header: str) -> None:
+        """X-K2-Sequence: each number must go up (SEQ-1, SEQ-2)."""
+        if not header.strip() or not self._switches.sequences:
+            return
+        for item in header.split(','):
+            match = re.fullmatch(r'([^=]+)=([0-9]{1,18})', item.strip())
+            if match is None:
+                raise errors.refused('X-K2-Sequence must be <id>=<number>')
+            self._store.use_sequence(match[1].strip(), int(match[2]))
+
+    def _one(self, scope: Scope, method: str, rules: Rules, number: str,
+             body: Any, lenient: bool = False) -> Row:
+        """Carry out one write; gives the row that was made or changed."""
+        reading = schema.Reading(
+            self._store.exists, self._switches.offers, lenient)
+        if method == 'POST':
+            return rules.create(
+                scope, schema.read_create(rules.resource, body, reading))
+        row = _existing(self._store, rules, number)
+        if method == 'DELETE':
+            rules.delete(scope, row)
+            return row
+        values = schema.read_patch(
+            rules.resource, body, reading, row['id'])
+        if lenient:
+            values = {name: value for name, value in values.items()
+                      if value != rules.value(scope, row, name)}
+        return rules.update(scope, row, values)
+
+    def _bulk(self, scope: Scope, method: str, rules: Rules,
+              body: Any) -> list[Row]:
+        """A list of writes in order (BLK-1, BLK-4)."""
+        if not isinstance(body, list):
+            raise errors.refused('The body must be a JSON array')
+        rows = []
+        for item in body:
+            number = ''
+            if method != 'POST':
+                number = _own_number(item)
+            rows.append(
+                self._one(scope, method, rules, number, item, lenient=True))
+        return rows
+
+    def _after_write(self, scope: Scope, method: str, rules: Rules,
+                     rows: list[Row], late_reads: int) -> None:
+        if method == 'POST':
+            for row in rows:
+                self._visibility.hide(rules.name, row['id'], late_reads)
+        for resource, reply in scope.deleted:
+            self._visibility.linger(
+                resource, reply, self._switches.linger_reads)
+
+    def _written(self, scope: Scope, method: str, rules: Rules, rest: str,
+                 rows: list[Row]) -> Response:
+        """The reply to a write (OBJ-3 to OBJ-5, BLK-2)."""
+        if method == 'DELETE':
+            return Response(204)
+        status = self._switches.create_status if method == 'POST' else 200
+        # A later item of a bulk call may have changed an earlier one, or
+        # retired it (RET-2).
+        shown = [rules.render(
+            scope, self._store.get(rules.name, row['id']) or row)
+            for row in rows]
+        if rest == '__bulk':
+            return messages.reply(
+                status, {'hits': shown, 'total': len(shown)})
+        return messages.reply(status, shown[0])
+
+
+def _body(request: Request, rest: str) -> Any:
+    """The JSON of a write; DELETE of one object ignores it (OBJ-15)."""
+    if request.method != 'DELETE':
+        return request.json()
+    return request.any_json() if rest == '__bulk' else None
+
+
+def _split(path: str) -> tuple[Rules, str]:
+    """Resource and the last part of a path: an id or __bulk."""
+    name, _, rest = path.rpartition('/')
+    if name not in _RULES or rest == '__meta':
+        raise errors.no_resource()
+    return _RULES[name], rest
+
+
+def _number(text: str) -> int:
+    """An id out of a path; 0, which nothing has, for anything else."""
+    return int(text) if re.fullmatch('[1-9][0-9]{0,18}', text) else 0
+
+
+def _own_number(item: object) -> str:
+    """The id of an object in a bulk call (BLK-1)."""
+    number = item.get('id') if isinstance(item, dict) else None
+    if isinstance(number, bool) or not isinstance(number, (int, str)):
+        raise errors.refused('Each object of a bulk call needs its id')
+    return str(number)
+
+
+def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:
+    row = store.get(rules.name, _number(number))
+    if row is None:
+        raise errors.missing(f'/{rules.name}/{number}')
+    return row
+
+
+def leftovers(scope: base.Scope) -> dict[str, list[Row]]:
+    """Every object of a user, by resource; views under their own name."""
+    found: dict[str, list[Row]] = {}
+    for name in _USER_RESOURCES:
+        for row in scope.store.rows(name):
+            if not _is_factory(name, row):
+                kind = 'views' if row.get('is_exposable') else name
+                found.setdefault(kind, []).append(
+                    _RULES[name].render(scope, row))
+    return found
+
+
+_USER_RESOURCES = (
+    'volumes', 'volume_groups', 'snapshots', 'mappings', 'hosts',
+    'host_groups', 'host_iqns', 'host_fc_ports', 'host_auth_profiles',
+    'retention_policies', 'vg_capacity_policies')
+
+
+def _is_factory(name: str, row: Row) -> bool:
+    return (name == 'volumes' and row['id'] == volumes.CTRL_ID
+            or name == 'retention_policies'
+            and row['name'] in policies.BUILT_IN
+            or name == 'vg_capacity_policies' and row['is_default'])
+
+
+def log_in(scope: base.Scope, resource: str, identifier: str) -> Row:
+    """The record of an initiator that shows itself to the array (INI-1)."""
+    if resource not in ('host_iqns', 'host_fc_ports'):
+        raise errors.no_resource()
+    rules = _RULES[resource]
+    field = rules.resource.fields[1].name
+    row = rules.create(scope, {field: identifier, 'host': None})
+    return rules.render(scope, row)

@@ -1,0 +1,251 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The state: tables of rows with indexes, changed in transactions.
+
+A row is never changed in place; an update puts a new one in its place, so
+that undoing a refused request is putting the old rows back.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import functools
+from typing import Any
+
+from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import schema
+from cinder_k2.simulator.schema import Row
+
+# An array cannot remember every sequence id for ever (SEQ-2).
+SEQUENCES_KEPT = 10000
+
+
+class Table:
+    """The rows of one resource, by id and by the indexed fields."""
+
+    def __init__(self, resource: schema.Resource) -> None:
+        self.resource = resource
+        self.rows: dict[int, Row] = {}
+        self._indexes: dict[str, dict[object, dict[int, None]]] = {
+            name: {} for name in resource.indexed}
+
+    def indexed(self, field: str) -> bool:
+        """Whether find() works on this field."""
+        return field in self._indexes
+
+    def find(self, field: str, value: object) -> list[Row]:
+        """Rows whose indexed field has this value, by id."""
+        numbers = self._indexes[field].get(value, {})
+        return [self.rows[number] for number in sorted(numbers)]
+
+    def count(self, field: str, value: object) -> int:
+        """How many rows find() would give."""
+        return len(self._indexes[field].get(value, {}))
+
+    def put(self, row: Row) -> None:
+        """Add a row, or put it in the place of the one with its id."""
+        self.drop(row['id'])
+        self.rows[row['id']] = row
+        for field, index in self._indexes.items():
+            value = row.get(field)
+            if value is not None:
+                index.setdefault(value, {})[row['id']] = None
+
+    def drop(self, number: int) -> None:
+        """Take a row away, if it is there."""
+        row = self.rows.pop(number, None)
+        if row is None:
+            return
+        for field, index in self._indexes.items():
+            numbers = index.get(row.get(field), {})
+            numbers.pop(number, None)
+            if not numbers:
+                index.pop(row.get(field), None)
+
+
+class Store:
+    """All tables, counters and sequence numbers of one array.
+
+    Not safe for threads: the array holds its lock around every use.
+    """
+
+    def __init__(self, disk: disk_module.Disk | None = None) -> None:
+        self.tables = {name: Table(resource) for name, resource
+                       in catalogue.RESOURCES.items()}
+        self.counters: dict[str, int] = {}
+        self.sequences: dict[str, tuple[int, int]] = {}
+        self._disk = disk
+        self._changes = disk_module.Changes()
+        self._undo: list[Callable[[], object]] = []
+        if disk is not None:
+            self._load(disk)
+
+    def _load(self, disk: disk_module.Disk) -> None:
+        for resource, row in disk.objects():
+            if resource not in self.tables:
+                raise errors.StateError(
+                    f'state {disk.path} has an unknown resource {resource}')
+            self.tables[resource].put(row)
+        self.counters = {
+            name: number for name, number in disk.counters().items()
+            if number}
+        self.sequences = disk.sequences()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Changes inside are kept together, or undone on any error."""
+        try:
+            yield
+            if self._disk is not None and self._changes:
+                self._disk.write(self._changes)
+        except BaseException:
+            for step in reversed(self._undo):
+                step()
+            raise
+        finally:
+            self._undo = []
+            self._changes = disk_module.Changes()
+
+    def get(self, resource: str, number: int) -> Row | None:
+        """One row, or None."""
+        return self.tables[resource].rows.get(number)
+
+    def at(self, ref: str) -> Row:
+        """The row that a reference, known to be good, points at."""
+        resource, number = schema.split_ref(ref)
+        return self.tables[resource].rows[number]
+
+    def exists(self, ref: str) -> bool:
+        """Whether a reference points at something."""
+        resource, number = schema.split_ref(ref)
+        table = self.tables.get(resource)
+        return table is not None and number in table.rows
+
+    def find(self, resource: str, field: str, value: object) -> list[Row]:
+        """Rows whose indexed field has this value, by id."""
+        return self.tables[resource].find(field, value)
+
+    def count(self, resource: str, field: str, value: object) -> int:
+        """How many rows have this value in an indexed field."""
+        return self.tables[resource].count(field, value)
+
+    def rows(self, resource: str) -> list[Row]:
+        """Every row of a resource, by id."""
+        rows = self.tables[resource].rows
+        return [rows[number] for number in sorted(rows)]
+
+    def insert(self, resource: str, values: Row) -> Row:
+        """Add a row under the next id of its resource (OBJ-7)."""
+        number = self.next_number(resource)
+        return self.insert_as(resource, number, values)
+
+    def insert_as(self, resource: str, number: int, values: Row) -> Row:
+        """Add a row under a given id."""
+        self.reserve(resource, number)
+        row = {'id': number, **values}
+        self._put(resource, row)
+        return row
+
+    def update(self, resource: str, number: int, **changes: Any) -> Row:
+        """Change fields of a row; gives the new row."""
+        row = {**self.tables[resource].rows[number], **changes}
+        self._put(resource, row)
+        return row
+
+    def remove(self, resource: str, number: int) -> None:
+        """Take a row away."""
+        table = self.tables[resource]
+        old = table.rows[number]
+        self._undo.append(lambda: table.put(old))
+        table.drop(number)
+        self._changes.objects[(resource, number)] = None
+
+    def _put(self, resource: str, row: Row) -> None:
+        table = self.tables[resource]
+        old = table.rows.get(row['id'])
+        if old is None:
+            self._undo.append(lambda: table.drop(row['id']))
+        else:
+            before = old
+            self._undo.append(lambda: table.put(before))
+        table.put(row)
+        self._changes.objects[(resource, row['id'])] = row
+
+    def next_number(self, counter: str) -> int:
+        """The next number of a counter, from 1; none is given twice."""
+        number = self.counters.get(counter, 0) + 1
+        self.reserve(counter, number)
+        return number
+
+    def reserve(self, counter: str, number: int) -> None:
+        """Give out no number of a counter up to this one any more."""
+        before = self.counters.get(counter, 0)
+        if number > before:
+            self._undo.append(
+                lambda: self._restore_counter(counter, before))
+            self.counters[counter] = number
+            self._changes.counters[counter] = number
+
+    def _restore_counter(self, counter: str, number: int) -> None:
+        if number:
+            self.counters[counter] = number
+        else:
+            self.counters.pop(counter, None)
+
+    def use_sequence(self, name: str, number: int) -> None:
+        """Remember a sequence number; refuses with 409 if it is not higher.
+
+        The first number of an id is free (SEQ-1, SEQ-2).
+        """
+        known = self.sequences.get(name)
+        if known is not None and number <= known[0]:
+            raise errors.ApiError(
+                409, f'Sequence {name}: {number} was already used')
+        position = self.next_number('sequences')
+        self._set_sequence(name, (number, position))
+        if len(self.sequences) > SEQUENCES_KEPT:
+            self._set_sequence(next(iter(self.sequences)), None)
+
+    def _set_sequence(self, name: str,
+                      value: tuple[int, int] | None) -> None:
+        old = self.sequences.pop(name, None)
+        if value is not None:
+            self.sequences[name] = value
+        self._undo.append(lambda: self._restore_sequence(name, old))
+        self._changes.sequences[name] = value
+
+    def _restore_sequence(self, name: str,
+                          old: tuple[int, int] | None) -> None:
+        if old is None:
+            del self.sequences[name]
+        else:
+            self.sequences[name] = old
+
+    def clear(self) -> None:
+        """Forget everything, inside a transaction."""
+        for table in self.tables.values():
+            for number in list(table.rows):
+                self.remove(table.resource.name, number)
+        for name in list(self.sequences):
+            self._set_sequence(name, None)
+        for name in list(self.counters):
+            self._undo.append(functools.partial(
+                self._restore_counter, name, self.counters.pop(name)))
+            self._changes.counters[name] = 0
+
+    def close(self) -> None:
+        """Release the file behind the state."""
+        if self._disk is not None:
+            self._disk.close()

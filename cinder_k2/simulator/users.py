@@ -1,0 +1,55 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who may use the array: HTTP Basic (CON-2)."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+import dataclasses
+import hmac
+
+from cinder_k2.simulator import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    """An account; role as system/state shows it to its owner."""
+
+    login: str
+    password: str = dataclasses.field(repr=False)
+    role: str = 'admin'
+
+
+class Users:
+    """The accounts of one array."""
+
+    def __init__(self, users: Iterable[User]) -> None:
+        self._users = {user.login: user for user in users}
+
+    def authenticate(self, header: str) -> User:
+        """The user of an Authorization header; raises ApiError (401)."""
+        scheme, _, token = header.partition(' ')
+        login, _, password = _decoded(token.strip()).partition(':')
+        user = self._users.get(login)
+        if (user is None or scheme.lower() != 'basic'
+                or not hmac.compare_digest(
+                    user.password.encode(), password.encode())):
+            raise errors.ApiError(401, 'Authentication required')
+        return user
+
+
+def _decoded(token: str) -> str:
+    try:
+        return base64.b64decode(token, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return ''
