@@ -1,0 +1,44 @@
+# Thin covers: what they run is in tools/ and can be run without make.
+.DEFAULT_GOAL := help
+.PHONY: help venv docs-venv cloud test lint docs releasenotes bench cover clean
+
+# Programs of the environment first; the bootstrap must not see its own.
+IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+help:  ## this text
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+venv:  ## build .venv, or bring it up to date
+	@tools/bootstrap simulator,cloud,test
+
+docs-venv:
+	@tools/bootstrap simulator,cloud,docs
+
+cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= KEEP=1 STATE_DIR=)
+	@$(IN_VENV) exec python -m tools.cloud
+
+test: venv  ## lint, unit and functional tests
+	@$(IN_VENV) exec python tools/run_tests.py
+
+lint: venv  ## the static checks alone
+	@$(IN_VENV) tools/lint
+
+docs: docs-venv  ## the documentation, into doc/build/html
+	$(IN_VENV) sphinx-build -q -W --keep-going -b html doc/source doc/build/html
+
+releasenotes: docs-venv  ## the release notes, into releasenotes/build/html
+	$(IN_VENV) sphinx-build -q -W --keep-going -b html releasenotes/source releasenotes/build/html
+
+bench: venv  ## this driver beside the in-tree one, on one simulated array
+	@$(IN_VENV) exec python -m benchmarks
+
+cover: venv  ## the coverage of the unit tests, into cover/
+	$(IN_VENV) coverage erase
+	$(IN_VENV) PYTHON="coverage run --source cinder_k2 --parallel-mode" stestr run
+	$(IN_VENV) coverage combine -q
+	$(IN_VENV) coverage html -q -d cover
+	$(IN_VENV) coverage report
+
+clean:  ## remove all that was built, .venv and the clouds' state too
+	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
+	    cover build dist doc/build releasenotes/build *.egg-info

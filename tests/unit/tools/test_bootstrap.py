@@ -1,0 +1,113 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+NEEDED = ('sh', 'cat', 'cksum', 'dirname', 'basename', 'sed', 'grep', 'tail',
+          'sleep')
+INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',
+          'constraints.txt')
+
+
+class BootstrapTest(unittest.TestCase):
+    """Machines that lack something; nothing is installed in these tests."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.checkout = pathlib.Path(directory.name) / 'checkout'
+        self.bin = pathlib.Path(directory.name) / 'bin'
+        (self.checkout / 'tools').mkdir(parents=True)
+        self.bin.mkdir()
+        shutil.copy(ROOT / 'tools' / 'bootstrap', self.checkout / 'tools')
+        for name in INPUTS:
+            (self.checkout / name).write_text('')
+        for name in NEEDED:
+            (self.bin / name).symlink_to(shutil.which(name))
+
+    def program(self, name, script):
+        path = self.bin / name
+        path.write_text(f'#!/bin/sh\n{script}\n')
+        path.chmod(0o755)
+
+    def complaint(self, **environ):
+        done = subprocess.run(
+            ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap')],
+            env={'PATH': str(self.bin), **environ}, capture_output=True,
+            text=True, timeout=60)
+        self.assertEqual(1, done.returncode, done.stdout + done.stderr)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+        return done.stderr
+
+    def good_python(self):
+        self.program('python3', f'exec {sys.executable} "$@"')
+        self.program('make', '')
+
+    def test_no_python(self):
+        self.assertIn('apt-get install python3 ', self.complaint())
+
+    def test_an_old_python(self):
+        self.program('python3', f"""
+            [ "$1" = --version ] && echo Python 3.10.12 && exit
+            exec {sys.executable} -c 'import sys
+sys.version_info = (3, 10, 12)
+exec(sys.argv[1])' "$2" """)
+        text = self.complaint()
+        self.assertIn('Python 3.10.12 is too old', text)
+        self.assertIn('3.11 or later', text)
+
+    def test_python_without_venv(self):
+        self.program('python3', 'case "$2" in *ensurepip*) exit 1;; esac\n'
+                     f'exec {sys.executable} "$@"')
+        self.program('make', '')
+        self.assertIn('apt-get install python3-venv', self.complaint())
+
+    def test_no_make(self):
+        self.good_python()
+        (self.bin / 'make').unlink()
+        self.assertIn('apt-get install make', self.complaint())
+
+    def test_no_git(self):
+        self.good_python()
+        self.assertIn('apt-get install git', self.complaint())
+
+    def test_a_tarball(self):
+        self.good_python()
+        self.program('git', 'exit 128')
+        self.assertIn('PBR_VERSION=', self.complaint())
+
+    def test_a_checkout_that_git_does_not_trust(self):
+        self.good_python()
+        self.program('git', 'exit 128')
+        (self.checkout / '.git').mkdir()
+        self.assertIn('safe.directory', self.complaint())
+
+    def test_no_package_index(self):
+        self.good_python()
+        self.program('python3', f'''
+            [ "$2" != venv ] && exec {sys.executable} "$@"
+            mkdir -p .venv/bin
+            printf '%s\\n' '#!/bin/sh' '[ "$1" = -c ] && exit 0' \\
+                'echo "NewConnectionError: refused"; exit 1' \\
+                >.venv/bin/python
+            chmod +x .venv/bin/python''')
+        for name in ('mkdir', 'chmod'):
+            (self.bin / name).symlink_to(shutil.which(name))
+        text = self.complaint(PBR_VERSION='0.0.1')
+        self.assertIn('index cannot be reached', text)
+        self.assertFalse(list(self.checkout.glob('.venv/*.stamp')))

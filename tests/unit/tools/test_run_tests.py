@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import io
+import unittest
+
+from tools import run_tests
+
+
+class TallyTest(unittest.TestCase):
+
+    def tally(self, *events):
+        tally = run_tests.Tally()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            for event in events:
+                tally.status(**event)
+            tally.finish()
+        return (tally.passed, tally.failed, tally.skipped), out.getvalue()
+
+    def test_results_are_counted_by_what_they_mean(self):
+        statuses = ('success', 'xfail', 'skip', 'fail', 'uxsuccess')
+        counts, _ = self.tally(*(
+            event for name in statuses for event in (
+                {'test_id': name, 'test_status': 'inprogress'},
+                {'test_id': name, 'test_status': name})))
+        self.assertEqual((2, 2, 1), counts)
+
+    def test_a_failure_shows_its_traceback(self):
+        _, text = self.tally(
+            {'test_id': 'tests.a', 'file_name': 'traceback',
+             'file_bytes': memoryview(b'AssertionError: 1 != 2')},
+            {'test_id': 'tests.b', 'test_status': 'success'},
+            {'test_id': 'tests.a', 'test_status': 'fail'})
+        self.assertIn('tests.a: fail\nAssertionError: 1 != 2', text)
+
+    def test_a_test_that_never_ended_has_failed(self):
+        counts, text = self.tally(
+            {'test_id': 'tests.a', 'test_status': 'success'},
+            {'test_id': 'tests.b', 'test_status': 'inprogress'})
+        self.assertEqual((1, 1, 0), counts)
+        self.assertIn('tests.b: began and never ended', text)
+
+    def test_a_suite_without_tests_has_failed(self):
+        counts, text = self.tally(
+            {'test_id': None, 'file_name': 'stdout',
+             'file_bytes': b'ImportError: no such module'})
+        self.assertEqual((0, 1, 0), counts)
+        self.assertIn('ImportError', text)

@@ -1,0 +1,69 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the array itself says, asked over its REST API without the driver."""
+
+import dataclasses
+from typing import Any
+
+import requests
+
+from tools.cloud import errors
+from tools.cloud import settings
+
+REQUEST_SECONDS = 30
+RESOURCES = ('volumes', 'volume_groups', 'snapshots', 'mappings', 'hosts',
+             'host_iqns', 'host_fc_ports')
+# More than the demo makes; the array sets no upper bound to a page.
+PAGE = 9999
+
+Objects = list[dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """A reader of one array. The password stays out of its repr."""
+
+    url: str
+    ca_file: str
+    password: str = dataclasses.field(repr=False)
+
+    def get(self, path: str) -> Any:
+        """Return the JSON body that the array answers to GET.
+
+        :raises CloudError: it answers anything but 200
+        """
+        reply = requests.get(
+            self.url + path, auth=(settings.LOGIN, self.password),
+            verify=self.ca_file, timeout=REQUEST_SECONDS)
+        if reply.status_code != 200:
+            raise errors.CloudError(f'the array answers {reply.status_code} '
+                                    f'to GET {path}: {reply.text[:200]}')
+        return reply.json()
+
+    def answers(self) -> bool:
+        """Tell whether it serves requests; TLS and password must be right."""
+        try:
+            self.get('/api/v2/system/state')
+        except requests.ConnectionError:
+            return False
+        return True
+
+    def objects(self) -> dict[str, Objects]:
+        """Return all objects that Cinder's work can leave, by resource."""
+        return {name: self.get(f'/api/v2/{name}?__limit={PAGE}')['hits']
+                for name in RESOURCES}
+
+    def leftovers(self) -> dict[str, Objects]:
+        """Return every user's object, by resource; empty when clean."""
+        found: dict[str, Objects] = self.get('/sim/v1/leftovers')
+        return {name: objects for name, objects in found.items() if objects}

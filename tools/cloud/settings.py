@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What one run of `make cloud` is asked to do, and where its files are."""
+
+import argparse
+import dataclasses
+import pathlib
+import socket
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from tools.cloud import errors
+
+HOST = '127.0.0.1'
+CINDER_PORT = 8776
+SIM_PORT = 8443
+PROJECT_ID = 'c10d0000000000000000000000000001'
+USER_ID = 'admin'
+LOGIN = 'admin'
+BACKENDS = ('k2-iscsi', 'k2-fc')
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One run: checkout and state directory (absolute), ports, manners."""
+
+    root: pathlib.Path
+    state: pathlib.Path
+    cinder_port: int
+    sim_port: int
+    check: bool = False
+    keep: bool = False
+
+    @property
+    def sim_state(self) -> pathlib.Path:
+        """Where the simulated array keeps its database and certificates."""
+        return self.state / 'array'
+
+    @property
+    def ca_file(self) -> pathlib.Path:
+        """Certificate of the simulated array's own authority."""
+        return self.sim_state / 'ca.crt'
+
+    @property
+    def password_file(self) -> pathlib.Path:
+        """File with the array's password, one line."""
+        return self.state / 'password'
+
+    @property
+    def cinder_conf(self) -> pathlib.Path:
+        """The cinder.conf that we write."""
+        return self.state / 'etc' / 'cinder.conf'
+
+    @property
+    def log_dir(self) -> pathlib.Path:
+        """Directory of k2-sim.log and cinder.log."""
+        return self.state / 'log'
+
+    @property
+    def cinder_url(self) -> str:
+        """Endpoint of the volume API, without the project."""
+        return f'http://{HOST}:{self.cinder_port}/v3'
+
+    @property
+    def sim_url(self) -> str:
+        """Address of the simulated array, without a path."""
+        return f'https://{HOST}:{self.sim_port}'
+
+
+def truth(text: str) -> bool:
+    """Read a switch of the environment such as CHECK=1."""
+    return text.strip().lower() not in ('', '0', 'no', 'false', 'off')
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback that is free at this moment."""
+    with socket.create_server((HOST, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def port_of(environ: Mapping[str, str], variable: str, default: int,
+            check: bool) -> int:
+    """Choose a port: what the variable says, else a predictable one.
+
+    A check names no port to anybody, so it takes any free one and can run
+    beside a cloud that is up.
+
+    :raises CloudError: the variable holds no port number
+    """
+    text = environ.get(variable, '').strip()
+    if not text:
+        return free_port() if check else default
+    if text.isdigit() and 0 < int(text) < 65536:
+        return int(text)
+    raise errors.CloudError(f'{variable}={text} is no port number: use a '
+                            'number from 1 to 65535.')
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str],
+          root: pathlib.Path) -> Settings:
+    """Read the command line and, where it is silent, the environment.
+
+    :param root: the checkout; relative state directories start there
+    :raises CloudError: a port is no port
+    """
+    parser = argparse.ArgumentParser(
+        prog='make cloud', description='A real Cinder on a simulated K2.')
+    parser.add_argument('--check', action='store_true',
+                        default=truth(environ.get('CHECK', '')))
+    parser.add_argument('--keep', action='store_true',
+                        default=truth(environ.get('KEEP', '')))
+    parser.add_argument('--state-dir', default=environ.get('STATE_DIR'))
+    args = parser.parse_args(argv)
+    default_dir = 'cloud/check' if args.check else 'cloud/up'
+    return Settings(
+        root=root,
+        state=(root / (args.state_dir or default_dir)).resolve(),
+        cinder_port=port_of(environ, 'PORT', CINDER_PORT, args.check),
+        sim_port=port_of(environ, 'SIM_PORT', SIM_PORT, args.check),
+        check=args.check, keep=args.keep)

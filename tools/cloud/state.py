@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The state directory: fresh or kept, ours alone, with a cinder.conf."""
+
+import contextlib
+import fcntl
+import pathlib
+import secrets
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from tools.cloud import errors
+from tools.cloud import settings
+
+MARKER = '.made-by-make-cloud'
+
+DEFAULT_TEMPLATE = """\
+    # Written by make cloud. A real one needs a database server, a message
+    # broker and keystone; the sections of the back ends are as in any cloud.
+    [DEFAULT]
+    host = k2cloud
+    my_ip = {host}
+    debug = False
+    state_path = {state}/cinder
+    enabled_backends = {backends}
+    default_volume_type = k2-iscsi
+    auth_strategy = noauth_include_project_id
+    transport_url = fake:///
+    api_paste_config = {prefix}/etc/cinder/api-paste.ini
+    resource_query_filters_file = {prefix}/etc/cinder/resource_filters.json
+    rootwrap_config = {prefix}/etc/cinder/rootwrap.conf
+    osapi_volume_listen = {host}
+    osapi_volume_listen_port = {port}
+    # Everything starts together here, and a back end that does not is to be
+    # told at once.
+    scheduler_driver_init_wait_time = 1
+    reinit_driver_count = 0
+    periodic_fuzzy_delay = 0
+    quota_volumes = -1
+    quota_snapshots = -1
+    quota_gigabytes = -1
+
+    [database]
+    connection = sqlite:///{state}/cinder/cinder.sqlite?timeout=60
+
+    [oslo_concurrency]
+    lock_path = {state}/cinder/locks
+
+    [coordination]
+    backend_url = file://{state}/cinder/coordination
+
+    [cinder_sys_admin]
+    helper_command = {privsep} --config-file {conf}
+
+    [privsep_osbrick]
+    helper_command = {privsep} --config-file {conf}
+    """
+
+BACKEND_TEMPLATE = """
+    [{name}]
+    volume_driver = {driver}
+    volume_backend_name = {name}
+    san_ip = {host}
+    san_api_port = {sim_port}
+    san_login = {login}
+    san_password = {password}
+    driver_ssl_cert_verify = True
+    driver_ssl_cert_path = {ca_file}
+    """
+
+DRIVERS = {'k2-iscsi': 'cinder_k2.driver.K2ISCSIDriver',
+           'k2-fc': 'cinder_k2.driver.K2FCDriver'}
+
+
+def render(run: settings.Settings, secret: str, prefix: str) -> str:
+    """Return the text of cinder.conf.
+
+    :param secret: password of the array's user
+    :param prefix: of the Python installation that holds etc/cinder
+    """
+    text = textwrap.dedent(DEFAULT_TEMPLATE).format(
+        host=settings.HOST, state=run.state, prefix=prefix,
+        backends=','.join(DRIVERS), port=run.cinder_port,
+        privsep=f'{prefix}/bin/privsep-helper', conf=run.cinder_conf)
+    for name, driver in DRIVERS.items():
+        text += textwrap.dedent(BACKEND_TEMPLATE).format(
+            name=name, driver=driver, host=settings.HOST,
+            sim_port=run.sim_port, login=settings.LOGIN, password=secret,
+            ca_file=run.ca_file)
+    return text
+
+
+def write_private(path: pathlib.Path, text: str) -> None:
+    """Write a file that only its owner may read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def clear(state: pathlib.Path) -> None:
+    """Remove what an earlier run left; the marker stays, it is the lock."""
+    for entry in state.iterdir():
+        if entry.name == MARKER:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+@contextlib.contextmanager
+def locked(state: pathlib.Path) -> Iterator[None]:
+    """Hold the directory for one run; the lock dies with the process.
+
+    :raises CloudError: another run holds it, or it holds other people's
+        files
+    """
+    state.mkdir(parents=True, exist_ok=True)
+    if any(state.iterdir()) and not (state / MARKER).exists():
+        raise errors.CloudError(
+            f'{state} was not made by make cloud, so it is left alone: '
+            'choose another directory with STATE_DIR=...')
+    with (state / MARKER).open('a') as marker:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise errors.CloudError(
+                f'another make cloud is running in {state}: stop it, or '
+                'choose another directory with STATE_DIR=...') from None
+        yield
+
+
+def password(run: settings.Settings) -> str:
+    """Return the password of the array's user."""
+    return run.password_file.read_text().strip()
+
+
+def prepare(run: settings.Settings) -> None:
+    """Lay out the state directory, with a password and a cinder.conf."""
+    if not run.keep:
+        clear(run.state)
+    for name in ('array', 'etc', 'log', 'cinder/locks',
+                 'cinder/coordination'):
+        (run.state / name).mkdir(parents=True, exist_ok=True)
+    if not run.password_file.exists():
+        write_private(run.password_file, secrets.token_urlsafe(12) + '\n')
+    write_private(run.cinder_conf, render(run, password(run), sys.prefix))

@@ -1,0 +1,200 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every check of the project: lint, then the unit and functional tests.
+
+Prints each failure when it happens, and as its last line
+`N passed, N failed, N skipped`, totalled over both suites. A lint that fails
+and a suite that cannot be run count as one failure each, so the line never
+says `0 failed` when the exit status is not 0. What stestr keeps of the runs
+(`stestr last`, `stestr failing`) is there as usual.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess  # nosec B404
+import sys
+import tempfile
+import threading
+import time
+import types
+from typing import Any
+
+import subunit
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(sys.executable).parent
+SUITES = ('unit', 'functional')
+SUITE_SECONDS = 900.0
+PER_LINE = 72
+PASSED = {'success': '.', 'xfail': 'x'}
+SKIPPED = {'skip': 's'}
+FAILED = {'fail': 'F', 'uxsuccess': 'F'}
+
+
+class Tally:
+    """Counts test results and shows them as they come.
+
+    It is handed the events of a subunit stream, like any StreamResult.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing counted."""
+        self.passed = 0
+        self.failed = 0
+        self.skipped = 0
+        self._running: set[str | None] = set()
+        self._details: dict[str | None, list[str]] = {}
+        self._column = 0
+
+    def status(self, test_id: str | None = None,
+               test_status: str | None = None, **event: Any) -> None:
+        """Take one event of the stream."""
+        data = event.get('file_bytes')
+        if data and event.get('file_name') != 'reason':
+            text = bytes(data).decode(errors='replace')
+            self._details.setdefault(test_id, []).append(text)
+        if test_status in PASSED:
+            self.passed += 1
+            self._mark(PASSED[test_status])
+        elif test_status in SKIPPED:
+            self.skipped += 1
+            self._mark(SKIPPED[test_status])
+        elif test_status in FAILED:
+            self.failed += 1
+            self._mark(FAILED[test_status])
+            self._show(test_id, test_status)
+        if test_status == 'inprogress':
+            self._running.add(test_id)
+        elif test_status not in (None, 'exists'):
+            self._running.discard(test_id)
+            self._details.pop(test_id, None)
+
+    def finish(self) -> None:
+        """Count what never ended; show what was printed outside of tests.
+
+        A worker that dies takes its current test with it without a result.
+        """
+        self._newline()
+        for text in self._details.pop(None, []):
+            print(text, end='')
+        for test_id in sorted(map(str, self._running)):
+            print(f'{test_id}: began and never ended')
+            self.failed += 1
+        if not self.passed + self.failed + self.skipped:
+            print('no test was run')
+            self.failed += 1
+
+    def _mark(self, character: str) -> None:
+        print(character, end='', flush=True)
+        self._column += 1
+        if self._column == PER_LINE:
+            self._newline()
+
+    def _newline(self) -> None:
+        if self._column:
+            print(flush=True)
+        self._column = 0
+
+    def _show(self, test_id: str | None, test_status: str) -> None:
+        self._newline()
+        print(f'{"=" * PER_LINE}\n{test_id}: {test_status}')
+        print(''.join(self._details.get(test_id, [])), flush=True)
+
+
+def environment(suite: str) -> dict[str, str]:
+    """Return our environment, with our programs first on PATH."""
+    return {**os.environ,
+            'PATH': f'{BIN}:{os.environ.get("PATH", "")}',
+            'PYTHONWARNINGS': 'ignore',
+            'OS_TEST_PATH': f'./tests/{suite}'}
+
+
+def run_lint() -> int:
+    """Run the static checks; return the number of failures, 0 or 1."""
+    print('== lint', flush=True)
+    done = subprocess.run(  # nosec B603
+        [str(ROOT / 'tools' / 'lint')], cwd=ROOT, env=environment('unit'))
+    return int(done.returncode != 0)
+
+
+def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
+    """Count what stestr writes until it ends or its time is up."""
+    def too_long() -> None:
+        print(f'\nstopped after {SUITE_SECONDS:.0f} s')
+        tally.failed += 1
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(SUITE_SECONDS, too_long)
+    timer.start()
+    try:
+        subunit.ByteStreamToStreamResult(
+            process.stdout, non_subunit_name='stdout').run(tally)
+        process.wait()
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+
+
+def run_suite(suite: str) -> Tally:
+    """Run one suite under stestr and count its results.
+
+    What the tests write to stderr is shown at the end of a suite that fails.
+    """
+    print(f'== {suite} tests', flush=True)
+    tally = Tally()
+    begin = time.monotonic()
+    with tempfile.TemporaryFile('w+', errors='replace') as chatter:
+        with subprocess.Popen(  # nosec B603
+                [sys.executable, '-m', 'stestr', 'run', '--subunit'],
+                cwd=ROOT, env=environment(suite), stdout=subprocess.PIPE,
+                stderr=chatter, start_new_session=True) as process:
+            follow(process, tally)
+        tally.finish()
+        if process.returncode and not tally.failed:
+            print(f'stestr ended with status {process.returncode}')
+            tally.failed += 1
+        if tally.failed:
+            chatter.seek(0)
+            print(chatter.read())
+    print(f'{suite}: {tally.passed} passed, {tally.failed} failed, '
+          f'{tally.skipped} skipped in {time.monotonic() - begin:.0f} s')
+    return tally
+
+
+def main() -> int:
+    """Run everything; return the exit status."""
+    failed = run_lint()
+    if failed:
+        print('lint: FAILED, see above')
+    tallies = [run_suite(suite) for suite in SUITES]
+    passed = sum(tally.passed for tally in tallies)
+    failed += sum(tally.failed for tally in tallies)
+    skipped = sum(tally.skipped for tally in tallies)
+    print(f'{passed} passed, {failed} failed, {skipped} skipped', flush=True)
+    return int(failed > 0)
+
+
+def on_signal(number: int, frame: types.FrameType | None) -> None:
+    """Leave as Ctrl-C does, so that stestr goes, too."""
+    raise KeyboardInterrupt
+
+
+if __name__ == '__main__':
+    signal.signal(signal.SIGTERM, on_signal)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
