@@ -41,6 +41,10 @@ class ObjectInUse(K2Error):
         self.why = why
 
 
+class StillMapped(ObjectInUse):
+    """What is to be deleted is mapped to hosts or host groups."""
+
+
 class HostConflict(K2Error):
     """The initiators of one host belong to different hosts on the array."""
 

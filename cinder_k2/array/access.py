@@ -12,9 +12,26 @@
 
 """Mappings: which host sees which volume, under which LUN."""
 
+import dataclasses
+
 from cinder_k2.array import backing as backings
-from cinder_k2 import exceptions
 from cinder_k2 import rest
+from cinder_k2 import waiting
+
+# Seconds within which the array shows the LUN of what it mapped.
+_PATIENCE = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Revoked:
+    """What there was to take from a host.
+
+    :ivar found: the volume was mapped to the host itself
+    :ivar busy: other volumes are
+    """
+
+    found: bool
+    busy: bool
 
 
 class Access:
@@ -47,27 +64,34 @@ class Access:
                 raise
             return self._lun(volume, found)
 
-    def revoke(self, volume: backings.Backing, host: int, *,
-               shared: bool = False) -> bool:
-        """Take a volume from a host; whether the host has others left.
+    def revoke(self, volume: backings.Backing | None, host: int) -> Revoked:
+        """Take a volume from a host. Two calls where nothing is odd.
 
-        All mappings of the pair are removed. Two calls where nothing is
-        odd.
+        All mappings of the pair are removed.
 
-        :param shared: other hosts still use the volume; a mapping to a host
-            group then stays
+        :param volume: None if the array has lost it, so that only the rest
+            of the answer matters
         """
         mappings = self._client.mappings.search(
             host=self._client.hosts.ref(host))
-        ours = [m for m in mappings if m.volume == volume.mappable]
+        own = volume and (volume.mappable, volume.lun_holder)
+        ours = [m for m in mappings if volume and m.volume == volume.mappable]
         for mapping in ours:
             self._client.mappings.delete(mapping.id)
-        if not ours:
-            return self._revoke_from_group(volume, host, shared) or bool(
-                mappings)
         # Entries of a view's volsnaps go with the view's own (MAP-4).
-        return any(m.volume not in (volume.mappable, volume.lun_holder)
-                   for m in mappings)
+        return Revoked(found=bool(ours),
+                       busy=any(m.volume not in (own or ())
+                                for m in mappings))
+
+    def group_of(self, host: int) -> rest.Ref | None:
+        """The host group that a host is a member of."""
+        return self._client.hosts.get(host).host_group
+
+    def revoke_group(self, volume: backings.Backing, group: rest.Ref) -> None:
+        """Take a volume from a host group."""
+        for mapping in self._client.mappings.search(
+                host=group, volume=volume.mappable):
+            self._client.mappings.delete(mapping.id)
 
     def revoke_groups(self, volume: backings.Backing) -> set[int]:
         """Take a volume from all host groups.
@@ -81,6 +105,12 @@ class Access:
             else:
                 hosts.add(mapping.host.id)
         return hosts
+
+    def hosts_of(self, volume: backings.Backing) -> set[int]:
+        """Ids of the single hosts that the volume is mapped to."""
+        return {m.host.id for m in self._client.mappings.search(
+            volume=volume.mappable)
+            if m.host is not None and m.host.resource == 'hosts'}
 
     def _map(self, volume: backings.Backing, host: rest.Ref) -> rest.Mapping:
         return self._client.mappings.create(host=host, volume=volume.mappable)
@@ -98,27 +128,16 @@ class Access:
         return (self._client.mappings.find(host=group, volume=volume.mappable)
                 or self._map(volume, group))
 
-    def _revoke_from_group(self, volume: backings.Backing, host: int,
-                           shared: bool) -> bool:
-        """Whether the host is in a group, so that it must stay."""
-        group = self._client.hosts.get(host).host_group
-        if group is None:
-            return False
-        if not shared:
-            for mapping in self._client.mappings.search(
-                    host=group, volume=volume.mappable):
-                self._client.mappings.delete(mapping.id)
-        return True
-
     def _lun(self, volume: backings.Backing, mapping: rest.Mapping) -> int:
+        """The LUN; that of a view is on another entry, maybe not at once."""
         if mapping.lun is not None and volume.view is None:
             return mapping.lun
-        entry = None
-        if mapping.host is not None:
-            entry = self._client.mappings.find(host=mapping.host,
-                                               volume=volume.lun_holder)
-        if entry is None or entry.lun is None:
-            raise exceptions.ObjectMissing(
-                f'The array shows no LUN for mapping {mapping.id} of '
-                f'{volume.mappable}.')
-        return entry.lun
+
+        def entry_lun() -> int | None:
+            entry = mapping.host and self._client.mappings.find(
+                host=mapping.host, volume=volume.lun_holder)
+            return entry.lun if isinstance(entry, rest.Mapping) else None
+
+        return waiting.wait_until(
+            entry_lun, _PATIENCE, clock=self._client.clock,
+            what=f'LUN of {volume.mappable} in mapping {mapping.id}')

@@ -12,12 +12,18 @@
 
 """One array: its parts, and nothing more."""
 
+import contextlib
+
 from cinder_k2.array import access
 from cinder_k2.array import hosts
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
 from cinder_k2.array import volumes
 from cinder_k2 import rest
+
+# Seconds for one step of undoing. Short: where the array is lost, undoing
+# is too, and somebody waits.
+_GRACE = 30.0
 
 
 class Array:
@@ -28,6 +34,7 @@ class Array:
     """
 
     def __init__(self, client: rest.Client, retention_policy: str) -> None:
+        self._client = client
         self.address = client.address
         self.system = system.System(client)
         self.volumes = volumes.Volumes(client)
@@ -35,3 +42,7 @@ class Array:
         self.iscsi_hosts = hosts.Hosts(client, hosts.IQN)
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN)
         self.access = access.Access(client)
+
+    def grace(self) -> contextlib.AbstractContextManager[object]:
+        """Time for undoing, even if all time for doing has passed."""
+        return self._client.deadline(_GRACE, fresh=True)

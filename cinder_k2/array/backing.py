@@ -29,6 +29,8 @@ class Backing:
     :ivar view: id in ``/snapshots`` of a view that holds the data (SNP-5)
     :ivar volsnap: the volume's image in that view, which carries the LUN
         (MAP-3)
+    :ivar origin: the volume in ``/volumes`` that the view is an image of
+        (VSN-3)
     :ivar clone_source: the hidden snapshot that was made for this clone
         alone, to be removed with it (CLN-4, SNP-9)
     :ivar has_clones: clones were made from it at some time, so the array
@@ -39,6 +41,7 @@ class Backing:
     volume: int | None = None
     view: int | None = None
     volsnap: int | None = None
+    origin: int | None = None
     clone_source: int | None = None
     has_clones: bool = False
 

@@ -23,6 +23,8 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
+Initiator = rest.HostIqn | rest.HostFcPort
+
 
 @dataclasses.dataclass(frozen=True)
 class InitiatorKind:
@@ -64,7 +66,7 @@ class Hosts:
     def __init__(self, client: rest.Client, kind: InitiatorKind) -> None:
         self._client = client
         self._field = kind.field
-        self._records: rest.Collection[rest.HostIqn | rest.HostFcPort] = (
+        self._records: rest.Collection[Initiator] = (
             getattr(client, kind.resource))
         self._cache = cache.Cache()
 
@@ -77,10 +79,7 @@ class Hosts:
 
         :raises HostConflict: they belong to more than one host
         """
-        spellings = {s for i in initiators for s in (
-            i, i.lower(), self._cache.peek(i.lower()) or i)}
-        return self._describe(initiators, self._records.search(
-            rest.query.one_of(self._field, sorted(spellings))))
+        return self._describe(initiators, self._by_spelling(initiators))
 
     def locate_in_any_case(self, initiators: list[str]) -> HostInitiators:
         """Find the host however the array spells its initiators.
@@ -88,12 +87,31 @@ class Hosts:
         Reads the records of all initiators, so it is for those that
         ``locate`` missed and the array yet knows.
         """
-        names = {i.lower() for i in initiators}
-        records = [r for r in self._records.search()
-                   if self._name(r).lower() in names]
+        return self._describe(initiators, self._in_any_case(initiators))
+
+    def owners(self, initiators: list[str]) -> set[int]:
+        """Ids of all hosts that have one of these initiators."""
+        records = (self._by_spelling(initiators)
+                   or self._in_any_case(initiators))
+        return {r.host.id for r in records if r.host is not None}
+
+    def _by_spelling(self, initiators: list[str]) -> list[Initiator]:
+        spellings = {s for i in initiators for s in (
+            i, i.lower(), self._cache.peek(i.lower()) or i)}
+        return self._ours(initiators, self._records.search(
+            rest.query.one_of(self._field, sorted(spellings))))
+
+    def _in_any_case(self, initiators: list[str]) -> list[Initiator]:
+        records = self._ours(initiators, self._records.search())
         for record in records:
             self._cache.put(self._name(record).lower(), self._name(record))
-        return self._describe(initiators, records)
+        return records
+
+    def _ours(self, initiators: list[str],
+              records: list[Initiator]) -> list[Initiator]:
+        """Compare again: a stranger's record would map to his host."""
+        names = {i.lower() for i in initiators}
+        return [r for r in records if self._name(r).lower() in names]
 
     def create(self, name: str) -> int:
         """Make a Linux host (HST-1), or take over one of our making.
@@ -152,8 +170,7 @@ class Hosts:
         return self._cache.get(host, lambda: self._client.hosts.get(host))
 
     def _describe(self, initiators: list[str],
-                  records: list[rest.HostIqn | rest.HostFcPort]
-                  ) -> HostInitiators:
+                  records: list[Initiator]) -> HostInitiators:
         owners = {r.host.id for r in records if r.host is not None}
         if len(owners) > 1:
             raise exceptions.HostConflict(self._conflict(records))
@@ -163,10 +180,10 @@ class Hosts:
             loose={self._name(r): r.id for r in records if r.host is None},
             missing=tuple(i for i in initiators if i.lower() not in known))
 
-    def _name(self, record: rest.HostIqn | rest.HostFcPort) -> str:
+    def _name(self, record: Initiator) -> str:
         return str(getattr(record, self._field))
 
-    def _conflict(self, records: list[rest.HostIqn | rest.HostFcPort]) -> str:
+    def _conflict(self, records: list[Initiator]) -> str:
         owned = ', '.join(
             f'{self._name(r)} to {self._get(r.host.id).name}'
             for r in records if r.host is not None)

@@ -48,7 +48,7 @@ class Snapshots:
                     volume: int | None) -> backings.Backing:
         """Make a writable view of a snapshot to back a volume (SNP-5).
 
-        :param volume: id of the volume the snapshot is of, if not a view
+        :param volume: id of the volume that it is an image of (VSN-3)
         """
         view = self._create(name, snapshot.ref, view=True)
         try:
@@ -77,24 +77,54 @@ class Snapshots:
 
         :returns: None if the array has none
         """
-        snapshot = self._client.snapshots.find(short_name=name,
-                                               is_exposable=False)
-        if snapshot is None or snapshot.volume_group is None:
-            return None
-        return backings.SnapshotBacking(snapshot=snapshot.id,
-                                        group=snapshot.volume_group.id)
+        for snapshot in self._client.snapshots.search(short_name=name):
+            if not snapshot.is_exposable and snapshot.volume_group:
+                return backings.SnapshotBacking(
+                    snapshot=snapshot.id, group=snapshot.volume_group.id)
+        return None
+
+    def find_view(self, name: str) -> int | None:
+        """Id of the view of that short name."""
+        return next((view.id for view in self._client.snapshots.search(
+            short_name=name) if view.is_exposable), None)
 
     def delete(self, snapshot: int) -> bool:
         """Delete a snapshot or a view; False if it was gone.
 
-        :raises ObjectInUse: views or thin clones of it live, or it is a
-            view that is mapped (SNP-9, CLN-4); the text names them
+        :raises StillMapped: it is a view, and mapped (SNP-9)
+        :raises ObjectInUse: views, snapshots or thin clones of it live
+            (SNP-9, CLN-4); the text names them
         """
         try:
             return self._client.snapshots.delete(snapshot)
-        except rest.Refused as refusal:
-            self._explain(snapshot, refusal)
+        except rest.Refused:
+            self.check_unused(snapshot)
             raise
+
+    def delete_hidden(self, snapshot: int) -> bool:
+        """Delete the hidden snapshot of a clone that was just deleted.
+
+        The clone's deletion may still be going on (VOL-17).
+        """
+        return volumes.patiently(
+            self._client, lambda: self._client.snapshots.delete(snapshot))
+
+    def check_unused(self, snapshot: int) -> None:
+        """See that nothing on the array needs the snapshot or view.
+
+        :raises StillMapped: it is a view, and mapped
+        :raises ObjectInUse: views, snapshots or thin clones of it live
+        """
+        ref = self._client.snapshots.ref(snapshot)
+        volumes.check_unmapped(self._client, ref)
+        children = self._client.snapshots.search(source=ref)
+        if children:
+            names = ', '.join(sorted(c.name or '' for c in children))
+            raise exceptions.ObjectInUse(
+                f'Snapshot {snapshot}', f'is needed by: {names}.')
+        if self._client.snapshots.get(snapshot).num_of_clones:
+            raise exceptions.ObjectInUse(f'Snapshot {snapshot}',
+                                         'is needed by thin clones.')
 
     def is_imaged(self, volume: int) -> bool:
         """Whether some live snapshot or view holds the volume (VOL-7)."""
@@ -103,11 +133,22 @@ class Snapshots:
 
     def _create(self, name: str, source: rest.Ref,
                 view: bool) -> rest.Snapshot:
+        policy = self._policy()
+        try:
+            return self._post(name, source, view, policy)
+        except rest.Refused:
+            # Somebody may have deleted the policy and made it again.
+            self._cache.drop('policy')
+            if self._policy() == policy:
+                raise
+            return self._post(name, source, view, self._policy())
+
+    def _post(self, name: str, source: rest.Ref, view: bool,
+              policy: int) -> rest.Snapshot:
         return self._client.snapshots.create(
             short_name=name, source=source, is_exposable=view,
             is_auto_deleteable=False,
-            retention_policy=self._client.retention_policies.ref(
-                self._policy()))
+            retention_policy=self._client.retention_policies.ref(policy))
 
     def _policy(self) -> int:
         return self._cache.get('policy', self._find_policy)
@@ -120,19 +161,3 @@ class Snapshots:
                 f'policy "{self._policy_name}"; correct k2_retention_policy '
                 'or make the policy on the array.')
         return policy.id
-
-    def _explain(self, snapshot: int, refusal: rest.Refused) -> None:
-        ref = self._client.snapshots.ref(snapshot)
-        children = self._client.snapshots.search(source=ref)
-        if children:
-            names = ', '.join(sorted(c.name or '' for c in children))
-            raise exceptions.ObjectInUse(
-                f'Snapshot {snapshot}', f'is needed by: {names}.')
-        if self._client.mappings.search(volume=ref):
-            raise exceptions.ObjectInUse(f'View {snapshot}', 'is mapped.')
-        if self._clones_of(snapshot):
-            raise exceptions.ObjectInUse(f'Snapshot {snapshot}',
-                                         'is needed by thin clones.')
-
-    def _clones_of(self, snapshot: int) -> int:
-        return self._client.snapshots.get(snapshot).num_of_clones or 0

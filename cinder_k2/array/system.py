@@ -48,6 +48,11 @@ class System:
         """
         state = self._client.system_state()
         self._cache.put('state', state)
+        if not _identity(state):
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {self._client.address} tells neither its '
+                'system id nor its target name, so it cannot be told from '
+                'another.')
         if not _is_at_least(state.rest_api_version, MIN_REST_VERSION):
             raise exceptions.ArrayUnsuitable(
                 f'The array at {self._client.address} offers REST API '
@@ -62,7 +67,7 @@ class System:
     @property
     def id(self) -> str:
         """The array's own id; ids of objects have a meaning only with it."""
-        return str(self._state().system_id)
+        return _identity(self._state())
 
     def target_iqn(self) -> str:
         """The iSCSI name that all portals share (NET-2).
@@ -83,9 +88,17 @@ class System:
             if ip.wan_port is None and ip.nvme_port is None]
 
     def fc_wwpns(self) -> list[str]:
-        """WWPNs of the healthy FC target ports, as the array writes them."""
-        ports = self._cache.get('fc_ports', self._client.fc_ports.search)
-        return [port.pwwn for port in ports if port.status == 'ok']
+        """WWPNs of the FC target ports, as the array writes them."""
+        return [port.pwwn for port in self._fc_ports()]
+
+    def healthy_fc_wwpns(self) -> list[str]:
+        """Those of the ports in order; of all if none says that it is."""
+        ports = self._fc_ports()
+        return [port.pwwn for port in ports
+                if (port.status or '').lower() == 'ok'] or self.fc_wwpns()
+
+    def _fc_ports(self) -> list[rest.FcPort]:
+        return self._cache.get('fc_ports', self._client.fc_ports.search)
 
     def usage(self) -> Usage:
         """Capacity and count of volumes. Two calls, whatever the count."""
@@ -95,6 +108,10 @@ class System:
 
     def _state(self) -> rest.SystemState:
         return self._cache.get('state', self._client.system_state)
+
+
+def _identity(state: rest.SystemState) -> str:
+    return state.system_id or state.iscsi_qualified_target_name or ''
 
 
 def _is_at_least(version: str, minimum: str) -> bool:

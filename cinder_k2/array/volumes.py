@@ -12,9 +12,16 @@
 
 """Volumes and the volume groups that hold them."""
 
+from collections.abc import Callable
+
 from cinder_k2.array import backing as backings
 from cinder_k2 import exceptions
 from cinder_k2 import rest
+from cinder_k2 import waiting
+
+# Seconds within which the array shows what it made, and lets go of what it
+# deleted.
+_PATIENCE = 10.0
 
 
 class Volumes:
@@ -55,18 +62,31 @@ class Volumes:
         self._client.volumes.update(
             volume, volume_group=self._client.volume_groups.ref(group))
 
-    def find(self, name: str) -> backings.Backing | None:
-        """The volume of that name, else the view of that name.
+    def find(self, *names: str) -> backings.Backing | None:
+        """The volume of the first name that there is, else the view.
 
         :returns: None if the array has neither
         """
+        for name in names:
+            volume = self._client.volumes.find(name=name)
+            if volume is not None and volume.volume_group is not None:
+                return backings.Backing(volume=volume.id,
+                                        group=volume.volume_group.id)
+            for view in self._client.snapshots.search(short_name=name):
+                if view.is_exposable and view.volume_group is not None:
+                    return view_backing(self._client, view)
+        return None
+
+    def exists(self, name: str) -> bool:
+        """Whether a volume or a view of that name is there."""
+        return (self.find_volume(name) is not None or any(
+            view.is_exposable for view
+            in self._client.snapshots.search(short_name=name)))
+
+    def find_volume(self, name: str) -> int | None:
+        """Id of the volume of that name."""
         volume = self._client.volumes.find(name=name)
-        if volume is not None and volume.volume_group is not None:
-            return backings.Backing(volume=volume.id,
-                                    group=volume.volume_group.id)
-        view = self._client.snapshots.find(short_name=name,
-                                           is_exposable=True)
-        return None if view is None else view_backing(self._client, view)
+        return None if volume is None else volume.id
 
     def find_group(self, name: str) -> int | None:
         """Id of the group of that name."""
@@ -76,8 +96,9 @@ class Volumes:
     def delete(self, volume: int) -> bool:
         """Delete a volume; False if it was gone.
 
-        :raises ObjectInUse: it is mapped (VOL-6), or snapshots, views or
-            clones need it (VOL-7); the text names them
+        :raises StillMapped: it is mapped (VOL-6)
+        :raises ObjectInUse: snapshots, views or clones need it (VOL-7); the
+            text names them
         """
         try:
             return self._client.volumes.delete(volume)
@@ -86,44 +107,93 @@ class Volumes:
             raise
 
     def delete_group(self, group: int) -> bool:
-        """Delete an empty group (VG-5, VG-6); False if it was gone."""
-        return self._client.volume_groups.delete(group)
+        """Delete an empty group (VG-5, VG-6); False if it was gone.
+
+        Deletions in it may still be going on (VOL-17), so a refusal is
+        waited out for a while.
+        """
+        return patiently(self._client,
+                         lambda: self._client.volume_groups.delete(group))
 
     def check_unused(self, volume: int) -> None:
         """See that nothing on the array needs the volume.
 
-        :raises ObjectInUse: something does; the text names it
+        :raises StillMapped: a host or a host group does
+        :raises ObjectInUse: snapshots, views or clones do; the text names
+            them
         """
-        name = f'Volume {volume}'
-        mappings = self._client.mappings.search(
-            volume=self._client.volumes.ref(volume))
-        if mappings:
-            hosts = ', '.join(sorted(str(m.host) for m in mappings))
-            raise exceptions.ObjectInUse(name, f'is mapped to {hosts}.')
-        images = self._client.volsnaps.search(
-            source=self._client.volumes.ref(volume))
+        ref = self._client.volumes.ref(volume)
+        check_unmapped(self._client, ref)
+        images = self._client.volsnaps.search(source=ref)
         if images:
             names = ', '.join(sorted(i.name or '' for i in images))
             raise exceptions.ObjectInUse(
-                name, f'is needed by snapshots or clones: {names}.')
+                f'Volume {volume}',
+                f'is needed by snapshots or clones: {names}.')
+
+
+def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:
+    """See that a volume or view is not mapped.
+
+    :raises StillMapped: it is; the text names hosts and host groups
+    """
+    holders = [m.host for m in client.mappings.search(volume=ref) if m.host]
+    if holders:
+        names = ', '.join(sorted(_holder_name(client, h) for h in holders))
+        raise exceptions.StillMapped(str(ref), f'is mapped to {names}.')
+
+
+def _holder_name(client: rest.Client, holder: rest.Ref) -> str:
+    if holder.resource == 'hosts':
+        return f'host {client.hosts.get(holder.id).name}'
+    return f'host group {client.host_groups.get(holder.id).name}'
+
+
+def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
+    """Delete what a deletion that is still going on may hold (VOL-17).
+
+    :raises rest.Refused: something else holds it
+    """
+    last: list[rest.Refused] = []
+
+    def attempt() -> tuple[bool] | None:
+        try:
+            return (delete(),)
+        except rest.Refused as refusal:
+            last.append(refusal)
+            return None
+
+    try:
+        return waiting.wait_until(attempt, _PATIENCE, interval=1.0,
+                                  what='deletion', clock=client.clock)[0]
+    except waiting.WaitTimeout:
+        raise last[-1] from None
 
 
 def view_backing(client: rest.Client, view: rest.Snapshot, *,
-                 volume: int | None = None,
-                 clone_source: int | None = None) -> backings.Backing:
+                 volume: int | None = None) -> backings.Backing:
     """Describe a view that backs a volume.
 
-    :param volume: id of the source volume, to choose its image where the
-        group holds several volumes (VSN-3)
-    :raises ObjectMissing: the view holds no image of that volume
+    Its images may show a moment later than the view itself (OBJ-6).
+
+    :param volume: id of the volume it is an image of (VSN-3), to choose
+        where the group holds several
+    :raises ObjectMissing: the view holds no such image
     """
-    images = client.volsnaps.search(snapshot=view.ref)
-    if len(images) > 1:
-        images = [i for i in images if i.source is not None
-                  and i.source.id == volume]
-    if len(images) != 1 or view.volume_group is None:
+    def images() -> list[rest.Volsnap]:
+        return [i for i in client.volsnaps.search(snapshot=view.ref)
+                if volume is None or i.source is None
+                or i.source.id == volume]
+    try:
+        found = waiting.wait_until(lambda: images() or None, _PATIENCE,
+                                   what='image', clock=client.clock)
+    except waiting.WaitTimeout:
+        found = []
+    if len(found) != 1 or view.volume_group is None:
         raise exceptions.ObjectMissing(
             f'View {view.name} does not hold exactly one image of the '
             'volume; see its volsnaps on the array.')
+    source = found[0].source
     return backings.Backing(group=view.volume_group.id, view=view.id,
-                            volsnap=images[0].id, clone_source=clone_source)
+                            volsnap=found[0].id,
+                            origin=source.id if source else volume)

@@ -16,13 +16,14 @@ from collections.abc import Set
 import dataclasses
 import typing
 
-from cinder import objects
 from oslo_log import log as logging
+from oslo_utils import excutils
 
 from cinder_k2.array import Backing
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
+from cinder_k2.driver import users
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts
 from cinder_k2 import naming
@@ -30,6 +31,9 @@ from cinder_k2 import rest
 from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
+
+# In connectors that Cinder itself uses, to copy data: no row tells of them.
+_INTERNAL = 'k2_internal'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +56,7 @@ class AttachmentsMixin(lookup.LookupMixin):
     """
 
     _transport: transport.Transport
+    _users: users.Users
 
     def validate_connector(self, connector: transport.Connector) -> None:
         """See that a connector has initiators of this back end's kind.
@@ -60,27 +65,66 @@ class AttachmentsMixin(lookup.LookupMixin):
         """
         self._initiators(connector)
 
+    def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
+                       volume: typing.Any, properties: dict[str, typing.Any],
+                       *args: typing.Any, **kwargs: typing.Any) -> None:
+        """Cinder's own detach, after it has copied data."""
+        super()._detach_volume(  # type: ignore[misc]
+            context, attach_info, volume, {**properties, _INTERNAL: True},
+            *args, **kwargs)
+
     @errors.translated
     def _initiators(self, connector: transport.Connector) -> list[str]:
         return self._transport.initiators(connector)
+
+    # What FC does besides, under the lock of the host.
+
+    def _connected(self, connection: dict[str, typing.Any]) -> None:
+        """A host was given a volume."""
+
+    def _now_idle(self, initiators: list[str]) -> None:
+        """A host has no volumes any more."""
 
     def _connect(self, volume: typing.Any, connector: transport.Connector
                  ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
 
         Two calls; two more, and one for each initiator, if the array does
-        not know the host.
+        not know the host. If anything fails the mapping is taken back,
+        unless another attachment had it before.
         """
         initiators = self._initiators(connector)
         backing = self._backing(volume)
-        registry = self._transport.hosts(self._array)
+        targets = self._transport.targets(self._array, initiators)
         with locks.hosts(self._array.system.id, initiators):
-            lun = hosts.attach(
-                self._array, registry, backing,
-                found=registry.locate(initiators),
-                name=naming.host(connector.get('host', ''), initiators),
-                look_first=self._users_at(volume, initiators) > 0)
-        return self._transport.properties(self._array, lun, initiators)
+            shared = self._users.at(volume, initiators) > 0
+            try:
+                connection = targets.properties(
+                    self._map(backing, connector, initiators, shared))
+                self._connected(connection)
+            except Exception:
+                with excutils.save_and_reraise_exception():
+                    if not shared:
+                        self._take_back(volume, backing, initiators)
+        return connection
+
+    def _map(self, backing: Backing, connector: transport.Connector,
+             initiators: list[str], shared: bool) -> int:
+        registry = self._transport.hosts(self._array)
+        return hosts.attach(
+            self._array, registry, backing,
+            found=registry.locate(initiators),
+            name=naming.host(connector.get('host', ''), initiators),
+            look_first=shared)
+
+    def _take_back(self, volume: typing.Any, backing: Backing,
+                   initiators: list[str]) -> None:
+        try:
+            with self._array.grace():
+                self._disconnect_host(volume, backing, initiators)
+        except Exception as error:
+            LOG.warning('A mapping of volume %(id)s may be left on the '
+                        'array: %(error)s', {'id': volume.id, 'error': error})
 
     def _disconnect(self, volume: typing.Any,
                     connector: transport.Connector | None) -> Disconnected:
@@ -93,78 +137,94 @@ class AttachmentsMixin(lookup.LookupMixin):
         except exceptions.ObjectMissing as error:
             LOG.warning('Nothing to unmap for volume %(id)s: %(error)s',
                         {'id': volume.id, 'error': error})
-            return Disconnected()
-        if connector is None:
+            backing = None
+        if not connector:
             return self._disconnect_all(backing)
         initiators = self._initiators(connector)
         with locks.hosts(self._array.system.id, initiators):
-            if self._users_at(volume, initiators) > 1:
+            if connector.get(_INTERNAL):
+                shared = self._users.at(volume, initiators) > 0
+            else:
+                shared = self._users.release(volume, initiators)
+            if shared:
                 return Disconnected(shared=True)
-            return self._disconnect_host(
-                backing, initiators, shared=len(self._users(volume)) > 1)
+            return self._disconnect_host(volume, backing, initiators)
 
-    def _disconnect_host(self, backing: Backing, initiators: list[str],
-                         shared: bool) -> Disconnected:
-        """Unmap from one host, which is locked."""
-        registry = self._transport.hosts(self._array)
-        host = (registry.locate(initiators).host
-                or registry.locate_in_any_case(initiators).host)
-        if host is not None and self._revoke(backing, host, shared):
+    def _disconnect_host(self, volume: typing.Any, backing: Backing | None,
+                         initiators: list[str]) -> Disconnected:
+        """Unmap from the host of these initiators, which is locked."""
+        owners = self._transport.hosts(self._array).owners(initiators)
+        if any([self._revoke(volume, backing, host, initiators)
+                for host in owners]):
             return Disconnected()
+        self._now_idle(initiators)
         return Disconnected(idle=set(initiators))
 
-    def _disconnect_all(self, backing: Backing) -> Disconnected:
+    def _revoke(self, volume: typing.Any, backing: Backing | None, host: int,
+                initiators: list[str]) -> bool:
+        """Unmap from a host; whether it must stay."""
+        done = self._array.access.revoke(backing, host)
+        if not done.found:
+            group = self._array.access.group_of(host)
+            if group is not None:
+                self._revoke_group(volume, backing, group, initiators)
+                return True
+        if not done.busy:
+            self._remove_idle(host)
+        return done.busy
+
+    def _revoke_group(self, volume: typing.Any, backing: Backing | None,
+                      group: rest.Ref, initiators: list[str]) -> None:
+        """Unmap from a host group, unless another member uses the volume."""
+        registry = self._transport.hosts(self._array)
+        with locks.host_groups(volume.id):
+            for others in self._users.elsewhere(volume, initiators):
+                if any(self._array.access.group_of(host) == group
+                       for host in registry.owners(others)):
+                    self._users.mark(volume, initiators)
+                    return
+            if backing is not None:
+                self._array.access.revoke_group(backing, group)
+
+    def _disconnect_all(self, backing: Backing | None) -> Disconnected:
         """Unmap a volume from every host and host group."""
+        if backing is None:
+            return Disconnected()
+        return self._disconnect_from(
+            backing, self._array.access.revoke_groups(backing))
+
+    def _disconnect_ours(self, backing: Backing) -> None:
+        """Unmap a volume from the hosts that this driver made.
+
+        For volumes that Cinder says are detached: such a mapping is what a
+        killed service left behind.
+        """
+        registry = self._transport.hosts(self._array)
+        self._disconnect_from(
+            backing, {host for host in self._array.access.hosts_of(backing)
+                      if registry.is_ours(host)})
+
+    def _disconnect_from(self, backing: Backing,
+                         wanted: Set[int]) -> Disconnected:
         registry = self._transport.hosts(self._array)
         idle: set[str] = set()
-        for host in self._array.access.revoke_groups(backing):
-            initiators = set(registry.initiators(host))
+        for host in wanted:
+            initiators = list(registry.initiators(host))
             with locks.hosts(self._array.system.id, initiators):
-                if not self._revoke(backing, host):
-                    idle |= initiators
+                if self._array.access.revoke(backing, host).busy:
+                    continue
+                self._remove_idle(host)
+                self._now_idle(initiators)
+            idle.update(initiators)
         return Disconnected(idle=idle)
-
-    def _revoke(self, backing: Backing, host: int,
-                shared: bool = False) -> bool:
-        """Unmap; whether the host still has volumes. The host is locked."""
-        busy = self._array.access.revoke(backing, host, shared=shared)
-        if not busy:
-            self._remove_idle(host)
-        return busy
 
     def _remove_idle(self, host: int) -> None:
         """Remove a host without volumes, if the driver once made it."""
         registry = self._transport.hosts(self._array)
         try:
             if registry.is_ours(host):
-                hosts.remove(registry, host)
+                hosts.remove(self._array, registry, host)
         except rest.RestError as error:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
-
-    def _users_at(self, volume: typing.Any, initiators: list[str]) -> int:
-        """How many attachments the volume has at the host of these."""
-        names = _folded(initiators)
-        return sum(not names.isdisjoint(user)
-                   for user in self._users(volume))
-
-    def _users(self, volume: typing.Any) -> list[set[str]]:
-        """The initiators of each attachment of the volume, case folded.
-
-        Read from the database: the row in hand may be older than the lock.
-        """
-        users = []
-        for attachment in objects.VolumeAttachmentList.get_all_by_volume_id(
-                volume._context, volume.id):
-            try:
-                users.append(_folded(self._transport.initiators(
-                    attachment.connector or {})))
-            except transport.NoInitiators:
-                continue
-        return users
-
-
-def _folded(initiators: list[str]) -> set[str]:
-    """For comparison: initiators have no case (INI-4, INI-5)."""
-    return {initiator.lower() for initiator in initiators}

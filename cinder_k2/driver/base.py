@@ -13,6 +13,7 @@
 """What both drivers share: Cinder's volume and snapshot operations."""
 
 from collections.abc import Sequence
+import contextlib
 import dataclasses
 import typing
 
@@ -28,6 +29,7 @@ from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
 from cinder_k2.driver import stats
+from cinder_k2.driver import users
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import volumes
@@ -78,6 +80,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         self._array = Array(self._client,
                             self.configuration.k2_retention_policy)
         self._transport = self._make_transport()
+        self._users = users.Users(self._transport)
         self._cloner = clones.Cloner(self._array)
 
     @errors.reported_at_start
@@ -90,6 +93,10 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             self._array.snapshots.check()
             self._transport.check(self._array)
 
+    def deadline(self) -> contextlib.AbstractContextManager[object]:
+        """One deadline for all calls to the array inside."""
+        return self._client.deadline()
+
     def _make_client(self, settings: rest.Settings) -> rest.Client:
         return rest.Client(settings)
 
@@ -98,7 +105,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
 
     # Volumes
 
-    @errors.translated
+    @errors.operation
     def create_volume(self, volume: typing.Any) -> lookup.ModelUpdate:
         """Make a volume in a group of its own. Two calls."""
         return self._ids(volumes.create(
@@ -108,24 +115,31 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             size=volume.size * _KIB_PER_GIB,
             dedup=_type_spec(volume).dedup))
 
-    @errors.translated
+    @errors.operation
     def delete_volume(self, volume: typing.Any) -> None:
         """Delete a volume; one that is gone already is no error. Two calls.
 
         :raises VolumeIsBusy: the array must keep it
         """
         try:
-            backing = self._known_backing(volume)
-            if backing is not None:
-                volumes.delete(self._array, backing)
-            else:
-                self._delete_by_name(volume.name_id)
+            self._delete(volume)
         except exceptions.ObjectInUse as error:
             LOG.error('Volume %(id)s stays: %(why)s',
                       {'id': volume.id, 'why': error})
             raise errors.busy_volume(error, volume.name) from error
 
-    @errors.translated
+    def _delete(self, volume: typing.Any) -> None:
+        backing = self._known_backing(volume)
+        if backing is None:
+            self._delete_by_name(volume)
+            return
+        try:
+            volumes.delete(self._array, backing)
+        except exceptions.StillMapped:
+            self._disconnect_ours(backing)
+            volumes.delete(self._array, backing)
+
+    @errors.operation
     def extend_volume(self, volume: typing.Any, new_size: int) -> None:
         """Grow a volume to ``new_size`` GiB, attached or not. One call."""
         backing = self._backing(volume)
@@ -135,7 +149,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
                 'which the array cannot grow.')
         self._array.volumes.grow(backing.volume, new_size * _KIB_PER_GIB)
 
-    @errors.translated
+    @errors.operation
     def create_volume_from_snapshot(
             self, volume: typing.Any,
             snapshot: typing.Any) -> lookup.ModelUpdate:
@@ -150,7 +164,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
                 taken, self._strategies(volume))
         return self._ids(made)
 
-    @errors.translated
+    @errors.operation
     def create_cloned_volume(self, volume: typing.Any,
                              src_vref: typing.Any) -> lookup.ModelUpdate:
         """Make a clone of a volume, attached or not, without copying."""
@@ -159,13 +173,13 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             self._mark_source(src_vref, backing)
             made = self._cloner.from_volume(
                 self._order(volume, src_vref, backing, src_vref.size),
-                backing, naming.clone_source(volume.name_id),
+                naming.clone_source(volume.name_id),
                 self._strategies(volume))
         return self._ids(made)
 
     # Snapshots
 
-    @errors.translated
+    @errors.operation
     def create_snapshot(self, snapshot: typing.Any) -> lookup.ModelUpdate:
         """Take a snapshot. One call."""
         volume = snapshot.volume
@@ -173,7 +187,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             return self._ids(self._array.snapshots.create(
                 naming.snapshot(snapshot.id), self._backing(volume)))
 
-    @errors.translated
+    @errors.operation
     def delete_snapshot(self, snapshot: typing.Any) -> None:
         """Delete a snapshot; one that is gone is no error. One call.
 
@@ -207,10 +221,15 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         """Remove the lock files of a volume that Cinder has forgotten."""
         locks.forget_group(volume_id)
 
-    def _delete_by_name(self, volume_id: str) -> None:
-        volumes.delete_by_name(self._array, naming.volume(volume_id),
-                               naming.volume_group(volume_id),
-                               naming.clone_source(volume_id))
+    def _delete_by_name(self, volume: typing.Any) -> None:
+        name_id = self._name_ids(volume)[0]
+        for candidate in self._name_ids(volume):
+            if self._array.volumes.exists(naming.volume(candidate)):
+                name_id = candidate
+                break
+        volumes.delete_by_name(self._array, naming.volume(name_id),
+                               naming.volume_group(name_id),
+                               naming.clone_source(name_id))
 
     def _mark_source(self, source: typing.Any, backing: Backing) -> None:
         """Note on a source's row that it has clones, before it has.
@@ -229,7 +248,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             group_name=naming.volume_group(volume.name_id),
             size=volume.size * _KIB_PER_GIB,
             dedup=_type_spec(volume).dedup,
-            source_volume=backing.volume,
+            source=backing,
             source_size=source_gib * _KIB_PER_GIB,
             source_dedup=_type_spec(source).dedup)
 

@@ -29,8 +29,10 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 _REQUIRED = ('san_ip', 'san_login', 'san_password')
-_NEEDED_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
-                       'driver_ssl_cert_verify', 'driver_ssl_cert_path')
+_READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
+                     'driver_ssl_cert_verify', 'driver_ssl_cert_path',
+                     'volume_backend_name', 'reserved_percentage',
+                     'max_over_subscription_ratio')
 
 
 def register(configuration: typing.Any) -> None:
@@ -51,7 +53,7 @@ def driver_options(cinder_options: typing.Any) -> list[typing.Any]:
     :param cinder_options: Cinder's look-up of its own options by name
     """
     return [*options.k2_opts, *options.shared_opts,
-            *cinder_options(*_NEEDED_FROM_CINDER)]
+            *cinder_options(*_READ_FROM_CINDER)]
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import transport
 from cinder_k2 import volume_types
+from cinder_k2 import waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -31,8 +32,22 @@ P = typing.ParamSpec('P')
 R = typing.TypeVar('R')
 
 
+def operation(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method of the driver be one operation of Cinder's.
+
+    It has k2_retry_timeout for all its calls together, and raises Cinder's
+    exceptions only, as ``translated`` says.
+    """
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        driver = typing.cast(typing.Any, args[0])
+        with driver.deadline():
+            return method(*args, **kwargs)
+    return translated(call)
+
+
 def translated(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a driver method raise Cinder's exceptions only.
+    """Let a method raise Cinder's exceptions only.
 
     :raises InvalidConnectorException: the connector lacks initiators
     :raises InvalidVolumeType: an extra spec has an unknown value
@@ -48,7 +63,8 @@ def translated(method: Callable[P, R]) -> Callable[P, R]:
                 missing=error.missing) from error
         except volume_types.InvalidExtraSpec as error:
             raise exception.InvalidVolumeType(reason=str(error)) from error
-        except (rest.RestError, exceptions.K2Error) as error:
+        except (rest.RestError, exceptions.K2Error,
+                waiting.WaitTimeout) as error:
             raise exception.VolumeBackendAPIException(
                 data=str(error)) from error
     return call
@@ -69,7 +85,8 @@ def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **kwargs)
         except exception.InvalidInput as error:
             reason: exception.CinderException = error
-        except (rest.RestError, exceptions.K2Error) as error:
+        except (rest.RestError, exceptions.K2Error,
+                waiting.WaitTimeout) as error:
             reason = exception.VolumeBackendAPIException(data=str(error))
         LOG.error('The back end cannot start. %s', reason)
         raise reason

@@ -33,35 +33,42 @@ class K2FCDriver(base.K2Driver):
     """
 
     _protocol = constants.FC
+    _default_name = 'KaminarioFCDriver'
     _transport: fc.FCTransport
 
     def _make_transport(self) -> fc.FCTransport:
         return fc.FCTransport(fczm_utils.create_lookup_service())
 
-    @errors.translated
+    def _connected(self, connection: dict[str, typing.Any]) -> None:
+        fczm_utils.add_fc_zone(connection)
+
+    def _now_idle(self, initiators: list[str]) -> None:
+        fczm_utils.remove_fc_zone(self._unzoning(initiators))
+
+    def _unzoning(self, initiators: list[str]) -> dict[str, typing.Any]:
+        return self._transport.former_targets(
+            self._array, initiators).unzoning()
+
+    @errors.operation
     def initialize_connection(self, volume: typing.Any,
                               connector: dict[str, typing.Any],
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host and zone them; where to find it."""
-        connection = self._connect(volume, connector)
-        fczm_utils.add_fc_zone(connection)
-        return connection
+        return self._connect(volume, connector)
 
-    @errors.translated
+    @errors.operation
     def terminate_connection(self, volume: typing.Any,
                              connector: dict[str, typing.Any] | None,
                              **kwargs: typing.Any
                              ) -> dict[str, typing.Any] | bool:
         """Unmap a volume from a host, from all hosts without a connector.
 
-        :returns: the zones that are no longer needed, or True if another
-            attachment still needs the connection
+        :returns: the zones that were removed, or True if another attachment
+            still needs the connection
         """
         done = self._disconnect(volume, connector)
         if done.shared:
             return True
         if not done.idle:
             return {'driver_volume_type': 'fibre_channel', 'data': {}}
-        connection = self._transport.unzoning(self._array, sorted(done.idle))
-        fczm_utils.remove_fc_zone(connection)
-        return connection
+        return self._unzoning(sorted(done.idle))

@@ -33,19 +33,20 @@ class K2ISCSIDriver(base.K2Driver):
     """
 
     _protocol = constants.ISCSI
+    _default_name = 'KaminarioISCSIDriver'
 
     def _make_transport(self) -> iscsi.ISCSITransport:
         with config.option_errors('k2_iscsi_cidrs'):
             return iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
 
-    @errors.translated
+    @errors.operation
     def initialize_connection(self, volume: typing.Any,
                               connector: dict[str, typing.Any],
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
         return self._connect(volume, connector)
 
-    @errors.translated
+    @errors.operation
     def terminate_connection(self, volume: typing.Any,
                              connector: dict[str, typing.Any] | None,
                              **kwargs: typing.Any) -> bool:

@@ -20,6 +20,8 @@ of a cluster. In the order in which they may be taken:
                    catch a thin clone that is about to leave it (VOL-10)
 ``hosts``          one host, by its initiators: finding, making, mapping,
                    unmapping and removing it are one piece
+``host_groups``    host groups as far as they have one volume: whether it
+                   leaves a group depends on attachments to all its members
 =================  ========================================================
 
 Volumes and snapshots themselves are guarded by Cinder's manager, which
@@ -36,8 +38,8 @@ from tooz import coordination as tooz
 
 from cinder_k2 import exceptions
 
-# Longer than any operation of the driver may take (k2_retry_timeout for each
-# of its calls), short enough for Cinder's callers to learn of trouble.
+# Longer than an operation may take with k2_retry_timeout at its default and
+# all that it did undone, short enough for callers to learn of trouble.
 _PATIENCE = 600
 
 
@@ -67,9 +69,19 @@ def group(volume_id: str) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def host_groups(volume_id: str) -> Iterator[None]:
+    """Hold the mappings of a Cinder volume to host groups.
+
+    :raises LockTimeout: another operation held it too long
+    """
+    with _lock(f'{_group_name(volume_id)}-hosts'):
+        yield
+
+
 def forget_group(volume_id: str) -> None:
     """Remove the lock files of a volume that is gone."""
-    coordination.synchronized_remove(_group_name(volume_id))
+    coordination.synchronized_remove(f'{_group_name(volume_id)}*')
 
 
 def _group_name(volume_id: str) -> str:

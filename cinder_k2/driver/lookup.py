@@ -49,14 +49,28 @@ class LookupMixin:
 
         :raises ObjectMissing: the array has nothing of its name
         """
-        name = naming.volume(volume.name_id)
+        names = [naming.volume(name) for name in self._name_ids(volume)]
         found = (self._known_backing(volume)
-                 or self._array.volumes.find(name))
+                 or self._array.volumes.find(*names))
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no volume or view '
-                f'{name}.')
+                f'{names[0]}.')
         return found
+
+    def _name_ids(self, volume: typing.Any) -> list[str]:
+        """The ids that may stand in the names of a volume's objects.
+
+        The driver inside Cinder, which leaves provider_id empty, gives a
+        migrated volume the name of its id, though Cinder notes another. But
+        of a volume that is deleted at the end of a migration, the id is the
+        name of the data that stays.
+        """
+        ids = [volume.name_id]
+        if (not volume.provider_id and volume.id != volume.name_id
+                and volume.migration_status != 'deleting'):
+            ids.append(volume.id)
+        return ids
 
     def _snapshot_backing(self, snapshot: typing.Any) -> SnapshotBacking:
         """What backs a snapshot.

@@ -36,12 +36,16 @@ class StatsMixin:
     configuration: typing.Any
     _array: Array
     _protocol: str
+    # Without volume_backend_name the driver inside Cinder reports its class,
+    # and Cinder's rows carry that name as their pool.
+    _default_name: str
     _stats: dict[str, typing.Any]
 
     def _update_volume_stats(self) -> None:
         """Refresh ``self._stats``; a lost array is reported as down."""
         try:
-            usage = self._array.system.usage()
+            with self.deadline():  # type: ignore[attr-defined]
+                usage = self._array.system.usage()
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.error('No statistics from the array at %(address)s: '
                       '%(error)s', {'address': self._array.address,
@@ -97,4 +101,4 @@ class StatsMixin:
 
     def _backend_name(self) -> str:
         return str(self.configuration.safe_get('volume_backend_name')
-                   or self.__class__.__name__)
+                   or self._default_name)

@@ -22,6 +22,7 @@ import dataclasses
 import typing
 
 from oslo_log import log as logging
+from oslo_utils import units
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
@@ -35,6 +36,8 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
+_GIB = units.Mi
+
 
 @dataclasses.dataclass(frozen=True)
 class Order:
@@ -44,8 +47,8 @@ class Order:
     :ivar group_name: name for its own volume group
     :ivar size: KiB; at least ``source_size``
     :ivar dedup: whether the new volume is to be deduplicated
-    :ivar source_volume: id of the source volume, None if a view backs it
-    :ivar source_size: KiB
+    :ivar source: what backs the source
+    :ivar source_size: KiB; the array's own size may be a part of a GiB less
     :ivar source_dedup: whether the source is deduplicated
     """
 
@@ -53,7 +56,7 @@ class Order:
     group_name: str
     size: int
     dedup: bool
-    source_volume: int | None
+    source: Backing
     source_size: int
     source_dedup: bool
 
@@ -61,25 +64,33 @@ class Order:
 class CreateThinClone(engine.Step):
     """Make the thin clone; it begins in its source's group (CLN-2)."""
 
-    default_provides = 'volume'
+    default_provides = ('volume', 'made_size')
 
-    def execute(self, array: Array, order: Order,
-                snapshot: SnapshotBacking) -> int:
+    def execute(self, array: Array, order: Order, snapshot: SnapshotBacking,
+                source: int) -> tuple[int, int]:
         try:
-            clone = array.snapshots.create_thin_clone(
-                order.name, snapshot, typing.cast(int, order.source_volume))
+            clone = array.snapshots.create_thin_clone(order.name, snapshot,
+                                                      source)
         except rest.Refused as refusal:
             raise exceptions.StrategyUnknown(
                 f'the array makes no thin clone: {refusal}') from refusal
-        if clone.size != order.source_size:
-            # An array that ignores the fields makes a volume without data.
+        size = clone.size or 0
+        if not order.source_size - _GIB < size <= order.source_size:
+            # An array that ignores the fields makes a volume without data
+            # (CLN-5).
             array.volumes.delete(clone.id)
             raise exceptions.StrategyUnknown(
                 'the array ignores the request for a thin clone')
-        return clone.id
+        return clone.id, size
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete(done)
+        inputs['array'].volumes.delete(done[0])
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        volumes_ = inputs['array'].volumes
+        made = volumes_.find_volume(inputs['order'].name)
+        if made is not None:
+            volumes_.delete(made)
 
 
 class MoveToOwnGroup(engine.Step):
@@ -103,8 +114,9 @@ class MoveToOwnGroup(engine.Step):
 class Grow(engine.Step):
     """Bring the clone to the size asked for; undone with the clone."""
 
-    def execute(self, array: Array, volume: int, order: Order) -> None:
-        if order.size > order.source_size:
+    def execute(self, array: Array, volume: int, made_size: int,
+                order: Order) -> None:
+        if order.size > made_size:
             array.volumes.grow(volume, order.size)
 
 
@@ -115,7 +127,7 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
 
     :raises StrategyRefused: not possible for this source or array
     """
-    if order.source_volume is None:
+    if order.source.volume is None:
         # CLN-6: thin clones come from snapshots of a group only.
         raise exceptions.StrategyRefused('a view backs the source')
     if order.dedup != order.source_dedup:
@@ -126,6 +138,7 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     flow = linear_flow.Flow('thin-clone').add(
         CreateThinClone(), Grow(), volumes.CreateGroup(), MoveToOwnGroup())
     made = engine.run(flow, array=array, order=order, snapshot=snapshot,
+                      source=order.source.volume,
                       group_name=order.group_name, dedup=order.dedup)
     return Backing(group=made['group'], volume=made['volume'])
 
@@ -143,11 +156,26 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
         raise exceptions.StrategyRefused(
             'a view keeps its source\'s deduplication')
     try:
-        return array.snapshots.create_view(order.name, snapshot,
-                                           order.source_volume)
+        return array.snapshots.create_view(
+            order.name, snapshot, order.source.volume or order.source.origin)
     except rest.Refused as refusal:
         raise exceptions.StrategyRefused(
             f'the array makes no view: {refusal}') from refusal
+    except rest.RestError:
+        # The array may have made it all the same.
+        _discard_view(array, order.name)
+        raise
+
+
+def _discard_view(array: Array, name: str) -> None:
+    try:
+        with array.grace():
+            made = array.snapshots.find_view(name)
+            if made is not None:
+                array.snapshots.delete(made)
+    except (rest.RestError, exceptions.K2Error) as error:
+        LOG.warning('View %(name)s may be left on the array: %(error)s',
+                    {'name': name, 'error': error})
 
 
 Strategy = Callable[[Array, Order, SnapshotBacking], Backing]
@@ -182,14 +210,14 @@ class Cloner:
             f'{order.name} cannot be made without copying data. '
             + '; '.join(reasons))
 
-    def from_volume(self, order: Order, source: Backing, hidden_name: str,
+    def from_volume(self, order: Order, hidden_name: str,
                     strategies: Sequence[str]) -> Backing:
         """Make a clone, from a hidden snapshot that lives as long as it.
 
         :param hidden_name: short name for that snapshot
         :raises CloneImpossible: as in ``from_snapshot``; no snapshot stays
         """
-        hidden = self._array.snapshots.create(hidden_name, source)
+        hidden = self._array.snapshots.create(hidden_name, order.source)
         try:
             clone = self.from_snapshot(order, hidden, strategies)
         except Exception:
@@ -220,7 +248,8 @@ class Cloner:
 
     def _discard(self, hidden: SnapshotBacking) -> None:
         try:
-            self._array.snapshots.delete(hidden.snapshot)
+            with self._array.grace():
+                self._array.snapshots.delete_hidden(hidden.snapshot)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '
                         'on the array: %(error)s',

@@ -20,17 +20,22 @@ from taskflow import flow as flows
 from taskflow import task
 from taskflow.types import failure
 
+from cinder_k2.array import Array
+from cinder_k2 import rest
+
 LOG = logging.getLogger(__name__)
 
 
 class Step(task.Task):
-    """One write. ``execute`` does it; ``undo`` takes it back.
+    """One write to an array, which is among its inputs as ``array``.
 
-    ``undo`` gets what ``execute`` got, and its result as ``done``. It is
-    not called for the step that failed: the REST client leaves either one
-    object or none, and an object that a lost array kept is found by its
-    name when Cinder deletes the volume.
+    ``execute`` does it; ``undo`` takes it back. Both get the same inputs.
+
+    :cvar always_doubtful: a step of several calls: even when the array
+        plainly refused one, those before it were carried out
     """
+
+    always_doubtful = False
 
     def __init__(self, **settings: typing.Any) -> None:
         super().__init__(**settings)
@@ -39,20 +44,31 @@ class Step(task.Task):
         self.revert_rebind = self.rebind
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        """Take the step back; nothing to do by default."""
+        """Take back what ``execute`` returned ``done`` for."""
 
-    def revert(self, *args: typing.Any, result: typing.Any,
-               **kwargs: typing.Any) -> None:
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        """Take back what ``execute`` may have done before it failed."""
+
+    def revert(self, array: Array, result: typing.Any,
+               **inputs: typing.Any) -> None:
         """Called by taskflow; never raises, so that all steps get theirs."""
-        if isinstance(result, failure.Failure):
-            return
-        kwargs.pop('flow_failures', None)
+        inputs.pop('flow_failures', None)
         try:
-            self.undo(result, **kwargs)
+            with array.grace():
+                if not isinstance(result, failure.Failure):
+                    self.undo(result, array=array, **inputs)
+                elif self.always_doubtful or _in_doubt(result.exception):
+                    self.undo_doubtful(array=array, **inputs)
         except Exception as error:
             LOG.warning('Could not undo step %(step)s (result %(result)s): '
                         '%(error)s',
                         {'step': self.name, 'result': result, 'error': error})
+
+
+def _in_doubt(error: BaseException | None) -> bool:
+    """Whether the array may have done what it did not answer for."""
+    return isinstance(error, rest.RestError) and not isinstance(
+        error, (rest.Refused, rest.Forbidden))
 
 
 def run(flow: flows.Flow, **inputs: typing.Any) -> dict[str, typing.Any]:

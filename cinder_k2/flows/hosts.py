@@ -14,17 +14,13 @@
 
 import typing
 
-from oslo_log import log as logging
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hosts
-from cinder_k2 import exceptions
 from cinder_k2.flows import engine
 from cinder_k2 import rest
-
-LOG = logging.getLogger(__name__)
 
 
 class CreateHost(engine.Step):
@@ -32,7 +28,7 @@ class CreateHost(engine.Step):
 
     default_provides = 'host'
 
-    def execute(self, registry: hosts.Hosts, name: str,
+    def execute(self, array: Array, registry: hosts.Hosts, name: str,
                 found: hosts.HostInitiators) -> int:
         if found.host is not None:
             return found.host
@@ -46,8 +42,8 @@ class CreateHost(engine.Step):
 class AdoptInitiator(engine.Step):
     """Give the host an initiator that the array has seen before (INI-1)."""
 
-    def execute(self, registry: hosts.Hosts, host: int, initiator: str,
-                record: int) -> None:
+    def execute(self, array: Array, registry: hosts.Hosts, host: int,
+                initiator: str, record: int) -> None:
         registry.add_initiator(host, initiator, record)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
@@ -57,7 +53,7 @@ class AdoptInitiator(engine.Step):
 class AddInitiator(engine.Step):
     """Give the host an initiator that the array does not know."""
 
-    def execute(self, registry: hosts.Hosts, host: int,
+    def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 initiator: str) -> int:
         return registry.add_initiator(host, initiator)
 
@@ -68,8 +64,8 @@ class AddInitiator(engine.Step):
 class RemoveInitiator(engine.Step):
     """Take an initiator away; a host with initiators cannot go (HST-3)."""
 
-    def execute(self, registry: hosts.Hosts, host: int, initiator: str,
-                record: int) -> None:
+    def execute(self, array: Array, registry: hosts.Hosts, host: int,
+                initiator: str, record: int) -> None:
         registry.remove_initiator(record)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
@@ -79,7 +75,7 @@ class RemoveInitiator(engine.Step):
 class DeleteHost(engine.Step):
     """Delete the host; refused if it was mapped meanwhile (HST-2)."""
 
-    def execute(self, registry: hosts.Hosts, host: int) -> None:
+    def execute(self, array: Array, registry: hosts.Hosts, host: int) -> None:
         registry.delete(host)
 
 
@@ -87,18 +83,17 @@ class MapVolume(engine.Step):
     """Map the volume, as the last step of bringing a host to the array."""
 
     default_provides = 'lun'
+    always_doubtful = True
 
     def execute(self, array: Array, backing: Backing, host: int,
-                look_first: bool) -> int:
-        try:
-            return array.access.grant(backing, host, look_first=look_first)
-        except rest.Refused:
-            raise
-        except rest.RestError:
-            # The mapping may be there all the same, and would keep the
-            # host from being removed.
-            _try_revoke(array, backing, host)
-            raise
+                found: hosts.HostInitiators, look_first: bool) -> int:
+        return array.access.grant(backing, host, look_first=look_first)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        # The mapping may be there, and would keep a new host from being
+        # removed. On a host that was there it may be another attachment's.
+        if inputs['found'].host is None:
+            inputs['array'].access.revoke(inputs['backing'], inputs['host'])
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
@@ -138,7 +133,7 @@ def _attach_new(array: Array, registry: hosts.Hosts, backing: Backing,
     return typing.cast(int, made['lun'])
 
 
-def remove(registry: hosts.Hosts, host: int) -> None:
+def remove(array: Array, registry: hosts.Hosts, host: int) -> None:
     """Delete a host that has no mappings, with its initiators.
 
     If the array refuses, the host gets its initiators back.
@@ -148,17 +143,7 @@ def remove(registry: hosts.Hosts, host: int) -> None:
     for initiator, record in registry.initiators(host).items():
         flow.add(_step(RemoveInitiator, inputs, initiator, record))
     flow.add(DeleteHost())
-    engine.run(flow, registry=registry, host=host, **inputs)
-
-
-def _try_revoke(array: Array, backing: Backing, host: int) -> None:
-    try:
-        array.access.revoke(backing, host)
-    except (rest.RestError, exceptions.K2Error) as error:
-        LOG.warning('A mapping of %(volume)s to host %(host)s may be left '
-                    'on the array: %(error)s',
-                    {'volume': backing.mappable, 'host': host,
-                     'error': error})
+    engine.run(flow, array=array, registry=registry, host=host, **inputs)
 
 
 def _step(kind: type[engine.Step], inputs: dict[str, typing.Any],

@@ -36,6 +36,12 @@ class CreateGroup(engine.Step):
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['array'].volumes.delete_group(done)
 
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        volumes = inputs['array'].volumes
+        group = volumes.find_group(inputs['group_name'])
+        if group is not None:
+            volumes.delete_group(group)
+
 
 class CreateVolume(engine.Step):
     """Make the volume in its group."""
@@ -47,6 +53,12 @@ class CreateVolume(engine.Step):
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['array'].volumes.delete(done)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        volumes = inputs['array'].volumes
+        made = volumes.find(inputs['name'])
+        if made is not None and made.volume is not None:
+            volumes.delete(made.volume)
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,
@@ -65,9 +77,13 @@ def delete(array: Array, backing: Backing) -> None:
     May be called again after it was cut short: what is gone already is
     passed over.
 
-    :raises ObjectInUse: the array must keep it; nothing was deleted
+    :raises StillMapped, ObjectInUse: the array must keep it; nothing was
+        deleted
+    :raises Refused: the volume is gone, its hidden snapshot is not
     """
     if backing.view is not None:
+        if backing.has_clones:
+            array.snapshots.check_unused(backing.view)
         array.snapshots.delete(backing.view)
     elif backing.volume is not None:
         if backing.has_clones:
@@ -75,7 +91,7 @@ def delete(array: Array, backing: Backing) -> None:
         array.volumes.delete(backing.volume)
         _delete_own_group(array, backing.group)
     if backing.clone_source is not None:
-        array.snapshots.delete(backing.clone_source)
+        array.snapshots.delete_hidden(backing.clone_source)
 
 
 def delete_by_name(array: Array, name: str, group_name: str,
@@ -85,21 +101,23 @@ def delete_by_name(array: Array, name: str, group_name: str,
     That is a volume of the driver inside Cinder, or one whose creation was
     cut short anywhere.
 
-    :raises ObjectInUse: the array must keep it
+    :raises StillMapped, ObjectInUse: the array must keep it
     """
-    backing = array.volumes.find(name)
-    if backing is not None and backing.view is not None:
-        array.snapshots.delete(backing.view)
-    elif backing is not None and backing.volume is not None:
-        array.volumes.check_unused(backing.volume)
-        array.volumes.delete(backing.volume)
+    found = array.volumes.find_volume(name)
+    if found is not None:
+        array.volumes.check_unused(found)
+        array.volumes.delete(found)
+    view = array.snapshots.find_view(name)
+    if view is not None:
+        array.snapshots.check_unused(view)
+        array.snapshots.delete(view)
     # Not the volume's group, which is its source's for a clone half made.
     group = array.volumes.find_group(group_name)
     if group is not None:
         _delete_own_group(array, group)
     hidden = array.snapshots.find(hidden_name)
     if hidden is not None:
-        array.snapshots.delete(hidden.snapshot)
+        array.snapshots.delete_hidden(hidden.snapshot)
 
 
 def _delete_own_group(array: Array, group: int) -> None:

@@ -36,6 +36,7 @@ class Client:
                  clock: waiting.Clock | None = None) -> None:
         self._session = session = rest_session.Session(
             settings, adapter, clock)
+        self.clock = session.clock
         self.address = session.transport.address
         self.base_url = session.transport.base_url
         of = collection.Collection
@@ -63,13 +64,15 @@ class Client:
         """Used and free space in KiB (section 7.2)."""
         return reader.Reader(self._session, records.Capacity).first()
 
-    def deadline(self, seconds: float
+    def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
         """Give the calls inside, in this thread, ``seconds`` at most.
 
-        It nests; the shorter one wins.
+        Without ``seconds`` it is the deadline of the settings, for all of
+        them together. It nests; the shorter one wins, unless the inner one
+        is ``fresh``, as the undoing of what ran out of time must be.
         """
-        return self._session.deadline(seconds)
+        return self._session.deadline(seconds, fresh=fresh)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

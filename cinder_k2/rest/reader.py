@@ -73,8 +73,8 @@ class Reader(Generic[R]):
                ) -> list[R]:
         """All live objects that meet all conditions, in order of their id.
 
-        Deleted snapshots may stay listed for a while: they are left out
-        (QRY-10). ``equal`` is compared again here (QRY-5).
+        What is deleted may stay listed for a while: it is left out
+        (QRY-10, VOL-17). ``equal`` is compared again here (QRY-5).
 
         :raises ValueError: an empty value, see :func:`query.equal`
         """
@@ -83,7 +83,7 @@ class Reader(Generic[R]):
             for pairs in query.splits([*conditions, *_conditions(equal)]):
                 found.update((r.id, r) for r in self._pages(pairs))
         return [found[id] for id in sorted(found)
-                if not getattr(found[id], 'is_deleted', False)
+                if not records.is_going(found[id])
                 and records.matches(found[id], equal)]
 
     def count(self, *conditions: query.Condition, **equal: query.Value
@@ -150,9 +150,10 @@ class Reader(Generic[R]):
             return data
 
     def _total(self, data: Any) -> int:
-        if isinstance(data, dict) and isinstance(data.get('total'), int):
+        try:
             return int(data['total'])
-        raise self.bad('the reply has no total', self._request)
+        except (TypeError, KeyError, ValueError):
+            raise self.bad('the reply has no total', self._request) from None
 
     def _parse(self, data: Any, request: transport.Request) -> R:
         try:

@@ -147,7 +147,7 @@ class Volume(Record):
     KEY = ('name',)
 
     name: str
-    size: int
+    size: int | None = None
     volume_group: Ref | None = None
     description: str | None = None
     is_dedup: bool | None = None
@@ -338,6 +338,12 @@ def _read(name: str, value: Any, reader: _Reader) -> Any:
         return reader(value)
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(f'its {name} is {value!r:.60}') from None
+
+
+def is_going(record: Record) -> bool:
+    """Whether a record is that of a deleted object (QRY-10, VOL-17)."""
+    return bool(getattr(record, 'is_deleted', False)
+                or getattr(record, 'marked_for_deletion', False))
 
 
 def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:

@@ -84,17 +84,18 @@ class Session:
         self._local = _Local()
 
     @contextlib.contextmanager
-    def deadline(self, seconds: float | None = None
+    def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> Iterator[retry.Deadline]:
         """Give the calls of this thread ``seconds``; the shorter wins.
 
-        Without ``seconds`` the deadline of the settings holds.
+        Without ``seconds`` the deadline of the settings holds. A ``fresh``
+        one counts whatever is left of those around it.
         """
         if seconds is None:
             seconds = self._settings.deadline
         outer = self._local.deadline
         inner = retry.Deadline(seconds, self.clock)
-        if outer and outer.left() < inner.left():
+        if outer and not fresh and outer.left() < inner.left():
             inner = outer
         self._local.deadline = inner
         try:

@@ -36,6 +36,13 @@ class NoInitiators(ValueError):
         self.missing = missing
 
 
+class Targets(typing.Protocol):
+    """Target ports of an array, as certain initiators see them."""
+
+    def properties(self, lun: int) -> dict[str, typing.Any]:
+        """Connection information for os-brick, as Cinder returns it."""
+
+
 class Transport(typing.Protocol):
     """What the driver asks of a transport."""
 
@@ -54,6 +61,8 @@ class Transport(typing.Protocol):
         :raises NoInitiators: it has none
         """
 
-    def properties(self, array: Array, lun: int,
-                   initiators: list[str]) -> dict[str, typing.Any]:
-        """Connection information for os-brick, as Cinder returns it."""
+    def targets(self, array: Array, initiators: list[str]) -> Targets:
+        """The target ports for these initiators.
+
+        :raises ArrayUnsuitable: the array has none that may be used
+        """

@@ -12,6 +12,7 @@
 
 """Fibre Channel: WWPNs on both sides, and zones between them."""
 
+import dataclasses
 import re
 import typing
 
@@ -32,6 +33,30 @@ class Lookup(typing.Protocol):
         """By fabric: the initiators and targets that it sees."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Targets:
+    """Target WWPNs without colons, and which initiator sees which."""
+
+    wwpns: tuple[str, ...]
+    zones: TargetMap
+
+    def properties(self, lun: int) -> dict[str, typing.Any]:
+        """Connection information with the map for the zone manager."""
+        return {'driver_volume_type': 'fibre_channel',
+                'data': {'target_discovered': True,
+                         'discard': True,
+                         'target_lun': lun,
+                         'target_wwn': list(self.wwpns),
+                         'target_luns': [lun] * len(self.wwpns),
+                         'initiator_target_map': self.zones}}
+
+    def unzoning(self) -> dict[str, typing.Any]:
+        """Connection information by which the zones are removed."""
+        return {'driver_volume_type': 'fibre_channel',
+                'data': {'target_wwn': list(self.wwpns),
+                         'initiator_target_map': self.zones}}
+
+
 class FCTransport:
     """Fibre Channel connections.
 
@@ -47,11 +72,14 @@ class FCTransport:
         return array.fc_hosts
 
     def check(self, array: Array) -> None:
-        """See that healthy target ports are there. One call.
+        """See that target ports are there. One call.
 
         :raises ArrayUnsuitable: there are none
         """
-        self._targets(array)
+        if not array.system.fc_wwpns():
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {array.address} has no Fibre Channel target '
+                'port; check its ports, or use the iSCSI driver.')
 
     def initiators(self, connector: transport.Connector) -> list[str]:
         """The connector's WWPNs in the array's form (INI-4).
@@ -65,36 +93,22 @@ class FCTransport:
             wwpns = [wwpns]
         return sorted({_with_colons(wwpn) for wwpn in wwpns})
 
-    def properties(self, array: Array, lun: int,
-                   initiators: list[str]) -> dict[str, typing.Any]:
-        """Connection information with every target port that can be seen.
+    def targets(self, array: Array, initiators: list[str]) -> Targets:
+        """The healthy target ports that these initiators see.
 
-        It carries the initiator-target map for the zone manager.
+        :raises ArrayUnsuitable: the array has no port at all
         """
-        targets, zones = self._zones(self._targets(array), initiators)
-        return {'driver_volume_type': 'fibre_channel',
-                'data': {'target_discovered': True,
-                         'discard': True,
-                         'target_lun': lun,
-                         'target_wwn': targets,
-                         'target_luns': [lun] * len(targets),
-                         'initiator_target_map': zones}}
+        self.check(array)
+        return self._seen(array.system.healthy_fc_wwpns(), initiators)
 
-    def unzoning(self, array: Array,
-                 initiators: list[str]) -> dict[str, typing.Any]:
-        """Connection information by which a host's zones are removed."""
-        targets, zones = self._zones(self._targets(array), initiators)
-        return {'driver_volume_type': 'fibre_channel',
-                'data': {'target_wwn': targets,
-                         'initiator_target_map': zones}}
+    def former_targets(self, array: Array, initiators: list[str]) -> Targets:
+        """All target ports that these initiators may be zoned with."""
+        return self._seen(array.system.fc_wwpns(), initiators)
 
-    def _targets(self, array: Array) -> list[str]:
-        targets = [_without_colons(w) for w in array.system.fc_wwpns()]
-        if not targets:
-            raise exceptions.ArrayUnsuitable(
-                f'The array at {array.address} has no healthy Fibre Channel '
-                'target port; check its ports, or use the iSCSI driver.')
-        return targets
+    def _seen(self, wwpns: list[str], initiators: list[str]) -> Targets:
+        wwpns, zones = self._zones([_without_colons(w) for w in wwpns],
+                                   initiators)
+        return Targets(tuple(wwpns), zones)
 
     def _zones(self, targets: list[str],
                initiators: list[str]) -> tuple[list[str], TargetMap]:

@@ -13,6 +13,7 @@
 """iSCSI: one target name, many portals (NET-1, NET-2)."""
 
 from collections.abc import Sequence
+import dataclasses
 import ipaddress
 import typing
 
@@ -22,6 +23,32 @@ from cinder_k2 import exceptions
 from cinder_k2 import transport
 
 PORT = 3260
+
+
+@dataclasses.dataclass(frozen=True)
+class Targets:
+    """The portals of an array, as address and port, and its IQN."""
+
+    iqn: str
+    portals: tuple[str, ...]
+
+    def properties(self, lun: int) -> dict[str, typing.Any]:
+        """Connection information with every portal, always.
+
+        Hosts without multipath log in to the first portal, so the LUN
+        decides which one that is: the load spreads over all of them.
+        """
+        first = lun % len(self.portals)
+        portals = [*self.portals[first:], *self.portals[:first]]
+        return {'driver_volume_type': 'iscsi',
+                'data': {'target_discovered': False,
+                         'discard': True,
+                         'target_portal': portals[0],
+                         'target_iqn': self.iqn,
+                         'target_lun': lun,
+                         'target_portals': portals,
+                         'target_iqns': [self.iqn] * len(portals),
+                         'target_luns': [lun] * len(portals)}}
 
 
 class ISCSITransport:
@@ -44,8 +71,7 @@ class ISCSITransport:
 
         :raises ArrayUnsuitable: no portal is left to use
         """
-        array.system.target_iqn()
-        self._portals(array)
+        self.targets(array, [])
 
     def initiators(self, connector: transport.Connector) -> list[str]:
         """The connector's IQN, as it is given there.
@@ -57,26 +83,13 @@ class ISCSITransport:
             raise transport.NoInitiators('initiator')
         return [str(iqn)]
 
-    def properties(self, array: Array, lun: int,
-                   initiators: list[str]) -> dict[str, typing.Any]:
-        """Connection information with every portal, always.
+    def targets(self, array: Array, initiators: list[str]) -> Targets:
+        """Every portal that may be used, and the name they share.
 
-        Hosts without multipath log in to the first portal, so the LUN
-        decides which one that is: the load spreads over all of them.
+        :raises ArrayUnsuitable: there is none
         """
-        portals = self._portals(array)
-        first = lun % len(portals)
-        portals = portals[first:] + portals[:first]
-        iqn = array.system.target_iqn()
-        return {'driver_volume_type': 'iscsi',
-                'data': {'target_discovered': False,
-                         'discard': True,
-                         'target_portal': portals[0],
-                         'target_iqn': iqn,
-                         'target_lun': lun,
-                         'target_portals': portals,
-                         'target_iqns': [iqn] * len(portals),
-                         'target_luns': [lun] * len(portals)}}
+        return Targets(iqn=array.system.target_iqn(),
+                       portals=tuple(self._portals(array)))
 
     def _portals(self, array: Array) -> list[str]:
         portals = [_portal(a) for a in array.system.iscsi_addresses()

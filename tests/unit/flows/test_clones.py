@@ -35,13 +35,13 @@ class ClonesTest(simulated.SimulatedTest):
         self.cloner = clones.Cloner(self.array)
         self.order = clones.Order(
             name='new', group_name='new-group', size=GIB, dedup=True,
-            source_volume=self.source.volume, source_size=GIB,
+            source=self.source, source_size=GIB,
             source_dedup=True)
         self.array.snapshots.check()
 
     def clone(self, *strategies, **changes):
         return self.cloner.from_volume(
-            dataclasses.replace(self.order, **changes), self.source,
+            dataclasses.replace(self.order, **changes),
             f'hidden-{self.clone_count()}', strategies or ('thin', 'view'))
 
     def clone_count(self):
@@ -140,9 +140,8 @@ class ViewTest(ClonesTest):
         """SNP-7: by way of a snapshot of the view."""
         view = self.clone()
         second = self.cloner.from_volume(
-            dataclasses.replace(self.order, name='second',
-                                source_volume=None),
-            view, 'hidden-2', ('thin', 'view'))
+            dataclasses.replace(self.order, name='second', source=view),
+            'hidden-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
         self.assertRaises(exceptions.ObjectInUse, volumes.delete,
                           self.array, view)

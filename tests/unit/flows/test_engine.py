@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 import unittest
 
 from oslotest import base
@@ -23,7 +24,7 @@ class Note(engine.Step):
 
     default_provides = 'length'
 
-    def execute(self, log, word):
+    def execute(self, array, log, word):
         log.append(f'do {word}')
         return len(log)
 
@@ -43,7 +44,7 @@ class BadUndo(Note):
 class Fail(engine.Step):
     """Always fails."""
 
-    def execute(self, log):
+    def execute(self, array, log):
         raise KeyError('broken')
 
     def undo(self, done, **inputs):
@@ -55,11 +56,24 @@ def named(kind, name, word):
     return kind(name=name, rebind={'word': word}, provides=None)
 
 
+class NoArray:
+    """An array that gives time for undoing, and counts how often."""
+
+    def __init__(self):
+        self.graces = 0
+
+    @contextlib.contextmanager
+    def grace(self):
+        self.graces += 1
+        yield
+
+
 class EngineTest(base.BaseTestCase):
 
     def test_results_come_back_by_name(self):
         log = []
-        made = engine.run(linear_flow.Flow('f').add(Note()), log=log,
+        made = engine.run(linear_flow.Flow('f').add(Note()),
+                          array=NoArray(), log=log,
                           word='a')
         self.assertEqual(1, made['length'])
         self.assertEqual(['do a'], log)
@@ -68,7 +82,8 @@ class EngineTest(base.BaseTestCase):
         log = []
         flow = linear_flow.Flow('f').add(
             named(Note, 'one', 'first'), named(Note, 'two', 'second'), Fail())
-        self.assertRaises(KeyError, engine.run, flow, log=log, first='a',
+        self.assertRaises(KeyError, engine.run, flow,
+                          array=NoArray(), log=log, first='a',
                           second='b')
         self.assertEqual(['do a', 'do b', 'undo b 2', 'undo a 1'], log)
 
@@ -77,7 +92,8 @@ class EngineTest(base.BaseTestCase):
         flow = linear_flow.Flow('f').add(
             named(Note, 'one', 'first'), named(BadUndo, 'two', 'second'),
             Fail())
-        self.assertRaises(KeyError, engine.run, flow, log=log, first='a',
+        self.assertRaises(KeyError, engine.run, flow,
+                          array=NoArray(), log=log, first='a',
                           second='b')
         self.assertEqual(['do a', 'do b', 'undo a 1'], log)
 

@@ -40,8 +40,8 @@ class HostsTest(simulated.SimulatedTest):
 
     def detach(self, registry, initiators):
         host = registry.locate(initiators).host
-        self.assertFalse(self.array.access.revoke(self.backing, host))
-        hosts.remove(registry, host)
+        self.assertFalse(self.array.access.revoke(self.backing, host).busy)
+        hosts.remove(self.array, registry, host)
         self.assertEqual(self.before, self.leftovers())
 
     def test_new_iscsi_host(self):
@@ -102,7 +102,7 @@ class HostsTest(simulated.SimulatedTest):
         """HST-3: the array refuses to delete a host mapped meanwhile."""
         self.attach(self.array.iscsi_hosts, [IQN])
         host = self.array.iscsi_hosts.locate([IQN]).host
-        self.assertRaises(rest.Refused, hosts.remove,
+        self.assertRaises(rest.Refused, hosts.remove, self.array,
                           self.array.iscsi_hosts, host)
         self.assertEqual(
             host, self.array.iscsi_hosts.locate([IQN]).host)
@@ -119,7 +119,8 @@ class HostsTest(simulated.SimulatedTest):
         mapping = self.client.mappings.find(host=group.ref,
                                             volume=self.backing.mappable)
         self.assertEqual(lun, mapping.lun)
-        self.array.access.revoke(self.backing, host.id, shared=True)
-        self.assertEqual(1, self.client.mappings.count())
-        self.assertTrue(self.array.access.revoke(self.backing, host.id))
+        self.assertFalse(
+            self.array.access.revoke(self.backing, host.id).found)
+        self.array.access.revoke_group(
+            self.backing, self.array.access.group_of(host.id))
         self.assertEqual(0, self.client.mappings.count())

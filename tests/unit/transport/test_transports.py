@@ -32,6 +32,7 @@ def array(addresses=(), wwpns=()):
     fake.system.target_iqn.return_value = IQN
     fake.system.iscsi_addresses.return_value = list(addresses)
     fake.system.fc_wwpns.return_value = list(wwpns)
+    fake.system.healthy_fc_wwpns.return_value = list(wwpns)
     return fake
 
 
@@ -39,8 +40,9 @@ def array(addresses=(), wwpns=()):
 class ISCSITest(unittest.TestCase):
 
     def test_all_portals_are_named_and_the_first_alone_too(self):
-        properties = iscsi.ISCSITransport(ANY).properties(
-            array(['192.0.2.1', '192.0.2.2', '2001:db8::1']), 3, [IQN])
+        properties = iscsi.ISCSITransport(ANY).targets(
+            array(['192.0.2.1', '192.0.2.2', '2001:db8::1']),
+            [IQN]).properties(3)
         data = properties['data']
         self.assertEqual('iscsi', properties['driver_volume_type'])
         self.assertEqual(['192.0.2.1:3260', '192.0.2.2:3260',
@@ -54,8 +56,8 @@ class ISCSITest(unittest.TestCase):
 
     def test_single_path_hosts_spread_over_the_portals(self):
         addresses = ['192.0.2.1', '192.0.2.2']
-        first = {lun: iscsi.ISCSITransport(ANY).properties(
-            array(addresses), lun, [IQN])['data'] for lun in (1, 2)}
+        targets = iscsi.ISCSITransport(ANY).targets(array(addresses), [IQN])
+        first = {lun: targets.properties(lun)['data'] for lun in (1, 2)}
         self.assertNotEqual(first[1]['target_portal'],
                             first[2]['target_portal'])
         for data in first.values():
@@ -71,9 +73,9 @@ class ISCSITest(unittest.TestCase):
     @ddt.unpack
     def test_portals_outside_the_allowed_networks_are_left_out(
             self, cidrs, wanted):
-        data = iscsi.ISCSITransport(cidrs).properties(
+        data = iscsi.ISCSITransport(cidrs).targets(
             array(['192.0.2.1', '192.0.2.200', '198.51.100.1',
-                   '2001:db8::1']), 0, [IQN])['data']
+                   '2001:db8::1']), [IQN]).properties(0)['data']
         self.assertEqual(wanted, data['target_portals'])
 
     def test_no_portal_left_is_said_at_setup(self):
@@ -111,8 +113,8 @@ class FCTest(unittest.TestCase):
     HOST = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
 
     def test_without_lookup_every_initiator_sees_every_target(self):
-        data = fc.FCTransport(None).properties(
-            array(wwpns=self.TARGETS), 9, self.HOST)['data']
+        data = fc.FCTransport(None).targets(
+            array(wwpns=self.TARGETS), self.HOST).properties(9)['data']
         plain = ['50024fa1b2000100', '50024fa1b2000101', '50024fa1b2000102']
         self.assertEqual(plain, data['target_wwn'])
         self.assertEqual([9] * 3, data['target_luns'])
@@ -122,8 +124,8 @@ class FCTest(unittest.TestCase):
         self.assertTrue(data['discard'])
 
     def test_with_lookup_only_what_the_fabrics_see(self):
-        data = fc.FCTransport(TwoFabrics()).properties(
-            array(wwpns=self.TARGETS), 9, self.HOST)['data']
+        data = fc.FCTransport(TwoFabrics()).targets(
+            array(wwpns=self.TARGETS), self.HOST).properties(9)['data']
         self.assertEqual(['50024fa1b2000100', '50024fa1b2000101'],
                          data['target_wwn'])
         self.assertEqual([9, 9], data['target_luns'])
