@@ -122,7 +122,11 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         :raises VolumeIsBusy: the array must keep it
         """
         try:
-            self._delete(volume)
+            try:
+                self._delete(volume)
+            except exceptions.StillMapped:
+                self._disconnect_ours(self._backing(volume))
+                self._delete(volume)
         except exceptions.ObjectInUse as error:
             LOG.error('Volume %(id)s stays: %(why)s',
                       {'id': volume.id, 'why': error})
@@ -132,11 +136,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         backing = self._known_backing(volume)
         if backing is None:
             self._delete_by_name(volume)
-            return
-        try:
-            volumes.delete(self._array, backing)
-        except exceptions.StillMapped:
-            self._disconnect_ours(backing)
+        else:
             volumes.delete(self._array, backing)
 
     @errors.operation

@@ -33,8 +33,9 @@ _RELEASED = 'k2_released'
 _MARK_LASTS = 120.0
 
 # Cinder notes an attachment's connector just after the driver has mapped
-# the volume: what is about to be noted counts.
-_NOTE_TAKES = 2.0
+# the volume: what is about to be noted counts. Only volumes that several
+# may attach can meet this; others are reserved without connector for long.
+_NOTE_TAKES = 5.0
 
 
 class Users:
@@ -57,7 +58,7 @@ class Users:
     def release(self, volume: typing.Any, initiators: list[str]) -> bool:
         """Release one attachment; whether others need the mapping."""
         rows = self._rows_at(volume, initiators)
-        if len(rows) < 2:
+        if len(rows) < 2 and volume.multiattach:
             self._let_cinder_note(volume)
             rows = self._rows_at(volume, initiators)
         if len(rows) < 2:

@@ -1,0 +1,124 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""``python -m benchmarks``: our driver beside the one inside Cinder.
+
+Both run on the same simulated array in the same run, at a given time for
+each request.
+"""
+
+import argparse
+import itertools
+import sys
+import tempfile
+
+from benchmarks import array as arrays
+from benchmarks import drivers
+from benchmarks import life
+from benchmarks import report
+
+
+def main() -> int:
+    """Run and print; 1 when something is left on the array, else 0."""
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
+            arrays.running(folder, options.profile) as array:
+        # The driver inside Cinder deletes hosts with initiators (HST-3).
+        array.switch(delete_host_with_initiators=True)
+        results = _measure(array, options)
+        left = array.leftovers()
+    print(results.table())
+    if options.json:
+        results.write(options.json)
+    if left:
+        print(f'Left on the array: {left}', file=sys.stderr)
+    return 1 if left else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='python -m benchmarks',
+        description='Measures the driver against the one inside Cinder, on '
+                    'the same simulated array: REST calls, time, and '
+                    'requests in flight.')
+    parser.add_argument('--latency', type=float, default=50, metavar='MS',
+                        help='time of each request (default: %(default)s)')
+    parser.add_argument('--parallel', type=int, default=20, metavar='N',
+                        help='operations at once (default: %(default)s)')
+    parser.add_argument('--rounds', type=int, default=2, metavar='N',
+                        help='rounds of which the median counts '
+                             '(default: %(default)s)')
+    parser.add_argument('--profile', choices=('k2', 'sdp'), default='sdp',
+                        help='kind of array (default: %(default)s, which '
+                             'has thin clones)')
+    parser.add_argument('--json', metavar='FILE',
+                        help='write the figures to a file, too')
+    return parser.parse_args()
+
+
+def _measure(array: arrays.Array, options: argparse.Namespace
+             ) -> report.Results:
+    login = {'san_login': arrays.LOGIN, 'san_password': arrays.PASSWORD}
+    ours = drivers.load(
+        drivers.OURS, 'ours', san_ip=array.address, san_api_port=array.port,
+        driver_ssl_cert_verify=True, driver_ssl_cert_path=array.authority,
+        **login)
+    intree = drivers.load(drivers.INTREE, 'intree', **login,
+                          san_ip=f'{array.address}:{array.port}')
+    count = options.parallel
+    runners = {'ours': life.Runner(ours, array, count),
+               'serial': life.Runner(ours, array, 1),
+               'intree': life.Runner(intree, array, count)}
+    results = report.Results(vars(options))
+    _warm_up(runners, count)
+    array.set_latency(options.latency / 1000)
+    # Slow requests take more connections at once than fast ones.
+    _warm_up({'ours': runners['ours']}, count)
+    for number, (column, runner) in itertools.product(
+            range(options.rounds), runners.items()):
+        for operation, measure in _life(runner, count, column, number):
+            _say(f'round {number + 1} of {options.rounds}: {column}: '
+                 f'{operation}')
+            results.add(operation, column, measure)
+    _say('')
+    return results
+
+
+def _life(runner: life.Runner, count: int, column: str, number: int
+          ) -> life.Measures:
+    lives = life.Life(runner, count)
+    if column != 'ours' and number:
+        # These take up to half a minute each, and always the same.
+        return lives.plain()
+    return itertools.chain(lives.plain(), lives.copies())
+
+
+def _warm_up(runners: dict[str, life.Runner], count: int) -> None:
+    """Fill caches and pools.
+
+    Our driver finds out how many writes at once the array stands.
+    """
+    for column in ('ours', 'intree'):
+        if column in runners:
+            _say(f'warm-up: {column}')
+            for _ in _life(runners[column], count, column, 0):
+                pass
+
+
+def _say(text: str) -> None:
+    """Show what is going on, on terminals only."""
+    if sys.stderr.isatty():
+        print(f'\r\x1b[K{text}', end='', file=sys.stderr, flush=True)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

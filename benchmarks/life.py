@@ -1,0 +1,140 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The operations that are measured, in the order of a volume's life."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent import futures
+import dataclasses
+import time
+from typing import Any
+
+from benchmarks import drivers
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """What one batch of one operation took.
+
+    :ivar calls: REST calls for each single operation
+    :ivar wall: seconds for the whole batch
+    :ivar in_flight: the most requests that the array had at one time
+    """
+
+    calls: float
+    wall: float
+    in_flight: int
+
+
+class Runner:
+    """Runs batches of operations of one driver and measures them.
+
+    :param array: see ``benchmarks.array.Array``
+    :param at_once: how many operations run at the same time
+    """
+
+    def __init__(self, driver: Any, array: Any, at_once: int) -> None:
+        self.driver = driver
+        self.array = array
+        self.at_once = at_once
+        self._pool = futures.ThreadPoolExecutor(at_once)
+
+    def run(self, action: Callable[[Any], object], items: list[Any]
+            ) -> None:
+        """Do the action with every item."""
+        for _ in self._pool.map(action, items):
+            pass
+
+    def measure(self, action: Callable[[Any], object], items: list[Any]
+                ) -> Measure:
+        """Like ``run``; what it took."""
+        self.array.clear_journal()
+        start = time.perf_counter()
+        self.run(action, items)
+        wall = time.perf_counter() - start
+        calls, in_flight = self.array.journal()
+        return Measure(calls / len(items), wall, in_flight)
+
+
+Measures = Iterator[tuple[str, Measure]]
+
+
+class Life:
+    """Takes ``count`` volumes through their life, one operation a batch."""
+
+    def __init__(self, runner: Runner, count: int) -> None:
+        self._runner = runner
+        self._driver = runner.driver
+        self._count = count
+
+    def plain(self) -> Measures:
+        """Volumes without copies, each on a host of its own."""
+        driver = self._driver
+        rows = self._rows()
+        hosts = [drivers.connector(f'compute-{n}')
+                 for n in range(self._count)]
+        pairs = list(zip(rows, hosts, strict=True))
+        yield self._batch('create volume', self._create, rows)
+        yield self._batch('extend volume', self._extend, rows)
+        yield self._batch('attach, a host each',
+                          lambda pair: driver.initialize_connection(*pair),
+                          pairs)
+        yield self._batch('detach',
+                          lambda pair: driver.terminate_connection(*pair),
+                          pairs)
+        yield self._batch('statistics',
+                          lambda _: driver.get_volume_stats(refresh=True),
+                          rows)
+        yield self._batch('delete volume', driver.delete_volume, rows)
+
+    def copies(self) -> Measures:
+        """Snapshots, and volumes made from snapshots and volumes."""
+        driver = self._driver
+        rows = self._rows()
+        self._runner.run(self._create, rows)
+        snapshots = [drivers.snapshot(row) for row in rows]
+        yield self._batch('create snapshot', self._snapshot, snapshots)
+        restored = list(zip(self._rows(), snapshots, strict=True))
+        clones = list(zip(self._rows(), rows, strict=True))
+        with drivers.without_copies(driver):
+            yield self._batch('volume from snapshot', self._restore,
+                              restored)
+            yield self._batch('clone volume', self._clone, clones)
+        self._runner.run(driver.delete_volume,
+                         [row for row, _ in [*restored, *clones]])
+        yield self._batch('delete snapshot', driver.delete_snapshot,
+                          snapshots)
+        self._runner.run(driver.delete_volume, rows)
+
+    def _rows(self) -> list[Any]:
+        return [drivers.volume() for _ in range(self._count)]
+
+    def _batch(self, name: str, action: Callable[[Any], object],
+               items: list[Any]) -> tuple[str, Measure]:
+        return name, self._runner.measure(action, items)
+
+    def _create(self, row: Any) -> None:
+        drivers.keep(row, self._driver.create_volume(row))
+
+    def _extend(self, row: Any) -> None:
+        self._driver.extend_volume(row, row.size + 1)
+
+    def _snapshot(self, row: Any) -> None:
+        drivers.keep(row, self._driver.create_snapshot(row))
+
+    def _restore(self, pair: Any) -> None:
+        drivers.keep(pair[0],
+                     self._driver.create_volume_from_snapshot(*pair))
+
+    def _clone(self, pair: Any) -> None:
+        drivers.keep(pair[0], self._driver.create_cloned_volume(*pair))

@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A cinder-volume under eventlet, Cinder's default, that does its main job.
+
+A program of its own, since a process is patched from its start or never.
+Arguments: address and port of an array, the file of its authority, login,
+password. Prints what failed; the exit status is that of the job.
+"""
+
+import os
+import sys
+
+os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = 'false'
+
+from cinder import monkey_patch  # noqa: E402
+
+monkey_patch.patch()
+
+import eventlet  # noqa: E402
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
+
+from tests.functional import backend  # noqa: E402
+
+WORKERS = 8
+
+
+def connector(number):
+    """A host of its own for each worker."""
+    return {'host': f'compute-{number}', 'multipath': True,
+            'initiator': f'iqn.1994-05.com.example:eventlet-{number}'}
+
+
+def main_job(k2, number):
+    """One worker's volumes, from the first call to the last."""
+    volume = k2.create_volume(1)
+    snapshot = k2.create_snapshot(volume)
+    clone = k2.volume_from_snapshot(snapshot)
+    attachment = k2.attach(volume, connector(number))
+    k2.extend_volume(volume, 2)
+    k2.detach(attachment)
+    k2.delete_volume(clone)
+    k2.delete_snapshot(snapshot)
+    k2.delete_volume(volume)
+
+
+def main(address, port, authority, login, password):
+    """Run all workers at once."""
+    k2 = backend.Backend(
+        address, int(port), 'iscsi', san_login=login, san_password=password,
+        driver_ssl_cert_verify=True, driver_ssl_cert_path=authority)
+    if not k2.start():
+        return 1
+    pool = eventlet.GreenPool(WORKERS)
+    workers = [pool.spawn(main_job, k2, n) for n in range(WORKERS)]
+    for worker in workers:
+        worker.wait()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.stdout.flush()
+    # Cinder's own threads would keep the process.
+    os._exit(main(*sys.argv[1:]))

@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The driver under Cinder's own manager, against the simulated array.
+
+Cinder decides between native threads and eventlet when it is first
+imported, and wants its objects known before most other imports; both is
+seen to here, before a module of the package can import Cinder.
+"""
+
+import os
+
+os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
+
+# Before Cinder: eventlet, which Cinder imports on native threads too, leaves
+# a copy of http.server behind whose threads are not threads.
+from cinder_k2 import simulator  # noqa: E402,F401
+
+from cinder import monkey_patch  # noqa: E402
+
+if not monkey_patch.is_patched():
+    monkey_patch.patch(backend='threading')
+
+from cinder import objects  # noqa: E402
+
+objects.register_all()

@@ -1,0 +1,124 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Simulated arrays that answer over HTTPS, and their administrator."""
+
+import atexit
+import base64
+import datetime
+import functools
+import json
+import shutil
+import tempfile
+from typing import Any
+import urllib.parse
+
+from cinder_k2 import simulator
+from cinder_k2.simulator import tls
+
+LOGIN = 'openstack'
+# Something that no log line has by chance.
+PASSWORD = 'Kx7-secret-of-the-array'
+TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
+SECRETS = (PASSWORD, TOKEN)
+
+
+class Admin:
+    """Somebody with another client of the same array."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._headers = {'Authorization': f'Basic {TOKEN}',
+                         'Content-Type': 'application/json'}
+
+    def call(self, method: str, path: str, body: Any = None, **query: Any
+             ) -> Any:
+        """One request; the parsed reply. Fails on any but a 2xx."""
+        reply = self._array.handle(
+            method, f'/api/v2/{path}', urllib.parse.urlencode(query),
+            self._headers, json.dumps(body).encode() if body else b'')
+        if not 200 <= reply.status < 300:
+            raise AssertionError(f'{method} {path}: {reply.status} '
+                                 f'{reply.body!r}')
+        return json.loads(reply.body) if reply.body else None
+
+    def create(self, resource: str, **fields: Any) -> Any:
+        """Make an object."""
+        return self.call('POST', resource, fields)
+
+    def update(self, resource: str, key: int, **fields: Any) -> Any:
+        """Change an object."""
+        return self.call('PATCH', f'{resource}/{key}', fields)
+
+    def delete(self, resource: str, key: int) -> None:
+        """Remove an object."""
+        self.call('DELETE', f'{resource}/{key}')
+
+    def list(self, resource: str, **query: Any) -> Any:
+        """All objects of a resource that meet the conditions."""
+        return self.call('GET', resource, __limit=9999, **query)['hits']
+
+
+class Served:
+    """An array behind a TLS server on the loopback interface.
+
+    ``address``, ``port`` and ``authority`` (a file) are what a back end
+    needs to reach it.
+    """
+
+    def __init__(self, profile: str) -> None:
+        self.array = simulator.Array(profile, seed=1, login=LOGIN,
+                                     password=PASSWORD)
+        self.control = self.array.control
+        self.admin = Admin(self.array)
+        self.authority = str(certificate().authority_path)
+        self._server = simulator.ThreadedServer(self.array, certificate())
+        self._server.start()
+        self.address = self._server.host
+        self.port = self._server.port
+
+    def options(self) -> dict[str, Any]:
+        """Options of a back end that verifies this array."""
+        return {'san_login': LOGIN, 'san_password': PASSWORD,
+                'driver_ssl_cert_verify': True,
+                'driver_ssl_cert_path': self.authority}
+
+    def is_clean(self) -> bool:
+        """Whether nothing that a user makes is on the array."""
+        return not self.control.leftovers()
+
+
+@functools.cache
+def certificate() -> tls.Certificate:
+    """A certificate for this machine, and the authority behind it."""
+    return tls.ensure(folder(), ())
+
+
+def expired_certificate() -> tls.Certificate:
+    """One of the same authority that was good for a week, long ago."""
+    files = certificate().authority_path
+    return tls.issue(
+        tls.Authority(files, files.with_suffix('.key')), (), folder(),
+        start=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), days=7)
+
+
+def folder() -> str:
+    """A directory that lasts as long as the process."""
+    path = tempfile.mkdtemp(prefix='cinder-k2-tls-')
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@functools.cache
+def served(profile: str) -> Served:
+    """The process's array of a profile, started when first asked for."""
+    return Served(profile)

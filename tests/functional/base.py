@@ -1,0 +1,256 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the functional tests share."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import concurrent.futures
+import contextlib
+import itertools
+import logging
+import time
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from cinder_k2 import waiting
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import cinder_env
+
+_backends: dict[Any, backend.Backend] = {}
+_hosts = itertools.count(1)
+
+# Whoever could tell a secret is heard out.
+_CAREFUL = ('cinder_k2', 'urllib3', 'requests', 'cinder.volume.manager')
+
+
+class Log(logging.Handler):
+    """Everything that was logged, as text, and the records that matter."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Format at once: the arguments may change later."""
+        self.lines.append(self.format(record))
+        if record.levelno >= logging.WARNING:
+            self.records.append(record)
+
+    def text(self) -> str:
+        """All lines, tracebacks included."""
+        return '\n'.join(self.lines)
+
+    def errors_text(self) -> str:
+        """What was logged at warning level and above, with tracebacks."""
+        return '\n'.join(self.format(r) for r in self.records)
+
+    def messages(self, level: int, logger: str = '') -> list[str]:
+        """Messages of one level or above from loggers of that prefix."""
+        return [r.getMessage() for r in self.records
+                if r.levelno >= level and r.name.startswith(logger)]
+
+
+class Impatience:
+    """A clock on which the driver's pauses pass at once."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def monotonic(self) -> float:
+        """The machine's clock and all pauses that were skipped."""
+        return time.monotonic() + self.slept
+
+    def sleep(self, seconds: float) -> None:
+        """Let another thread run, and be later by ``seconds``."""
+        self.slept += seconds
+        time.sleep(0)
+
+
+class FunctionalTest(testtools.TestCase):
+    """A test of the driver on a clean array and an empty database.
+
+    ``self.array`` is the array, ``self.backend`` the back end; ``use``
+    takes others. When a test ends, what Cinder still has is deleted through
+    Cinder, and then the array must be empty.
+    """
+
+    profile = 'k2'
+    protocol = 'iscsi'
+    options: dict[str, Any] = {}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = Log()
+        self._capture_log()
+        self.clock = Impatience()
+        patch = mock.patch.multiple(
+            waiting.Clock, sleep=lambda _, s: self.clock.sleep(s),
+            monotonic=lambda _: self.clock.monotonic())
+        patch.start()
+        self.addCleanup(patch.stop)
+        cinder_env.cinder().forget_everything()
+        self._used: list[backend.Backend] = []
+        self._made: list[tuple[str, int]] = []
+        self.addCleanup(self._check_what_is_left)
+        self.use(self.protocol, self.profile, **self.options)
+
+    def use(self, protocol: str, profile: str | None = None, **options: Any
+            ) -> backend.Backend:
+        """Take another array or back end for this test."""
+        self.array = arrays.served(profile or self.profile)
+        self.admin = self.array.admin
+        key = (protocol, profile or self.profile, *sorted(options.items()))
+        if key not in _backends:
+            _backends[key] = self.own(protocol, **options)
+        self.backend = _backends[key]
+        self._used.append(self.backend)
+        self.array.control.clear_journal()
+        return self.backend
+
+    def own(self, protocol: str, **options: Any) -> backend.Backend:
+        """Take a back end that no other test has.
+
+        What it learns of the array is its own.
+        """
+        self.backend = self.new_backend(protocol, **options)
+        self.assertTrue(self.backend.start(), self.log.errors_text())
+        self._used.append(self.backend)
+        return self.backend
+
+    def new_backend(self, protocol: str, **options: Any) -> backend.Backend:
+        """A back end on ``self.array`` that is not started.
+
+        Options replace the usual ones; None leaves one out.
+        """
+        settings = {**self.array.options(), **options}
+        address = settings.pop('san_ip', self.array.address)
+        port = settings.pop('san_api_port', self.array.port)
+        return backend.Backend(address, port, protocol, **settings)
+
+    # Hosts
+
+    def host(self, name: str | None = None, ports: int = 2, **more: Any
+             ) -> dict[str, Any]:
+        """The connector of a compute host that no test had before."""
+        number = next(_hosts)
+        return {'host': name or f'compute-{number}',
+                'ip': f'10.9.{number // 250}.{number % 250 + 1}',
+                'initiator': f'iqn.1994-05.com.example:{number:012x}',
+                'wwpns': [f'50014380{number:06x}{port:02x}'
+                          for port in range(ports)],
+                'wwnns': [f'50014381{number:06x}00'],
+                'multipath': True, 'os_type': 'linux',
+                'platform': 'x86_64', 'do_local_attach': False, **more}
+
+    # Calls
+
+    def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
+        """Let the array misbehave; once, unless ``times`` says otherwise."""
+        self.array.control.add_fault(
+            {'kind': kind, 'method': method, 'path': path, 'times': 1,
+             **more})
+
+    def switch(self, **switches: Any) -> None:
+        """Choose how this test's array behaves where arrays differ."""
+        control = self.array.control
+        before = {name: control.switches()[name] for name in switches}
+        control.set_switches(**switches)
+        self.addCleanup(control.set_switches, **before)
+
+    @contextlib.contextmanager
+    def assert_calls(self, most: int, least: int | None = None
+                     ) -> Iterator[None]:
+        """The block takes so many REST calls, from ``least`` to ``most``."""
+        self.array.control.clear_journal()
+        yield
+        calls = self.calls()
+        low = most if least is None else least
+        self.assertTrue(low <= len(calls) <= most,
+                        f'{len(calls)} calls, not {low} to {most}:\n'
+                        + '\n'.join(calls))
+
+    def calls(self) -> list[str]:
+        """Requests since the journal was last cleared, one line each."""
+        return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
+                for entry in self.array.control.journal()]
+
+    def together(self, *tasks: Callable[[], Any]) -> list[Any]:
+        """Run at the same time; results or exceptions, in order."""
+        with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
+            futures = [pool.submit(task) for task in tasks]
+        return [f.exception() or f.result() for f in futures]
+
+    # What is on the array
+
+    def make(self, resource: str, **fields: Any) -> Any:
+        """An administrator's object, removed when the test has ended."""
+        made = self.admin.create(resource, **fields)
+        self._made.append((resource, made['id']))
+        return made
+
+    def _unmake(self) -> None:
+        for resource, key in reversed(self._made):
+            found = self.admin.list(resource, id=key)
+            if found and found[0].get('host_group'):
+                self.admin.update(resource, key, host_group=None)
+            if found:
+                self.admin.delete(resource, key)
+
+    def left(self) -> dict[str, int]:
+        """How many objects of each kind users have on the array now."""
+        return {resource: len(objects) for resource, objects
+                in self.array.control.leftovers().items() if objects}
+
+    def assert_left(self, **counts: int) -> None:
+        """Exactly these objects are on the array, and no other kind."""
+        self.assertEqual(counts, self.left(),
+                         str(self.array.control.leftovers()))
+
+    def assertNothingLeft(self) -> None:
+        """The array has no object of any user."""
+        self.assert_left()
+
+    def _check_what_is_left(self) -> None:
+        self.array.control.clear_faults()
+        self.array.control.set_latency(0)
+        try:
+            for used in self._used:
+                used.delete_everything()
+            self._unmake()
+            self.assertNothingLeft()
+            for secret in arrays.SECRETS:
+                self.assertNotIn(secret, self.log.text())
+        except Exception:
+            # The next test starts with a new array and new back ends.
+            arrays.served.cache_clear()
+            _backends.clear()
+            raise
+
+    # The log
+
+    def _capture_log(self) -> None:
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        root.handlers[:] = [self.log]
+        root.setLevel(logging.INFO)
+
+        def restore() -> None:
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        self.addCleanup(restore)
+        for name in _CAREFUL:
+            logging.getLogger(name).setLevel(logging.DEBUG)

@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One Cinder for the whole test process: configuration, database, locks.
+
+Everything is real but the message bus, which stays inside the process, the
+scheduler, of which there is none, and quotas, which no driver sees.
+"""
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from typing import Any
+
+from cinder.common import config  # noqa: F401  registers Cinder's options
+from cinder import context
+from cinder import coordination
+from cinder.db import api as db_api
+from cinder.db import migration
+from cinder import rpc
+from cinder import version
+from oslo_config import cfg
+from oslo_log import log as logging
+import sqlalchemy
+
+CONF = cfg.CONF
+HOST = 'tester'
+PROJECT = 'a' * 32
+
+_DEFAULTS = """\
+[DEFAULT]
+host = {host}
+state_path = {state}
+transport_url = fake:///
+rootwrap_config = /etc/cinder/rootwrap.conf
+reinit_driver_count = 0
+quota_driver = tests.functional.cinder_env.NoQuotas
+[database]
+connection = sqlite:///{state}/cinder.sqlite?timeout=60
+sqlite_synchronous = False
+[oslo_concurrency]
+lock_path = {state}/locks
+[coordination]
+backend_url = file://{state}/coordination
+"""
+
+# Children before parents, in case foreign keys are on.
+_TABLES = ('attachment_specs', 'volume_attachment', 'snapshot_metadata',
+           'snapshots', 'volume_metadata', 'volume_admin_metadata',
+           'volumes', 'workers', 'messages')
+
+
+class NoQuotas:
+    """Cinder's quota driver, without limits and without rows."""
+
+    def reserve(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Grant everything."""
+        return []
+
+    def commit(self, *args: Any, **kwargs: Any) -> None:
+        """Keep no count."""
+
+    def rollback(self, *args: Any, **kwargs: Any) -> None:
+        """Keep no count."""
+
+    def limit_check(self, *args: Any, **kwargs: Any) -> None:
+        """Know no limit."""
+
+
+class Cinder:
+    """Cinder's process-wide state, under a temporary directory."""
+
+    def __init__(self) -> None:
+        self.state = tempfile.mkdtemp(prefix='cinder-k2-')
+        atexit.register(shutil.rmtree, self.state, ignore_errors=True)
+        self._config = os.path.join(self.state, 'cinder.conf')
+        self._text = _DEFAULTS.format(host=HOST, state=self.state)
+        self._write()
+        logging.register_options(CONF)
+        CONF(['--config-file', self._config], project='cinder',
+             version=version.version_string())
+        _begin_immediately(db_api.get_engine())
+        migration.db_sync()
+        rpc.init(CONF)
+        coordination.COORDINATOR.start()
+
+    def add_section(self, name: str, options: dict[str, Any]) -> None:
+        """Write the section of a back end into cinder.conf and load it."""
+        lines = [f'{key} = {value}' for key, value in options.items()]
+        self._text += '\n'.join([f'[{name}]', *lines, ''])
+        self._write()
+        CONF.reload_config_files()
+
+    def context(self) -> Any:
+        """An administrator's request that comes from a service (nova)."""
+        return context.RequestContext(
+            user_id='f' * 32, project_id=PROJECT, is_admin=True,
+            overwrite=False, service_roles=['service'])
+
+    def forget_everything(self) -> None:
+        """Remove the rows of the test before: volumes and what hangs on."""
+        with db_api.get_engine().begin() as connection:
+            for table in _TABLES:
+                connection.execute(
+                    sqlalchemy.text(f'DELETE FROM {table}'))  # nosec
+
+    def _write(self) -> None:
+        with open(self._config, 'w', encoding='utf-8') as stream:
+            stream.write(self._text)
+
+
+@functools.cache
+def cinder() -> Cinder:
+    """The process's Cinder, started when first asked for."""
+    return Cinder()
+
+
+def _begin_immediately(engine: Any) -> None:
+    """Let writers on SQLite wait for one another.
+
+    A transaction that reads first and writes later cannot wait: SQLite says
+    "database is locked" at once. Taking the write lock at the start makes
+    the time-out of the connection count.
+    """
+    @sqlalchemy.event.listens_for(engine, 'before_cursor_execute',
+                                  retval=True)
+    def begin(connection: Any, cursor: Any, statement: str,
+              parameters: Any, *args: Any) -> tuple[str, Any]:
+        if statement == 'BEGIN':
+            statement = 'BEGIN IMMEDIATE'
+        return statement, parameters

@@ -1,0 +1,537 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Lost replies, busy arrays, odd hosts, and many things at once."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+import functools
+import itertools
+from typing import Any
+
+from cinder import exception
+import ddt
+
+from tests.functional import backend
+from tests.functional import base
+
+MIGRATION = '7e000000-0000-4000-8000-000000000001'
+
+Act = Callable[..., Any]
+
+# How one request can go wrong and the operation still has to succeed.
+WEATHER: dict[str, dict[str, Any]] = {
+    'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
+    'lost_500': {'kind': 'status', 'status': 500, 'commit': 'after'},
+    'lost_503': {'kind': 'status', 'status': 503, 'commit': 'after'},
+    'lost_reset': {'kind': 'reset', 'commit': 'after'},
+    'early_502': {'kind': 'status', 'status': 502, 'commit': 'before'},
+    'early_reset': {'kind': 'reset', 'commit': 'before'},
+    'busy': {'kind': 'busy', 'times': 6},
+    'too_fast': {'kind': 'status', 'status': 429, 'times': 6},
+    'unavailable': {'kind': 'status', 'status': 503, 'times': 3},
+    'empty': {'kind': 'empty'},
+    'garbage': {'kind': 'garbage'},
+    'truncated': {'kind': 'truncated'},
+}
+
+
+def _operations() -> dict[str, tuple[Act, Act]]:
+    """Name, what to do before, and the operation on what that returns."""
+    def volume(test: base.FunctionalTest) -> Any:
+        return test.backend.create_volume(1)
+
+    def snapshot(test: base.FunctionalTest) -> Any:
+        return test.backend.create_snapshot(volume(test))
+
+    def attachment(test: base.FunctionalTest) -> Any:
+        return test.backend.attach(volume(test), test.host())
+
+    def attached(test: base.FunctionalTest) -> Any:
+        return test.backend.volume(attachment(test).volume_id)
+
+    return {
+        'create': (lambda test: None,
+                   lambda test, _: test.backend.create_volume(1)),
+        'delete': (volume, lambda test, v: test.backend.delete_volume(v)),
+        'extend': (volume, lambda test, v: test.backend.extend_volume(v, 2)),
+        'snapshot': (volume,
+                     lambda test, v: test.backend.create_snapshot(v)),
+        'delete_snapshot': (
+            snapshot, lambda test, s: test.backend.delete_snapshot(s)),
+        'from_snapshot': (
+            snapshot, lambda test, s: test.backend.volume_from_snapshot(s)),
+        'clone': (volume, lambda test, v: test.backend.clone(v)),
+        'delete_clone': (
+            lambda test: test.backend.clone(volume(test)),
+            lambda test, v: test.backend.delete_volume(v)),
+        'attach': (volume,
+                   lambda test, v: test.backend.attach(v, test.host())),
+        'detach': (attachment, lambda test, a: test.backend.detach(a)),
+        'force_detach': (
+            attached, lambda test, v: test.backend.force_detach(v)),
+    }
+
+
+OPERATIONS = _operations()
+# What an array that does not know X-K2-Sequence may do to a reply.
+WITHOUT_SEQUENCES = ('lost_502', 'lost_reset', 'early_502', 'busy', 'empty',
+                     'truncated')
+
+
+def _cases(writes: int, weathers: Iterable[str]
+           ) -> Iterator[tuple[int, str]]:
+    """Number of the write that goes wrong, and how.
+
+    A lost reply for each write, the other weathers one after the other.
+    """
+    yield from ((number, 'lost_502') for number in range(writes))
+    yield from zip(itertools.cycle(range(writes)), weathers)
+
+
+@ddt.ddt
+class LostRepliesTest(base.FunctionalTest):
+    """A write goes wrong; the operation succeeds, and only once."""
+
+    @ddt.data(*OPERATIONS)
+    def test_iscsi(self, operation: str) -> None:
+        self._survives(operation, WEATHER)
+
+    @ddt.data('attach', 'detach', 'force_detach')
+    def test_fc(self, operation: str) -> None:
+        self.use('fc')
+        self._survives(operation, WEATHER)
+
+    @ddt.data('from_snapshot', 'clone', 'delete_clone')
+    def test_thin_clones(self, operation: str) -> None:
+        self.use('iscsi', 'sdp')
+        self._survives(operation, WEATHER)
+
+    @ddt.data(*OPERATIONS)
+    def test_without_sequences(self, operation: str) -> None:
+        self.switch(sequences=False)
+        self._survives(operation, WITHOUT_SEQUENCES)
+
+    def _survives(self, operation: str, weathers: Iterable[str]) -> None:
+        before, act = OPERATIONS[operation]
+        target = before(self)
+        self.array.control.clear_journal()
+        act(self, target)
+        writes = [f'{entry.method} {entry.path}'
+                  for entry in self.array.control.journal()
+                  if entry.method != 'GET']
+        expected = self.left()
+        for number, weather in _cases(len(writes), weathers):
+            self.backend.delete_everything()
+            target = before(self)
+            self.array.control.add_fault(
+                {'times': 1, **WEATHER[weather], 'method': 'write',
+                 'after': number})
+            case = f'{weather} for {writes[number]}'
+            try:
+                act(self, target)
+            except Exception as error:
+                raise AssertionError(f'{case}: {error}') from error
+            self.array.control.clear_faults()
+            self.assertEqual(expected, self.left(), case)
+
+
+@ddt.ddt
+class RefusalsTest(base.FunctionalTest):
+    """One request of an operation is refused, whichever.
+
+    The operation may fail. Then Cinder's own ways of clearing up, deleting
+    and detaching, must get rid of everything; and a failed attach, which
+    Cinder never detaches, must leave nothing by itself.
+    """
+
+    @ddt.data(*itertools.product(OPERATIONS, ('k2', 'sdp')))
+    @ddt.unpack
+    def test_iscsi(self, operation: str, profile: str) -> None:
+        self.use('iscsi', profile)
+        self._clears_up(operation)
+
+    @ddt.data('attach', 'detach', 'force_detach')
+    def test_fc(self, operation: str) -> None:
+        self.use('fc')
+        self._clears_up(operation)
+
+    def _clears_up(self, operation: str) -> None:
+        before, act = OPERATIONS[operation]
+        target = before(self)
+        self.array.control.clear_journal()
+        act(self, target)
+        requests = [f'{entry.method} {entry.path}?{entry.query}'
+                    for entry in self.array.control.journal()]
+        for number, request in enumerate(requests):
+            self.backend.delete_everything()
+            target = before(self)
+            at_first = self.left()
+            self.fault('status', '*', '*', status=403, after=number)
+            result = self.together(functools.partial(act, self, target))[0]
+            self.array.control.clear_faults()
+            failed = isinstance(result, Exception)
+            if operation == 'attach' and failed:
+                self.assertEqual(at_first, self.left(), request)
+            try:
+                self.backend.delete_everything()
+            except backend.OperationFailed as failure:
+                raise AssertionError(f'{request}: {failure}') from failure
+            self._forget_idle_hosts()
+            self.assertEqual({}, self.left(), request)
+
+    def _forget_idle_hosts(self) -> None:
+        """A host that could not be removed may stay, with a warning.
+
+        It has no volumes, and its next attach takes it up again.
+        """
+        left = self.array.control.leftovers()
+        if 'hosts' in left:
+            self.assertIn('stays on the array', self.log.errors_text())
+        for resource in ('host_iqns', 'host_fc_ports', 'hosts'):
+            for found in left.get(resource, []):
+                self.admin.delete(resource, found['id'])
+
+
+@ddt.ddt
+class BadWeatherTest(base.FunctionalTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+
+    def _hosts(self) -> Any:
+        return self.array.control.leftovers().get('hosts', [])
+
+    def _mappings(self) -> Any:
+        return self.array.control.leftovers().get('mappings', [])
+
+    def _iqns(self, host: Any) -> list[str]:
+        return [r['iqn'] for r in self.admin.list('host_iqns')
+                if r['host'] == {'ref': f'/hosts/{host["id"]}'}]
+
+    # An array that does not recover
+
+    @ddt.data('busy', 'reset', 'garbage')
+    def test_for_good(self, kind: str) -> None:
+        """The operation fails, in time and clearly; nothing is left."""
+        self.fault(kind, 'write', '*', times=9999, commit='before')
+        before = self.clock.monotonic()
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.create_volume)
+        self.assertLess(self.clock.monotonic() - before, 3 * 180)
+        self.assertEqual('error', failure.status)
+        self.assertIn('127.0.0.1', str(failure.cause))
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.delete_volume, self.volume)
+        self.array.control.clear_faults()
+        self.backend.delete_volume(failure.row)
+        self.backend.delete_volume(self.backend.volume(self.volume.id),
+                                   force=True)
+        self.assertNothingLeft()
+
+    @ddt.data('before', 'after')
+    def test_the_array_goes_away_during_a_create(self, commit: str) -> None:
+        """What could not be undone goes when Cinder deletes the volume."""
+        for number in range(2):
+            self._array_goes_away(number, commit)
+            failure = self.assertRaises(backend.OperationFailed,
+                                        self.backend.create_volume)
+            self.array.control.clear_faults()
+            self.assertEqual('error', failure.status)
+            self.backend.delete_volume(failure.row)
+            self.assert_left(volumes=1, volume_groups=1)
+
+    def _array_goes_away(self, number: int, commit: str) -> None:
+        """The calls after the first ``number`` fail for good.
+
+        With ``commit`` "after" the first of them is still carried out.
+        """
+        if commit == 'after':
+            self.fault('reset', '*', '*', after=number, commit='after')
+        self.fault('reset', '*', '*', times=9999, after=number)
+
+    @ddt.data(('k2', 'before'), ('k2', 'after'), ('sdp', 'before'),
+              ('sdp', 'after'))
+    @ddt.unpack
+    def test_the_array_goes_away_during_a_clone(self, profile: str,
+                                                commit: str) -> None:
+        self.use('iscsi', profile)
+        volume = self.backend.create_volume(1)
+        before = self.left()
+        for number in range(6):
+            self._array_goes_away(number, commit)
+            result = self.together(lambda: self.backend.clone(volume))[0]
+            self.array.control.clear_faults()
+            self.backend.delete_volume(getattr(result, 'row', result))
+            self.assertEqual(before, self.left(), f'after {number}')
+
+    @ddt.data('before', 'after')
+    def test_the_array_goes_away_during_an_attach(self, commit: str) -> None:
+        for number in range(4):
+            connector = self.host()
+            self._array_goes_away(number, commit)
+            result = self.together(functools.partial(
+                self.backend.attach, self.volume, connector))[0]
+            self.assertIsInstance(
+                result, exception.VolumeBackendAPIException)
+            self.array.control.clear_faults()
+            self.backend.force_detach(self.volume)
+            self.assertEqual([], self._mappings())
+            # A later attach of that host must not trip over the rest.
+            attachment = self.backend.attach(self.volume, connector)
+            self.assertEqual(1, len(self._hosts()), f'after {number}')
+            self.backend.detach(attachment)
+            self.assert_left(volumes=1, volume_groups=1)
+
+    def test_statistics_of_a_lost_array(self) -> None:
+        """The back end is reported as down, and up again."""
+        self.assertEqual('up', self.backend.stats()['backend_state'])
+        self.fault('reset', '*', '*', times=9999)
+        self.assertEqual('down', self.backend.stats()['backend_state'])
+        self.array.control.clear_faults()
+        self.assertEqual('up', self.backend.stats()['backend_state'])
+
+    @ddt.data((True, {'kind': 'empty'}), (False, {'kind': 'empty'}),
+              (True, WEATHER['lost_502']), (False, WEATHER['lost_502']))
+    @ddt.unpack
+    def test_objects_that_show_late(self, sequences: bool,
+                                    weather: dict[str, Any]) -> None:
+        """OBJ-6: made, reply lost, and not to be seen at once."""
+        self.switch(sequences=sequences)
+        for resource in ('volume_groups', 'volumes', 'snapshots'):
+            self.fault('late', 'POST', resource, reads=2)
+            self.fault(method='POST', path=resource, **weather)
+        volume = self.backend.create_volume(1)
+        self.backend.create_snapshot(volume)
+        self.assert_left(volumes=2, volume_groups=2, snapshots=1)
+
+    def test_deleted_snapshots_that_linger(self) -> None:
+        """QRY-10: still listed for a while, and no longer there."""
+        self.switch(linger_reads=5)
+        snapshot = self.backend.create_snapshot(self.volume)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(self.backend.clone(self.volume))
+        self.backend.delete_volume(self.volume)
+        self.switch(linger_reads=0)
+
+    @ddt.data({'single_envelope': True}, {'create_status': 200},
+              {'bulk': ()}, {'snapshot_patch': False},
+              {'delete_host_with_initiators': True},
+              {'unstable_pages': True, 'page_size': 1},
+              {'rate_limit': 200.0, 'rate_burst': 3})
+    def test_arrays_that_differ(self, switches: dict[str, Any]) -> None:
+        """Section 14: where the sources disagree, both ways work."""
+        for protocol in ('iscsi', 'fc'):
+            self.use(protocol)
+            self.switch(**switches)
+            volume = self.backend.create_volume(1)
+            snapshot = self.backend.create_snapshot(volume)
+            clone = self.backend.clone(volume)
+            self.backend.volume_from_snapshot(snapshot)
+            first = self.backend.attach(volume, self.host())
+            self.backend.attach(clone, self.host())
+            self.backend.detach(first)
+            self.backend.force_detach(clone)
+            self.backend.extend_volume(volume, 2)
+            self.backend.delete_everything()
+            self.assertNothingLeft()
+
+    # Hosts
+
+    def test_names_that_share_their_first_32_characters(self) -> None:
+        name = 'compute-0001.rack-12.az1.region-'
+        one, two = self.host(name + 'one'), self.host(name + 'two')
+        other = self.backend.create_volume(1)
+        first = self.backend.attach(self.volume, one)
+        second = self.backend.attach(other, two)
+        hosts = self._hosts()
+        self.assertEqual(2, len(hosts))
+        for connector, attachment in ((one, first), (two, second)):
+            volume = self.admin.list(
+                'volumes', name=f'cv-{attachment.volume_id}')[0]
+            mapping = self.admin.list(
+                'mappings', **{'volume.ref': f'/volumes/{volume["id"]}'})
+            host = next(h for h in hosts if mapping[0]['host']['ref']
+                        == f'/hosts/{h["id"]}')
+            self.assertEqual([connector['initiator']], self._iqns(host))
+        self.backend.detach(first)
+        self.assertEqual(1, len(self._hosts()))
+        self.backend.detach(second)
+
+    def test_two_hosts_of_one_name(self) -> None:
+        """Two that are called localhost."""
+        other = self.backend.create_volume(1)
+        first = self.backend.attach(self.volume, self.host('localhost'))
+        second = self.backend.attach(other, self.host('localhost'))
+        self.assertEqual(2, len(self._hosts()))
+        self.backend.detach(first)
+        self.assertEqual(1, len(self._mappings()))
+        self.backend.detach(second)
+
+    @ddt.data('h', 'über.example', 'a b/c', 'x' * 300, '', '-')
+    def test_odd_names(self, name: str) -> None:
+        attachment = self.backend.attach(self.volume, self.host(name))
+        host = self._hosts()[0]
+        self.assertRegex(host['name'], r'\A[0-9A-Za-z_-]{1,32}\Z')
+        self.backend.detach(attachment)
+
+    def test_a_reinstalled_host(self) -> None:
+        """Same name, new IQN: the old host keeps its mappings only."""
+        old = self.host('compute-7')
+        new = {**self.host('compute-7'), 'ip': old['ip']}
+        other = self.backend.create_volume(1)
+        before = self.backend.attach(self.volume, old)
+        after = self.backend.attach(other, new)
+        volume = self.admin.list('volumes', name=f'cv-{other.id}')[0]
+        mapping = self.admin.list(
+            'mappings', **{'volume.ref': f'/volumes/{volume["id"]}'})[0]
+        host = next(h for h in self._hosts()
+                    if mapping['host']['ref'] == f'/hosts/{h["id"]}')
+        self.assertEqual([new['initiator']], self._iqns(host))
+        self.backend.detach(before)
+        self.backend.detach(after)
+        self.assert_left(volumes=2, volume_groups=2)
+
+    def test_a_reinstalled_host_of_an_administrator(self) -> None:
+        """The array's host of that name has the old IQN."""
+        connector = self.host('compute-8')
+        self.make('hosts', name='compute-8', type='Linux')
+        attachment = self.backend.attach(self.volume, connector)
+        mapped = self._mappings()[0]['host']['ref']
+        owner = self.admin.list('host_iqns')[0]['host']['ref']
+        self.assertEqual(owner, mapped)
+        self.backend.detach(attachment)
+        self.assert_left(volumes=1, volume_groups=1, hosts=1)
+
+    def test_an_initiator_moved_to_another_host(self) -> None:
+        """An administrator gave it to another host meanwhile."""
+        connector = self.host()
+        attachment = self.backend.attach(self.volume, connector)
+        host = self.make('hosts', name='by-hand', type='Linux')
+        self.admin.delete('host_iqns',
+                          self.admin.list('host_iqns')[0]['id'])
+        record = self.admin.create(
+            'host_iqns', iqn=connector['initiator'],
+            host={'ref': f'/hosts/{host["id"]}'})
+        other = self.backend.create_volume(1)
+        second = self.backend.attach(other, connector)
+        self.assertIn(f'/hosts/{host["id"]}',
+                      [m['host']['ref'] for m in self._mappings()])
+        self.backend.detach(second)
+        self.backend.detach(attachment)
+        self.backend.force_detach(self.volume)
+        self.assertEqual([], self._mappings())
+        for left in self.admin.list('hosts'):
+            if left['id'] != host['id']:
+                self.admin.delete('hosts', left['id'])
+        self.admin.delete('host_iqns', record['id'])
+
+    def test_two_services(self) -> None:
+        """Another service removed the host that this one remembers."""
+        here, connector = self.backend, self.host()
+        there = self.own('iscsi')
+        other = there.create_volume(1)
+        here.detach(here.attach(self.volume, connector))
+        there.detach(there.attach(other, connector))
+        first = here.attach(self.volume, connector)
+        second = there.attach(other, connector)
+        self.assertEqual(1, len(self._hosts()))
+        here.detach(first)
+        there.detach(second)
+        self.assert_left(volumes=2, volume_groups=2)
+
+    # At the same time
+
+    @ddt.data('iscsi', 'fc')
+    def test_one_new_host_many_volumes(self, protocol: str) -> None:
+        """Only one of them makes the host."""
+        self.use(protocol)
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        connector = self.host()
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, connector)
+            for volume in volumes])
+        luns = {a.connection_info['target_lun'] for a in attachments}
+        self.assertEqual(6, len(luns))
+        self.assertEqual(1, len(self._hosts()))
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assert_left(volumes=7, volume_groups=7)
+
+    @ddt.data('iscsi', 'fc')
+    def test_attaches_and_detaches_of_one_host(self, protocol: str) -> None:
+        """The host may not go while another attach needs it."""
+        self.use(protocol)
+        connector = self.host()
+
+        def work(volume: Any) -> str:
+            for _ in range(3):
+                self.backend.detach(self.backend.attach(volume, connector))
+            return 'done'
+
+        volumes = [self.backend.create_volume(1) for _ in range(4)]
+        results = self.together(*[functools.partial(work, volume)
+                                  for volume in volumes])
+        self.assertEqual(['done'] * 4, results)
+        self.assert_left(volumes=5, volume_groups=5)
+
+    def test_many_hosts(self) -> None:
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, self.host())
+            for volume in volumes])
+        self.assertEqual(6, len(self._hosts()))
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assert_left(volumes=7, volume_groups=7)
+
+    def test_a_new_host_in_bad_weather(self) -> None:
+        """Six attaches of one new host while every third write is lost."""
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        connector = self.host()
+        self.fault('reset', 'write', '*', times=9999, commit='after',
+                   probability=0.3)
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, connector)
+            for volume in volumes])
+        self.array.control.clear_faults()
+        self.assertEqual(6, len({a.connection_info['target_lun']
+                                 for a in attachments}))
+        self.assertEqual((1, 6), (len(self._hosts()),
+                                  len(self._mappings())))
+
+    def test_one_host_and_two_services(self) -> None:
+        """Locks hold across services, not only across threads of one."""
+        connector = self.host()
+        services = [self.backend, self.own('iscsi'), self.own('iscsi')]
+
+        def work(service: backend.Backend, volume: Any) -> str:
+            for _ in range(3):
+                service.detach(service.attach(volume, connector))
+            return 'done'
+
+        results = self.together(*[
+            functools.partial(work, service, service.create_volume(1))
+            for service in services])
+        self.assertEqual(['done'] * 3, results)
+        self.assert_left(volumes=4, volume_groups=4)
+
+    def test_creates_and_deletes(self) -> None:
+        def work() -> str:
+            for _ in range(3):
+                self.backend.delete_volume(self.backend.create_volume(1))
+            return 'done'
+
+        self.assertEqual(['done'] * 4, self.together(*[work] * 4))
+        self.assert_left(volumes=1, volume_groups=1)

@@ -1,0 +1,265 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Attachments that meet each other, or are cut off half-way."""
+
+import threading
+from typing import Any
+from unittest import mock
+
+from cinder import exception
+from cinder.volume import driver as cinder_driver
+from cinder.zonemanager import utils as fczm_utils
+
+from cinder_k2 import rest
+from tests.functional import base
+
+GUEST = '7e000000-0000-4000-8000-00000000000'
+FAILED = exception.VolumeBackendAPIException
+SHARED = {'multiattach': '<is> True'}
+
+
+class GuestsTest(base.FunctionalTest):
+    """Several guests of one volume."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1, **SHARED)
+
+    def mapped_hosts(self) -> list[str]:
+        """References of what the volumes are mapped to."""
+        return [m['host']['ref'] for m in self.admin.list('mappings')]
+
+    def attach_guests(self, *connectors: Any) -> list[Any]:
+        """One guest for each connector."""
+        return [self.backend.attach(self.volume, c, GUEST + str(n))
+                for n, c in enumerate(connectors)]
+
+
+class RacesTest(GuestsTest):
+    """Guests on single hosts."""
+
+    def test_the_last_two_guests_of_a_host_leave_at_once(self) -> None:
+        """Cinder removes the rows after both detaches are done."""
+        for _ in range(3):
+            host = self.host()
+            first, second = self.attach_guests(host, host)
+            self.together(lambda: self.backend.detach(first),
+                          lambda: self.backend.detach(second))
+            self.assertEqual([], self.mapped_hosts())
+
+    def test_a_guest_leaves_while_another_comes(self) -> None:
+        """Cinder notes the second connector after the driver is done."""
+        host = self.host()
+        first, = self.attach_guests(host)
+        asked, noted = threading.Event(), threading.Event()
+        parse = self.backend.manager._parse_connection_options
+
+        def wait_for_cinder(seconds: float) -> None:
+            asked.set()
+            noted.wait(5)
+
+        def between(*args: Any) -> Any:
+            leaver.start()
+            self.assertTrue(asked.wait(5))
+            return parse(*args)
+
+        leaver = threading.Thread(target=self.backend.detach, args=(first,))
+        with mock.patch.object(self.clock, 'sleep', wait_for_cinder), \
+                mock.patch.object(self.backend.manager,
+                                  '_parse_connection_options', between):
+            second = self.backend.attach(self.volume, host, GUEST + '2')
+            noted.set()
+            leaver.join(10)
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.backend.detach(second)
+        self.assertEqual([], self.mapped_hosts())
+
+    def test_one_of_two_guests_is_detached_twice(self) -> None:
+        """Cinder failed after the driver: much later the mark is void."""
+        host = self.host()
+        first, second = self.attach_guests(host, host)
+        driver, row = self.backend.driver, self.backend.volume(
+            self.volume.id)
+        self.assertTrue(driver.terminate_connection(row, host))
+        with mock.patch('time.time', lambda: 4e9):
+            self.assertTrue(driver.terminate_connection(row, host))
+        self.assertEqual(1, len(self.mapped_hosts()))
+
+    def test_cinder_copies_on_the_host_of_a_guest(self) -> None:
+        """An image is made of an attached volume; no row tells of that."""
+        host = self.host()
+        self.attach_guests(host)
+        before, row = self.mapped_hosts(), self.backend.volume(
+            self.volume.id)
+        device = {'device': {'path': '/dev/null'}, 'connector': mock.Mock()}
+        with mock.patch.object(cinder_driver.BaseVD, '_connect_device',
+                               lambda _, conn: {'conn': conn, **device}):
+            driver = self.backend.driver
+            info, _ = driver._attach_volume(self.backend.context, row,
+                                            dict(host))
+            driver._detach_volume(self.backend.context, info, row,
+                                  dict(host), force=True)
+        self.assertEqual(before, self.mapped_hosts())
+
+    def test_cinder_copies_on_a_host_of_its_own(self) -> None:
+        host = self.host()
+        device = {'device': {'path': '/dev/null'}, 'connector': mock.Mock()}
+        with mock.patch.object(cinder_driver.BaseVD, '_connect_device',
+                               lambda _, conn: {'conn': conn, **device}):
+            driver = self.backend.driver
+            info, _ = driver._attach_volume(self.backend.context,
+                                            self.volume, dict(host))
+            driver._detach_volume(self.backend.context, info, self.volume,
+                                  dict(host))
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_killed_after_the_mapping(self) -> None:
+        """No attachment knows of it, so the delete takes it away."""
+        self.backend.driver.initialize_connection(self.volume, self.host())
+        self.backend.delete_volume(self.volume)
+        self.assertNothingLeft()
+
+    def test_a_failed_second_attach_spares_the_first(self) -> None:
+        host = self.host()
+        self.attach_guests(host)
+        self.fault('status', 'GET', 'mappings', status=403)
+        self.assertRaises(FAILED, self.backend.attach, self.volume, host,
+                          GUEST + '2')
+        self.array.control.clear_faults()
+        self.assertEqual(1, len(self.mapped_hosts()))
+
+    def test_portals_cannot_be_read(self) -> None:
+        """They are read before anything is changed."""
+        mine = self.own('iscsi')
+        mine.driver._array.system._cache.drop('net_ips')
+        self.fault('status', 'GET', 'system/net_ips', status=403)
+        self.assertRaises(FAILED, mine.attach, self.volume, self.host())
+        self.array.control.clear_faults()
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_an_array_that_ignores_conditions(self) -> None:
+        """A stranger's initiator must not lead to his host."""
+        self.attach_guests(self.host())
+        records = self.backend.driver._client.host_iqns.search()
+        with mock.patch.object(rest.Collection, 'search', autospec=True,
+                               return_value=records):
+            found = self.backend.driver._array.iscsi_hosts.locate(
+                ['iqn.1994-05.com.example:stranger'])
+        self.assertIsNone(found.host)
+
+
+class HostGroupRacesTest(GuestsTest):
+    """Two hosts that are members of one host group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.group = self.make('host_groups', name='cluster')
+        self.members = [self.member(n) for n in range(2)]
+
+    def member(self, number: int) -> Any:
+        """The connector of a member."""
+        connector = self.host()
+        host = self.make('hosts', name=f'member-{number}', type='Linux',
+                         host_group={
+                             'ref': f'/host_groups/{self.group["id"]}'})
+        self.make('host_iqns', iqn=connector['initiator'],
+                  host={'ref': f'/hosts/{host["id"]}'})
+        return connector
+
+    def test_both_members_leave_at_once(self) -> None:
+        first, second = self.attach_guests(*self.members)
+        self.together(lambda: self.backend.detach(first),
+                      lambda: self.backend.detach(second))
+        self.assertEqual([], self.mapped_hosts())
+
+    def test_the_group_keeps_what_a_member_needs(self) -> None:
+        first, second = self.attach_guests(*self.members)
+        self.backend.detach(first)
+        self.assertEqual([f'/host_groups/{self.group["id"]}'],
+                         self.mapped_hosts())
+        self.backend.detach(second)
+        self.assertEqual([], self.mapped_hosts())
+
+    def test_a_single_host_does_not_hold_the_group(self) -> None:
+        first, second = self.attach_guests(self.members[0], self.host())
+        self.backend.detach(first)
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.assertNotIn('host_groups', self.mapped_hosts()[0])
+        self.backend.detach(second)
+        self.assertEqual([], self.mapped_hosts())
+
+
+class FabricRacesTest(base.FunctionalTest):
+
+    protocol = 'fc'
+
+    def test_zones_change_under_the_lock_of_the_host(self) -> None:
+        """A detach that removes zones and an attach take turns."""
+        volumes = [self.backend.create_volume(1) for _ in range(2)]
+        host = self.host()
+        zones: set[str] = set()
+        removing = threading.Event()
+
+        def add(connection: Any) -> None:
+            zones.update(connection['data']['initiator_target_map'])
+
+        def remove(connection: Any) -> None:
+            removing.set()
+            newcomer.join(0.3)
+            zones.difference_update(
+                connection['data']['initiator_target_map'])
+
+        def attach_second() -> None:
+            removing.wait(5)
+            self.backend.attach(volumes[1], host)
+
+        newcomer = threading.Thread(target=attach_second)
+        with mock.patch.multiple(fczm_utils, add_fc_zone=add,
+                                 remove_fc_zone=remove):
+            attachment = self.backend.attach(volumes[0], host)
+            newcomer.start()
+            self.backend.detach(attachment)
+            newcomer.join(10)
+        self.assertEqual(set(host['wwpns']), zones)
+
+    def test_a_fabric_that_fails_leaves_no_mapping(self) -> None:
+        volume = self.backend.create_volume(1)
+        with mock.patch.object(fczm_utils, 'add_fc_zone', autospec=True,
+                               side_effect=OSError('fabric')):
+            self.assertRaises(FAILED, self.backend.attach, volume,
+                              self.host())
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_a_failed_attach_with_a_new_port_spares_the_guest(self) -> None:
+        volume = self.backend.create_volume(1, **SHARED)
+        host = self.host(ports=1)
+        self.backend.attach(volume, host, GUEST + '1')
+        more = {**host, 'wwpns': [*host['wwpns'], '5001438099999999']}
+        self.fault('status', 'GET', 'mappings', status=403)
+        self.assertRaises(FAILED, self.backend.attach, volume, more,
+                          GUEST + '2')
+        self.array.control.clear_faults()
+        self.assertEqual(1, len(self.admin.list('mappings')))
+        self.assertEqual(1, len(self.admin.list('host_fc_ports')))
+
+    def test_unhealthy_ports_are_unzoned_too(self) -> None:
+        volume = self.backend.create_volume(1)
+        attachment = self.backend.attach(volume, self.host())
+        system = self.backend.driver._array.system
+        with mock.patch.object(system, 'healthy_fc_wwpns', lambda: []), \
+                mock.patch.object(fczm_utils, 'remove_fc_zone',
+                                  autospec=True) as remove:
+            self.backend.detach(attachment)
+        targets = remove.call_args.args[0]['data']['target_wwn']
+        self.assertEqual(len(self.admin.list('system/fc_ports')),
+                         len(targets))

@@ -1,0 +1,278 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Back ends that cannot start: down, with one clear message, in time."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from typing import Any
+
+from cinder import exception
+from cryptography.hazmat.primitives import hashes
+from cryptography import x509
+import ddt
+
+from cinder_k2 import simulator
+from cinder_k2.simulator import tls
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import base
+
+# A back end that gives up soon; seconds.
+IMPATIENT: dict[str, Any] = {
+    'k2_connect_timeout': 0.5, 'k2_read_timeout': 0.5, 'k2_retry_timeout': 2}
+# The longest that a start may take with these, on a loaded machine.
+LONGEST = 5
+
+
+def closed_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@ddt.ddt
+class SetupErrorsTest(base.FunctionalTest):
+
+    def _fingerprint(self) -> str:
+        pem = ssl.get_server_certificate((self.array.address,
+                                          self.array.port))
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        return certificate.fingerprint(hashes.SHA256()).hex()
+
+    def _down(self, *words: str, **options: Any) -> None:
+        """Start a back end; it must stay down and say why.
+
+        :param words: all of them stand in the one message
+        """
+        broken = self.new_backend('iscsi', **{**IMPATIENT, **options})
+        self._stays_down(broken, *words)
+
+    def _stays_down(self, broken: backend.Backend, *words: str) -> None:
+        started = time.monotonic()
+        self.assertFalse(broken.start())
+        self.assertLess(time.monotonic() - started, LONGEST)
+        errors = self.log.messages(logging.ERROR, 'cinder_k2')
+        self.assertEqual(1, len(errors), str(errors))
+        for word in words:
+            self.assertIn(word, errors[0])
+        self.assertNotIn('\n', errors[0])
+        self.assertNotIn(arrays.PASSWORD, self.log.text())
+        self.assertRaises(exception.DriverNotInitialized,
+                          broken.manager.attachment_delete,
+                          broken.context, 'any', None)
+
+    @contextlib.contextmanager
+    def _other_server(self, certificate: tls.Certificate | None
+                      ) -> Iterator[int]:
+        """The same array behind another certificate, or none."""
+        server = simulator.ThreadedServer(self.array.array, certificate)
+        with server:
+            yield server.port
+
+    def test_good_options(self) -> None:
+        """What the others change one thing of."""
+        self.assertTrue(self.new_backend('iscsi', **IMPATIENT).start())
+        self.assertEqual([], self.log.messages(logging.WARNING, 'cinder_k2'))
+
+    def test_wrong_password(self) -> None:
+        self._down('san_password', san_password='not-' + 'this')
+        self.assertNotIn('not-this', self.log.text())
+
+    def test_wrong_login(self) -> None:
+        self._down('san_login', san_login='nobody')
+
+    def test_unreachable(self) -> None:
+        port = closed_port()
+        self._down('san_ip', f'127.0.0.1:{port}', san_api_port=port)
+
+    def test_no_such_name(self) -> None:
+        self._down('san_ip', 'no-such-array.invalid',
+                   san_ip='no-such-array.invalid')
+
+    def test_silent(self) -> None:
+        """Something accepts the connection and says nothing."""
+        with socket.create_server(('127.0.0.1', 0)) as sock:
+            self._down('san_ip', san_api_port=sock.getsockname()[1])
+
+    def test_slow(self) -> None:
+        self.array.control.set_latency(1.5)
+        self._down('in time')
+
+    def test_hanging(self) -> None:
+        self.fault('hang', 'GET', '*', seconds=1.5, times=99)
+        self._down('in time')
+
+    def test_not_an_array(self) -> None:
+        self.fault('garbage', 'GET', '*', times=999)
+        self._down('JSON', 'san_ip')
+
+    def test_truncated_replies(self) -> None:
+        self.fault('truncated', 'GET', '*', times=999)
+        self._down('san_ip')
+
+    def test_empty_replies(self) -> None:
+        self.fault('empty', 'GET', '*', times=999)
+        self._down('san_ip')
+
+    @ddt.data(403, 500, 502, 503)
+    def test_status(self, status: int) -> None:
+        self.fault('status', 'GET', '*', status=status, times=999)
+        self._down(str(status))
+
+    def test_role_without_rights(self) -> None:
+        self.fault('status', 'GET', '*', status=403, times=999)
+        self._down('role')
+
+    @ddt.data('2.1.9', '1.0.0', '2', '', 'new')
+    def test_old_rest_api(self, version: str) -> None:
+        self.switch(rest_api_version=version)
+        self._down('2.2.0')
+
+    @ddt.data('2.2.0', '2.2.1', '2.10.0', '3.0.0')
+    def test_new_rest_api(self, version: str) -> None:
+        self.switch(rest_api_version=version)
+        self.assertTrue(self.new_backend('iscsi', **IMPATIENT).start())
+
+    def test_no_retention_policy(self) -> None:
+        self._down('k2_retention_policy', 'No_Such_Policy',
+                   k2_retention_policy='No_Such_Policy')
+
+    def test_no_portal_left(self) -> None:
+        self._down('k2_iscsi_cidrs', k2_iscsi_cidrs='203.0.113.0/24')
+
+    # TLS
+
+    def test_another_authority(self) -> None:
+        other = tls.ensure(arrays.folder(), ())
+        self._down('certificate', 'driver_ssl_cert_path',
+                   driver_ssl_cert_path=other.authority_path)
+
+    def test_no_authority(self) -> None:
+        self._down('certificate', driver_ssl_cert_path=None)
+
+    def test_expired_certificate(self) -> None:
+        with self._other_server(arrays.expired_certificate()) as port:
+            self._down('certificate', 'expired', san_api_port=port)
+
+    def test_certificate_of_another_machine(self) -> None:
+        server = simulator.ThreadedServer(
+            self.array.array, arrays.certificate(), host='127.0.0.2')
+        with server:
+            self._down('certificate', san_ip=server.host,
+                       san_api_port=server.port)
+
+    def test_no_tls(self) -> None:
+        with self._other_server(None) as port:
+            self._down('san_ip', san_api_port=port)
+
+    def test_authority_file_is_missing(self) -> None:
+        self._down('driver_ssl_cert_path', '/no/such/file',
+                   driver_ssl_cert_path='/no/such/file')
+
+    def test_authority_file_is_none(self) -> None:
+        """A file that holds no certificate."""
+        self._down('driver_ssl_cert_path', __file__,
+                   driver_ssl_cert_path=__file__)
+
+    def test_unverified_with_a_warning(self) -> None:
+        with self._other_server(arrays.expired_certificate()) as port:
+            self.assertTrue(self.new_backend(
+                'iscsi', san_api_port=port, driver_ssl_cert_verify=None,
+                driver_ssl_cert_path=None).start())
+        warnings = self.log.messages(logging.WARNING, 'cinder_k2')
+        self.assertEqual(1, len(warnings), str(warnings))
+        self.assertIn('driver_ssl_cert_verify', warnings[0])
+
+    @ddt.data(str, str.upper,
+              lambda f: ':'.join(f[i:i + 2] for i in range(0, 64, 2)))
+    def test_pinned_certificate(self, spell: Callable[[str], str]) -> None:
+        self.assertTrue(self.new_backend(
+            'iscsi', driver_ssl_cert_verify=None, driver_ssl_cert_path=None,
+            k2_tls_fingerprint=spell(self._fingerprint())).start())
+        self.assertEqual([], self.log.messages(logging.WARNING, 'cinder_k2'))
+
+    def test_another_pinned_certificate(self) -> None:
+        self._down('k2_tls_fingerprint', driver_ssl_cert_verify=None,
+                   k2_tls_fingerprint='ab' * 32)
+
+    # Options
+
+    @ddt.data('san_ip', 'san_login', 'san_password')
+    def test_missing(self, name: str) -> None:
+        self._down(name, **{name: None})
+
+    def test_empty_password(self) -> None:
+        self._down('san_password', san_password='')
+
+    @ddt.data({'san_ip': '127.0.0.1:444', 'san_api_port': 443},
+              {'san_ip': 'https://127.0.0.1/'},
+              {'san_ip': '127.0.0.1:port', 'san_api_port': None},
+              {'san_ip': '[::1', 'san_api_port': None})
+    def test_bad_address(self, options: dict[str, Any]) -> None:
+        self._down('san_ip', **options)
+
+    @ddt.data('abc', 'x' * 64, 'ab' * 31)
+    def test_bad_fingerprint(self, value: str) -> None:
+        self._down('k2_tls_fingerprint', k2_tls_fingerprint=value)
+
+    def test_bad_network(self) -> None:
+        self._down('k2_iscsi_cidrs', 'everywhere',
+                   k2_iscsi_cidrs='everywhere')
+
+    def test_bad_strategy(self) -> None:
+        self._down('k2_clone_strategies', k2_clone_strategies='magic')
+
+    def test_bad_number(self) -> None:
+        self._down('k2_read_timeout', k2_read_timeout='-1')
+
+    def test_port_in_the_address(self) -> None:
+        self.assertTrue(self.new_backend(
+            'iscsi', san_ip=f'127.0.0.1:{self.array.port}',
+            san_api_port=None).start())
+        self.assertTrue(self.new_backend(
+            'iscsi', san_ip=f'127.0.0.1:{self.array.port}',
+            san_api_port=self.array.port).start())
+
+    @ddt.data('::1', '[::1]')
+    def test_ipv6(self, address: str) -> None:
+        server = simulator.ThreadedServer(
+            self.array.array, arrays.certificate(), host='::1')
+        with server:
+            self.assertTrue(self.new_backend(
+                'iscsi', san_ip=address, san_api_port=server.port).start())
+            self.assertTrue(self.new_backend(
+                'iscsi', san_ip=f'[::1]:{server.port}',
+                san_api_port=None).start())
+
+    def test_a_name(self) -> None:
+        self.assertTrue(self.new_backend(
+            'iscsi', san_ip='localhost').start())
+
+    def test_options_of_the_driver_inside_cinder(self) -> None:
+        self.assertTrue(self.new_backend(
+            'iscsi', disable_discovery=True, unique_fqdn_network=False,
+            auto_calc_max_oversubscription_ratio=True).start())
+
+    def test_recovers_when_the_cause_is_gone(self) -> None:
+        self.fault('status', 'GET', '*', status=503, times=9999)
+        broken = self.new_backend('iscsi', **IMPATIENT)
+        self.assertFalse(broken.start())
+        self.array.control.clear_faults()
+        self.assertTrue(broken.restart())
