@@ -118,8 +118,9 @@ class UpgradeTest(base.FunctionalTest):
         volume = self.backend.create_volume(1)
         snapshot = self.backend.create_snapshot(volume)
         self._upgrade()
-        for found in self.admin.list('snapshots'):
-            self.admin.delete('snapshots', found['id'])
+        found = self.admin.list('snapshots',
+                                short_name=f'cs-{snapshot.id}')[0]
+        self.admin.delete('snapshots', found['id'])
         self.backend.delete_snapshot(snapshot)
         found = self.admin.list('volumes', name=f'cv-{volume.id}')[0]
         self.admin.delete('volumes', found['id'])

@@ -96,7 +96,7 @@ class RecordTest(unittest.TestCase):
 
     @ddt.data(
         ({'id': None}, 'no id'), ({'name': None}, 'no name'),
-        ({'size': None}, 'no size'), ({'size': 'big'}, 'size'),
+        ({'size': 'big'}, 'size'),
         ({'size': True}, 'size'), ({'size': float('inf')}, 'size'),
         ({'id': [1]}, 'id'), ({'name': 5}, 'name'),
         ({'is_dedup': 'perhaps'}, 'is_dedup'),
