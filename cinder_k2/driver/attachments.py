@@ -65,6 +65,26 @@ class AttachmentsMixin(lookup.LookupMixin):
         """
         self._initiators(connector)
 
+    @errors.operation
+    def initialize_connection(self, volume: typing.Any,
+                              connector: transport.Connector,
+                              **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a volume to a host; where and under which LUN to find it."""
+        return self._connect(volume, connector)
+
+    @errors.operation
+    def terminate_connection(self, volume: typing.Any,
+                             connector: transport.Connector | None,
+                             **kwargs: typing.Any
+                             ) -> dict[str, typing.Any] | bool:
+        """Unmap a volume from a host, from all hosts without a connector.
+
+        :returns: True if another attachment still needs the connection,
+            else what the transport reports
+        """
+        done = self._disconnect(volume, connector)
+        return done.shared or self._report(done)
+
     def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
                        volume: typing.Any, properties: dict[str, typing.Any],
                        *args: typing.Any, **kwargs: typing.Any) -> None:
@@ -76,6 +96,10 @@ class AttachmentsMixin(lookup.LookupMixin):
     @errors.translated
     def _initiators(self, connector: transport.Connector) -> list[str]:
         return self._transport.initiators(connector)
+
+    def _report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
+        """What Cinder hears of a detach."""
+        return False
 
     # What FC does besides, under the lock of the host.
 

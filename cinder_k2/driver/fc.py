@@ -18,8 +18,8 @@ from cinder.common import constants
 from cinder import interface
 from cinder.zonemanager import utils as fczm_utils
 
+from cinder_k2.driver import attachments
 from cinder_k2.driver import base
-from cinder_k2.driver import errors
 from cinder_k2.transport import fc
 
 
@@ -49,26 +49,9 @@ class K2FCDriver(base.K2Driver):
         return self._transport.former_targets(
             self._array, initiators).unzoning()
 
-    @errors.operation
-    def initialize_connection(self, volume: typing.Any,
-                              connector: dict[str, typing.Any],
-                              **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a volume to a host and zone them; where to find it."""
-        return self._connect(volume, connector)
-
-    @errors.operation
-    def terminate_connection(self, volume: typing.Any,
-                             connector: dict[str, typing.Any] | None,
-                             **kwargs: typing.Any
-                             ) -> dict[str, typing.Any] | bool:
-        """Unmap a volume from a host, from all hosts without a connector.
-
-        :returns: the zones that were removed, or True if another attachment
-            still needs the connection
-        """
-        done = self._disconnect(volume, connector)
-        if done.shared:
-            return True
+    def _report(self, done: attachments.Disconnected
+                ) -> dict[str, typing.Any]:
+        """The zones that were removed."""
         if not done.idle:
             return {'driver_volume_type': 'fibre_channel', 'data': {}}
         return self._unzoning(sorted(done.idle))

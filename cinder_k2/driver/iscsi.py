@@ -12,14 +12,11 @@
 
 """The iSCSI driver."""
 
-import typing
-
 from cinder.common import constants
 from cinder import interface
 
 from cinder_k2.driver import base
 from cinder_k2.driver import config
-from cinder_k2.driver import errors
 from cinder_k2.transport import iscsi
 
 
@@ -38,20 +35,3 @@ class K2ISCSIDriver(base.K2Driver):
     def _make_transport(self) -> iscsi.ISCSITransport:
         with config.option_errors('k2_iscsi_cidrs'):
             return iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
-
-    @errors.operation
-    def initialize_connection(self, volume: typing.Any,
-                              connector: dict[str, typing.Any],
-                              **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a volume to a host; where and under which LUN to find it."""
-        return self._connect(volume, connector)
-
-    @errors.operation
-    def terminate_connection(self, volume: typing.Any,
-                             connector: dict[str, typing.Any] | None,
-                             **kwargs: typing.Any) -> bool:
-        """Unmap a volume from a host, from all hosts without a connector.
-
-        :returns: whether another attachment still needs the connection
-        """
-        return self._disconnect(volume, connector).shared
