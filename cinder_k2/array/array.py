@@ -43,6 +43,14 @@ class Array:
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN)
         self.access = access.Access(client)
 
+    def deadline(self, *, fresh: bool = False
+                 ) -> contextlib.AbstractContextManager[object]:
+        """The client's deadline, for all calls inside together.
+
+        :param fresh: whatever is left of a deadline around it
+        """
+        return self._client.deadline(fresh=fresh)
+
     def grace(self) -> contextlib.AbstractContextManager[object]:
         """Time for undoing, even if all time for doing has passed."""
         return self._client.deadline(_GRACE, fresh=True)

@@ -12,7 +12,9 @@
 
 """Attach and detach."""
 
+from collections.abc import Iterator
 from collections.abc import Set
+import contextlib
 import dataclasses
 import typing
 
@@ -109,6 +111,13 @@ class AttachmentsMixin(lookup.LookupMixin):
     def _now_idle(self, initiators: list[str]) -> None:
         """A host has no volumes any more."""
 
+    @contextlib.contextmanager
+    def _host_held(self, initiators: list[str]) -> Iterator[None]:
+        """Hold a host; the time for the array begins when it is held."""
+        with locks.hosts(self._array.system.id, initiators), \
+                self.deadline(fresh=True):
+            yield
+
     def _connect(self, volume: typing.Any, connector: transport.Connector
                  ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
@@ -120,7 +129,7 @@ class AttachmentsMixin(lookup.LookupMixin):
         initiators = self._initiators(connector)
         backing = self._backing(volume)
         targets = self._transport.targets(self._array, initiators)
-        with locks.hosts(self._array.system.id, initiators):
+        with self._host_held(initiators):
             shared = self._users.at(volume, initiators) > 0
             try:
                 connection = targets.properties(
@@ -165,7 +174,7 @@ class AttachmentsMixin(lookup.LookupMixin):
         if not connector:
             return self._disconnect_all(backing)
         initiators = self._initiators(connector)
-        with locks.hosts(self._array.system.id, initiators):
+        with self._host_held(initiators):
             if connector.get(_INTERNAL):
                 shared = self._users.at(volume, initiators) > 0
             else:
@@ -234,7 +243,7 @@ class AttachmentsMixin(lookup.LookupMixin):
         idle: set[str] = set()
         for host in wanted:
             initiators = list(registry.initiators(host))
-            with locks.hosts(self._array.system.id, initiators):
+            with self._host_held(initiators):
                 if self._array.access.revoke(backing, host).busy:
                     continue
                 self._remove_idle(host)

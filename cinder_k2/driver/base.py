@@ -13,7 +13,6 @@
 """What both drivers share: Cinder's volume and snapshot operations."""
 
 from collections.abc import Sequence
-import contextlib
 import dataclasses
 import typing
 
@@ -93,10 +92,6 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
             self._array.snapshots.check()
             self._transport.check(self._array)
 
-    def deadline(self) -> contextlib.AbstractContextManager[object]:
-        """One deadline for all calls to the array inside."""
-        return self._client.deadline()
-
     def _make_client(self, settings: rest.Settings) -> rest.Client:
         return rest.Client(settings)
 
@@ -122,17 +117,20 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         :raises VolumeIsBusy: the array must keep it
         """
         try:
-            try:
-                self._delete(volume)
-            except exceptions.StillMapped:
-                self._disconnect_ours(self._backing(volume))
-                self._delete(volume)
+            self._delete(volume)
         except exceptions.ObjectInUse as error:
             LOG.error('Volume %(id)s stays: %(why)s',
                       {'id': volume.id, 'why': error})
             raise errors.busy_volume(error, volume.name) from error
 
     def _delete(self, volume: typing.Any) -> None:
+        try:
+            self._delete_once(volume)
+        except exceptions.StillMapped:
+            self._disconnect_ours(self._backing(volume))
+            self._delete_once(volume)
+
+    def _delete_once(self, volume: typing.Any) -> None:
         backing = self._known_backing(volume)
         if backing is None:
             self._delete_by_name(volume)
@@ -156,7 +154,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
         """Make a volume from a snapshot without copying data."""
         source = snapshot.volume
         taken = self._snapshot_backing(snapshot)
-        with locks.group(source.id):
+        with locks.group(source.id), self.deadline(fresh=True):
             backing = self._backing(source)
             self._mark_source(source, backing)
             made = self._cloner.from_snapshot(
@@ -168,7 +166,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     def create_cloned_volume(self, volume: typing.Any,
                              src_vref: typing.Any) -> lookup.ModelUpdate:
         """Make a clone of a volume, attached or not, without copying."""
-        with locks.group(src_vref.id):
+        with locks.group(src_vref.id), self.deadline(fresh=True):
             backing = self._backing(src_vref)
             self._mark_source(src_vref, backing)
             made = self._cloner.from_volume(
@@ -183,7 +181,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     def create_snapshot(self, snapshot: typing.Any) -> lookup.ModelUpdate:
         """Take a snapshot. One call."""
         volume = snapshot.volume
-        with locks.group(volume.id):
+        with locks.group(volume.id), self.deadline(fresh=True):
             return self._ids(self._array.snapshots.create(
                 naming.snapshot(snapshot.id), self._backing(volume)))
 

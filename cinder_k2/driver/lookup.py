@@ -12,6 +12,7 @@
 
 """From Cinder's rows to the array's objects."""
 
+import contextlib
 import typing
 
 from cinder_k2.array import Array
@@ -31,6 +32,15 @@ class LookupMixin:
     """
 
     _array: Array
+
+    def deadline(self, *, fresh: bool = False
+                 ) -> contextlib.AbstractContextManager[object]:
+        """One deadline, k2_retry_timeout, for all calls to the array inside.
+
+        A fresh one counts from now: waiting for a lock is not the array's
+        doing.
+        """
+        return self._array.deadline(fresh=fresh)
 
     def _ids(self, made: Backing | SnapshotBacking) -> ModelUpdate:
         """The update for the row of what was made."""
