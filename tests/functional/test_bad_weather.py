@@ -294,6 +294,18 @@ class BadWeatherTest(base.FunctionalTest):
             self.backend.detach(attachment)
             self.assert_left(volumes=1, volume_groups=1)
 
+    def test_a_lost_array_is_given_up_in_time(self) -> None:
+        """k2_retry_timeout for the operation, 30 s to undo each step."""
+        self.use('iscsi', 'sdp')
+        volume = self.backend.create_volume(1)
+        for number in range(2, 5):
+            self._array_goes_away(number, 'before')
+            before = self.clock.slept
+            result = self.together(lambda: self.backend.clone(volume))[0]
+            self.array.control.clear_faults()
+            self.assertLess(self.clock.slept - before, 180 + 4 * 30)
+            self.backend.delete_volume(getattr(result, 'row', result))
+
     def test_statistics_of_a_lost_array(self) -> None:
         """The back end is reported as down, and up again."""
         self.assertEqual('up', self.backend.stats()['backend_state'])
