@@ -86,9 +86,16 @@ class PagesTest(unittest.TestCase):
     def test_images_exist(self):
         found = [(path, image) for path in [*TOP, *PAGES] for image in
                  re.findall(r'^\.\. image:: (\S+)', path.read_text(), re.M)]
-        self.assertEqual(2, len(found))
+        self.assertEqual(3, len(found))
         for path, image in found:
             self.assertTrue((path.parent / image).is_file(), (path, image))
+
+    def test_chart_and_table_of_the_benchmark_agree(self):
+        page = (SOURCE / 'contributor' / 'benchmark.rst').read_text()
+        chart = (SOURCE / 'images' / 'benchmark.svg').read_text()
+        drawn = re.findall(r'>(\d+\.\d\d s)<', chart)
+        self.assertCountEqual(re.findall(r'- (\d+\.\d\d s)', page), drawn)
+        self.assertGreater(len(drawn), 10)
 
     def test_files_exist(self):
         found = [(path.name, word) for path in [*TOP, *PAGES]
@@ -148,6 +155,10 @@ class OptionsTest(unittest.TestCase):
     def test_named_options_exist(self):
         known = {option.name for _, group in options.list_opts()
                  for option in group}
+        # Keys that the driver puts into connectors.
+        for path in (ROOT / 'cinder_k2' / 'driver').glob('*.py'):
+            known.update(re.findall(r"^_[A-Z]+ = '(k2_[a-z]+)'$",
+                                    path.read_text(), re.M))
         found = named(r'\bk2_[a-z_]+\b', [*TOP, *PAGES, *NOTES])
         self.assertTrue(found)
         for page, name in found:
