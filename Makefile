@@ -3,7 +3,10 @@
 .PHONY: help venv docs-venv cloud test lint docs releasenotes bench cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
-IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH"
+# Everything we start is on this machine, which no proxy can reach.
+IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH" \
+    NO_PROXY="127.0.0.1,localhost,::1,$$NO_PROXY" \
+    no_proxy="127.0.0.1,localhost,::1,$$no_proxy"
 
 help:  ## this text
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 16

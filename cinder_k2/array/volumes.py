@@ -77,6 +77,10 @@ class Volumes:
                     return view_backing(self._client, view)
         return None
 
+    def size(self, volume: int) -> int | None:
+        """Size of a volume in KiB."""
+        return self._client.volumes.get(volume).size
+
     def exists(self, name: str) -> bool:
         """Whether a volume or a view of that name is there."""
         return (self.find_volume(name) is not None or any(

@@ -28,7 +28,8 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-_REQUIRED = ('san_ip', 'san_login', 'san_password')
+_REQUIRED = ('san_ip', 'san_login', 'san_password', 'k2_retention_policy',
+             'k2_clone_strategies', 'k2_iscsi_cidrs')
 _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
                      'driver_ssl_cert_verify', 'driver_ssl_cert_path',
                      'volume_backend_name', 'reserved_percentage',
@@ -58,13 +59,13 @@ def driver_options(cinder_options: typing.Any) -> list[typing.Any]:
 
 @contextlib.contextmanager
 def option_errors(option: str) -> Iterator[None]:
-    """Say which option a ValueError in the block comes from.
+    """Say which option an error in the block comes from.
 
-    :raises InvalidInput: in its place
+    :raises InvalidInput: in place of what oslo.config or others raise
     """
     try:
         yield
-    except ValueError as error:
+    except (ValueError, cfg.Error) as error:
         raise exception.InvalidInput(
             reason=f'{option} in cinder.conf: {error}') from error
 
@@ -97,11 +98,10 @@ def rest_settings(configuration: typing.Any) -> rest.Settings:
 
 def _check_values(configuration: typing.Any) -> None:
     """Read every option now: a wrong value shows when it is first read."""
-    for option in [*options.k2_opts, *options.shared_opts]:
-        try:
-            getattr(configuration, option.name)
-        except cfg.Error as error:
-            raise exception.InvalidInput(reason=str(error)) from error
+    ours = [option.name for option in options.k2_opts + options.shared_opts]
+    for name in [*ours, *_READ_FROM_CINDER]:
+        with option_errors(name):
+            getattr(configuration, name)
 
 
 def _check_required(configuration: typing.Any) -> None:

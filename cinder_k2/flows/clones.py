@@ -22,7 +22,6 @@ import dataclasses
 import typing
 
 from oslo_log import log as logging
-from oslo_utils import units
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
@@ -35,8 +34,6 @@ from cinder_k2.flows import volumes
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
-
-_GIB = units.Mi
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +71,9 @@ class CreateThinClone(engine.Step):
         except rest.Refused as refusal:
             raise exceptions.StrategyUnknown(
                 f'the array makes no thin clone: {refusal}') from refusal
+        # Cinder's size is rounded up, so the array is asked if it differs.
         size = clone.size or 0
-        if not order.source_size - _GIB < size <= order.source_size:
+        if size != order.source_size and size != array.volumes.size(source):
             # An array that ignores the fields makes a volume without data
             # (CLN-5).
             array.volumes.delete(clone.id)

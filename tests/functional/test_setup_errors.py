@@ -242,6 +242,18 @@ class SetupErrorsTest(base.FunctionalTest):
     def test_bad_number(self) -> None:
         self._down('k2_read_timeout', k2_read_timeout='-1')
 
+    @ddt.data(('driver_ssl_cert_verify', 'maybe'),
+              ('reserved_percentage', '-5'),
+              ('max_over_subscription_ratio', 'x'))
+    @ddt.unpack
+    def test_bad_value_of_an_option_of_cinder(self, option: str,
+                                              value: str) -> None:
+        self._down(option, **{option: value})
+
+    @ddt.data('k2_retention_policy', 'k2_clone_strategies', 'k2_iscsi_cidrs')
+    def test_an_option_left_empty(self, option: str) -> None:
+        self._down(option, **{option: ''})
+
     def test_port_in_the_address(self) -> None:
         self.assertTrue(self.new_backend(
             'iscsi', san_ip=f'127.0.0.1:{self.array.port}',

@@ -201,7 +201,8 @@ class VolumesTest(base.FunctionalTest):
     def test_statistics(self) -> None:
         before = self.backend.stats()
         for _ in range(3):
-            self.backend.create_volume(2)
+            volume = self.backend.create_volume(2)
+        self.backend.create_snapshot(volume)
         stats = self.backend.stats()
 
         capacity = self.admin.list('system/capacity')[0]

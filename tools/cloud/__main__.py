@@ -106,6 +106,7 @@ def hints(run: settings.Settings) -> list[str]:
     return [
         '# the cinder client, without keystone',
         f'export PATH={bin_dir}:"$PATH" PYTHONWARNINGS=ignore',
+        'export no_proxy=127.0.0.1,"$no_proxy"',
         f'export OS_AUTH_TYPE=noauth OS_USER_ID={settings.USER_ID} '
         f'OS_PROJECT_ID={settings.PROJECT_ID}',
         f'export CINDER_ENDPOINT={run.cinder_url} '

@@ -127,7 +127,12 @@ def locked(state: pathlib.Path) -> Iterator[None]:
     :raises CloudError: another run holds it, or it holds other people's
         files
     """
-    state.mkdir(parents=True, exist_ok=True)
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.CloudError(
+            f'{state} cannot be made ({error.strerror}): choose another '
+            'directory with STATE_DIR=...') from error
     if any(state.iterdir()) and not (state / MARKER).exists():
         raise errors.CloudError(
             f'{state} was not made by make cloud, so it is left alone: '

@@ -85,6 +85,11 @@ class StateTest(unittest.TestCase):
             self.prepare()
         self.assertTrue((self.state / 'thesis.tex').exists())
 
+    def test_a_directory_that_cannot_be_made(self):
+        self.state.touch()
+        with self.assertRaisesRegex(errors.CloudError, 'STATE_DIR='):
+            self.prepare()
+
     def test_two_runs_do_not_share_a_directory(self):
         with state.locked(self.state):
             with self.assertRaisesRegex(errors.CloudError, 'another'):

@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the array layer must do whichever way the array behaves."""
+
+import dataclasses
+from unittest import mock
+
+from cinder_k2 import exceptions
+from cinder_k2.flows import clones
+from cinder_k2.flows import volumes
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class LenientArrayTest(simulated.SimulatedTest):
+    """Rules of grade A that the simulator holds and an array may not."""
+
+    profile = 'k2'
+
+    def setUp(self):
+        super().setUp()
+        self.source = volumes.create(self.array, name='src',
+                                     group_name='src-group', size=GIB,
+                                     dedup=True)
+        self.order = clones.Order(
+            name='new', group_name='new-group', size=GIB, dedup=True,
+            source=self.source, source_size=GIB, source_dedup=True)
+
+    def clone(self):
+        return clones.Cloner(self.array).from_volume(
+            self.order, 'hidden', ('thin', 'view'))
+
+    def test_a_source_of_clones_is_looked_at_before_it_is_deleted(self):
+        """VOL-7, SNP-9: an array that cascades would take the clones."""
+        view = self.clone()
+        self.sim.control.clear_journal()
+        self.assertRaises(exceptions.ObjectInUse, volumes.delete,
+                          self.array, self._marked(self.source))
+        self.assertEqual([], [c for c in self.calls()
+                              if not c.startswith('GET')])
+        volumes.delete(self.array, view)
+
+    def test_a_view_with_clones_too(self):
+        view = self.clone()
+        self.order = dataclasses.replace(
+            self.order, name='second', source=view)
+        second = clones.Cloner(self.array).from_volume(
+            self.order, 'hidden-2', ('view',))
+        self.sim.control.clear_journal()
+        self.assertRaises(exceptions.ObjectInUse, volumes.delete,
+                          self.array, self._marked(view))
+        self.assertEqual([], [c for c in self.calls()
+                              if not c.startswith('GET')])
+        volumes.delete(self.array, second)
+
+    def test_a_volume_without_data_is_no_clone(self):
+        """CLN-5: an array may ignore what makes a thin clone."""
+        client = self.client
+
+        def ignore(name, snapshot, volume):
+            return client.volumes.create(
+                name=name, size=GIB // 1024,
+                volume_group=client.volume_groups.ref(snapshot.group))
+
+        with mock.patch.object(self.array.snapshots, 'create_thin_clone',
+                               ignore):
+            clone = self.clone()
+        self.assertIsNotNone(clone.view)
+        self.assertEqual(['src'], self.leftovers()['volumes'])
+
+    def test_a_source_of_a_part_of_a_gib_can_be_cloned(self):
+        """Cinder rounds the size of a managed volume up."""
+        self.order = dataclasses.replace(self.order, size=2 * GIB,
+                                         source_size=2 * GIB)
+        self.sim.control.set_switches(thin_clones=True, clones_movable=True)
+        clone = self.clone()
+        self.assertEqual(2 * GIB, self.client.volumes.get(clone.volume).size)
+
+    def _marked(self, backing):
+        return dataclasses.replace(backing, has_clones=True)
+
+
+class PortsTest(simulated.SimulatedTest):
+
+    def test_addresses_of_other_kinds_are_no_iscsi_portals(self):
+        """NET-1."""
+        ips = self.client.net_ips.search()
+        odd = dataclasses.replace(ips[0], ip_address='203.0.113.9',
+                                  nvme_port=ips[0].net_port)
+        with mock.patch.object(self.client.net_ips, 'search',
+                               lambda: [*ips, odd]):
+            addresses = self.array.system.iscsi_addresses()
+        self.assertNotIn('203.0.113.9', addresses)
+        self.assertEqual([i.ip_address for i in ips if i.wan_port is None],
+                         addresses)
