@@ -10,7 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The driver's parts that need Cinder, which is told how it runs first."""
+
+import os
+
+os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
+
+from cinder import monkey_patch  # noqa: E402
+
+monkey_patch.patch(backend='threading')
+
 # As every Cinder service does before it imports a driver.
-from cinder import objects
+from cinder import objects  # noqa: E402
 
 objects.register_all()
