@@ -17,6 +17,9 @@ of the rows, and the manager, which calls the driver. Between the two stands
 a direct call where a cloud has its message bus.
 """
 
+from collections.abc import Callable
+import contextlib
+import functools
 import itertools
 from typing import Any
 import uuid
@@ -119,6 +122,15 @@ class _Bus:
         self.manager.detach_volume(ctxt, volume.id, attachment_id, volume)
 
 
+def metered(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``Backend.meter`` count the REST calls of an operation."""
+    @functools.wraps(operation)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self.meter(operation.__name__):
+            return operation(self, *args, **kwargs)
+    return run
+
+
 class Backend:
     """A back end of cinder.conf on one array.
 
@@ -130,6 +142,8 @@ class Backend:
 
     def __init__(self, address: str, port: int | None, protocol: str,
                  **options: Any) -> None:
+        self.meter: Callable[[str], Any] = (
+            lambda operation: contextlib.nullcontext())
         self.cinder = cinder_env.cinder()
         self.context = self.cinder.context()
         self.name = f'k2-{next(_numbers)}'
@@ -187,6 +201,7 @@ class Backend:
 
     # Volumes
 
+    @metered
     def create_volume(self, size: int = 1, **specs: str) -> Any:
         """A new volume of ``size`` GiB; ``specs`` are extra specs.
 
@@ -194,6 +209,7 @@ class Backend:
         """
         return self._create(size, volume_type=self.volume_type(**specs))
 
+    @metered
     def volume_from_snapshot(self, snapshot: Any, size: int | None = None,
                              **specs: str) -> Any:
         """A new volume from a snapshot, of its size if none is given."""
@@ -201,6 +217,7 @@ class Backend:
             size or snapshot.volume_size, snapshot=snapshot,
             volume_type=self.volume_type(**specs) if specs else None)
 
+    @metered
     def clone(self, volume: Any, size: int | None = None, **specs: str
               ) -> Any:
         """A new volume from a volume, of its size if none is given."""
@@ -225,11 +242,13 @@ class Backend:
             self.context, sort_keys=['created_at'], sort_dirs=['asc'],
             filters={'host': self._bus.pool}))
 
+    @metered
     def delete_volume(self, volume: Any, **kwargs: Any) -> None:
         """Delete; raises OperationFailed when the row stays."""
         self._api.delete(self.context, self.volume(volume.id), **kwargs)
         self._gone('delete volume', self.volume, volume.id)
 
+    @metered
     def extend_volume(self, volume: Any, size: int) -> Any:
         """Grow to ``size`` GiB, attached or not."""
         volume = self.volume(volume.id)
@@ -254,6 +273,7 @@ class Backend:
 
     # Snapshots
 
+    @metered
     def create_snapshot(self, volume: Any) -> Any:
         """A snapshot, also of an attached volume."""
         snapshot = self._api.create_snapshot_force(
@@ -270,6 +290,7 @@ class Backend:
         return list(objects.SnapshotList.get_all(
             self.context, {'host': self._bus.pool}))
 
+    @metered
     def delete_snapshot(self, snapshot: Any) -> None:
         """Delete; raises OperationFailed when the row stays."""
         self._api.delete_snapshot(
@@ -278,6 +299,7 @@ class Backend:
 
     # Attachments
 
+    @metered
     def attach(self, volume: Any, connector: dict[str, Any],
                instance: str | None = None) -> Any:
         """Attach as nova does; ``connection_info`` has the properties.
@@ -304,11 +326,13 @@ class Backend:
         return objects.VolumeAttachment.get_by_id(self.context,
                                                   attachment_id)
 
+    @metered
     def detach(self, attachment: Any) -> None:
         """End one attachment."""
         self._api.attachment_delete(self.context,
                                     self.attachment(attachment.id))
 
+    @metered
     def force_detach(self, volume: Any) -> None:
         """End all attachments without a connector, as an operator may."""
         volume = self.volume(volume.id)

@@ -80,6 +80,13 @@ class Impatience:
         time.sleep(0)
 
 
+# REST calls that an operation may take at most, on every path but those of
+# bad weather. The exact numbers of the usual paths are in test_budgets.
+BUDGETS = {'create_volume': 2, 'extend_volume': 1, 'create_snapshot': 1,
+           'delete_snapshot': 1, 'volume_from_snapshot': 5, 'clone': 5,
+           'attach': 6, 'detach': 8, 'force_detach': 10, 'delete_volume': 7}
+
+
 class FunctionalTest(testtools.TestCase):
     """A test of the driver on a clean array and an empty database.
 
@@ -91,6 +98,8 @@ class FunctionalTest(testtools.TestCase):
     profile = 'k2'
     protocol = 'iscsi'
     options: dict[str, Any] = {}
+    # For tests of rows without ids, and others that pay for look-ups.
+    keeps_budgets = True
 
     def setUp(self) -> None:
         super().setUp()
@@ -104,6 +113,8 @@ class FunctionalTest(testtools.TestCase):
         self.addCleanup(patch.stop)
         cinder_env.cinder().forget_everything()
         self._used: list[backend.Backend] = []
+        self._metered = self.keeps_budgets
+        self._over_budget: list[str] = []
         self._made: list[tuple[str, int]] = []
         self.addCleanup(self._check_what_is_left)
         self.use(self.protocol, self.profile, **self.options)
@@ -117,6 +128,7 @@ class FunctionalTest(testtools.TestCase):
         if key not in _backends:
             _backends[key] = self.own(protocol, **options)
         self.backend = _backends[key]
+        self.backend.meter = self._meter
         self._used.append(self.backend)
         self.array.control.clear_journal()
         return self.backend
@@ -160,12 +172,14 @@ class FunctionalTest(testtools.TestCase):
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
         """Let the array misbehave; once, unless ``times`` says otherwise."""
+        self.spend_freely()
         self.array.control.add_fault(
             {'kind': kind, 'method': method, 'path': path, 'times': 1,
              **more})
 
     def switch(self, **switches: Any) -> None:
         """Choose how this test's array behaves where arrays differ."""
+        self.spend_freely()
         control = self.array.control
         before = {name: control.switches()[name] for name in switches}
         control.set_switches(**switches)
@@ -183,6 +197,19 @@ class FunctionalTest(testtools.TestCase):
                         f'{len(calls)} calls, not {low} to {most}:\n'
                         + '\n'.join(calls))
 
+    def spend_freely(self) -> None:
+        """Ask no operation of this test any more to keep its budget."""
+        self._metered = False
+
+    @contextlib.contextmanager
+    def _meter(self, operation: str) -> Iterator[None]:
+        """Note an operation that took more calls than it may."""
+        before = len(self.calls())
+        yield
+        calls = self.calls()[before:]
+        if self._metered and len(calls) > BUDGETS[operation]:
+            self._over_budget.append('\n  '.join([operation, *calls]))
+
     def calls(self) -> list[str]:
         """Requests since the journal was last cleared, one line each."""
         return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
@@ -190,6 +217,7 @@ class FunctionalTest(testtools.TestCase):
 
     def together(self, *tasks: Callable[[], Any]) -> list[Any]:
         """Run at the same time; results or exceptions, in order."""
+        self.spend_freely()
         with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
             futures = [pool.submit(task) for task in tasks]
         return [f.exception() or f.result() for f in futures]
@@ -226,6 +254,7 @@ class FunctionalTest(testtools.TestCase):
 
     def _check_what_is_left(self) -> None:
         self.array.control.clear_faults()
+        self.assertEqual([], self._over_budget)
         self.array.control.set_latency(0)
         try:
             for used in self._used:

@@ -102,6 +102,7 @@ def _cases(writes: int, weathers: Iterable[str]
 @ddt.ddt
 class LostRepliesTest(base.FunctionalTest):
     """A write goes wrong; the operation succeeds, and only once."""
+    keeps_budgets = False
 
     @ddt.data(*OPERATIONS)
     def test_iscsi(self, operation: str) -> None:
