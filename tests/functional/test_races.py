@@ -125,6 +125,7 @@ class RacesTest(GuestsTest):
 
     def test_killed_after_the_mapping(self) -> None:
         """No attachment knows of it, so the delete takes it away."""
+        self.spend_freely()
         self.backend.driver.initialize_connection(self.volume, self.host())
         self.backend.delete_volume(self.volume)
         self.assertNothingLeft()
@@ -205,6 +206,7 @@ class FabricRacesTest(base.FunctionalTest):
 
     def test_zones_change_under_the_lock_of_the_host(self) -> None:
         """A detach that removes zones and an attach take turns."""
+        self.spend_freely()
         volumes = [self.backend.create_volume(1) for _ in range(2)]
         host = self.host()
         zones: set[str] = set()
