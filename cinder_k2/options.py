@@ -27,6 +27,14 @@ k2_opts = [
                     'driver_ssl_cert_verify. To read it: openssl s_client '
                     '-connect <san_ip>:443 </dev/null | openssl x509 '
                     '-noout -fingerprint -sha256'),
+    cfg.StrOpt('k2_sdp_id',
+               help='Id of the data pod, if san_ip is the address of the '
+                    'vendor\'s cloud manager and not of the array itself. '
+                    'Needs k2_app_token.'),
+    cfg.StrOpt('k2_app_token',
+               secret=True,
+               help='Application token of the vendor\'s cloud manager, in '
+                    'place of san_login and san_password. Needs k2_sdp_id.'),
     cfg.FloatOpt('k2_connect_timeout',
                  default=10.0, min=0.1,
                  help='Seconds to wait for a connection to the array\'s '

@@ -28,8 +28,9 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-_REQUIRED = ('san_ip', 'san_login', 'san_password', 'k2_retention_policy',
-             'k2_clone_strategies', 'k2_iscsi_cidrs')
+_REQUIRED = ('san_ip', 'k2_retention_policy', 'k2_clone_strategies',
+             'k2_iscsi_cidrs')
+_CREDENTIALS = ('san_login', 'san_password')
 _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
                      'driver_ssl_cert_verify', 'driver_ssl_cert_path',
                      'volume_backend_name', 'reserved_percentage',
@@ -85,6 +86,8 @@ def rest_settings(configuration: typing.Any) -> rest.Settings:
             port=configuration.san_api_port,
             login=configuration.san_login,
             password=configuration.san_password,
+            sdp_id=configuration.k2_sdp_id,
+            token=configuration.k2_app_token,
             verify=configuration.driver_ssl_cert_verify,
             ca_path=configuration.driver_ssl_cert_path,
             fingerprint=configuration.k2_tls_fingerprint,
@@ -105,7 +108,9 @@ def _check_values(configuration: typing.Any) -> None:
 
 
 def _check_required(configuration: typing.Any) -> None:
-    missing = [name for name in _REQUIRED
+    # The cloud manager takes a token in their place (CON-3).
+    credentials = () if configuration.k2_sdp_id else _CREDENTIALS
+    missing = [name for name in (*_REQUIRED, *credentials)
                if not configuration.safe_get(name)]
     if missing:
         raise exception.InvalidInput(reason=_(

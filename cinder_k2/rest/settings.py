@@ -13,6 +13,7 @@
 """How to reach one array."""
 
 import dataclasses
+import re
 
 from cinder_k2.rest import address as rest_address
 from cinder_k2.rest import errors
@@ -32,16 +33,20 @@ class Settings:
     ``ca_path`` (a file or a directory) driver_ssl_cert_verify and
     driver_ssl_cert_path. ``fingerprint`` pins the array's certificate by
     its SHA-256, 64 hex digits, colons and blanks as one likes; it takes
-    the place of the other two. ``deadline`` is for one logical call with
-    all its retries, ``max_writes`` the most writes under way at once,
-    ``pool_size`` the most requests under way at once.
+    the place of the other two. ``sdp_id`` and ``token`` reach the array
+    through the vendor's cloud manager at ``address``, with an application
+    token in place of login and password (CON-3). ``deadline`` is for one
+    logical call with all its retries, ``max_writes`` the most writes under
+    way at once, ``pool_size`` the most requests under way at once.
 
     :raises errors.InvalidSettings: a value that cannot be used
     """
 
     address: str
-    login: str
-    password: str = dataclasses.field(repr=False)
+    login: str = ''
+    password: str = dataclasses.field(default='', repr=False)
+    sdp_id: str | None = None
+    token: str | None = dataclasses.field(default=None, repr=False)
     port: int | None = None
     verify: bool = False
     ca_path: str | None = None
@@ -54,11 +59,7 @@ class Settings:
     user_agent: str = dataclasses.field(default_factory=_user_agent)
 
     def __post_init__(self) -> None:
-        if not self.login or ':' in self.login or not self.password:
-            # RFC 7617: a colon would end the user name.
-            raise errors.InvalidSettings(
-                'san_login and san_password must be set, san_login without '
-                'a colon')
+        self._check_credentials()
         self._check_numbers()
         if self.verify and self.ca_path:
             tls.check_authority(self.ca_path)
@@ -74,6 +75,24 @@ class Settings:
     def pin(self) -> str | None:
         """The fingerprint as 64 lower-case digits, None without one."""
         return tls.normal_fingerprint(self.fingerprint)
+
+    @property
+    def base_path(self) -> str:
+        """What all paths of the API begin with (CON-1, CON-3)."""
+        return f'/rest/sdps/{self.sdp_id}/api/v2' if self.sdp_id else '/api/v2'
+
+    def _check_credentials(self) -> None:
+        if self.sdp_id or self.token:
+            if not (self.token and re.fullmatch(r'[\w.-]+',
+                                                self.sdp_id or '')):
+                raise errors.InvalidSettings(
+                    'k2_sdp_id, an id without slashes, and k2_app_token go '
+                    'together: set both, or none')
+        elif not self.login or ':' in self.login or not self.password:
+            # RFC 7617: a colon would end the user name.
+            raise errors.InvalidSettings(
+                'san_login and san_password must be set, san_login without '
+                'a colon')
 
     def _check_numbers(self) -> None:
         for name in ('connect_timeout', 'read_timeout', 'deadline',

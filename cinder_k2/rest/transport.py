@@ -59,7 +59,7 @@ class Transport:
                  adapter: requests.adapters.BaseAdapter | None) -> None:
         self._settings = settings
         self.address = str(settings.endpoint)
-        self.base_url = f'https://{self.address}/api/v2'
+        self.base_url = f'https://{self.address}{settings.base_path}'
         self._http = _http_session(settings)
         self._http.mount('https://', adapter or tls.Adapter(
             settings.pool_size, settings.pin))
@@ -151,9 +151,12 @@ def _http_session(settings: rest_settings.Settings) -> requests.Session:
     # The environment may hold a CA bundle that makes verify=False void,
     # proxies, and a netrc whose login would replace ours.
     session.trust_env = False
-    # As bytes: requests would encode a str as Latin-1.
-    session.auth = requests.auth.HTTPBasicAuth(
-        settings.login.encode(), settings.password.encode())
+    if settings.token:
+        session.headers['Authorization'] = f'Bearer {settings.token}'
+    else:
+        # As bytes: requests would encode a str as Latin-1.
+        session.auth = requests.auth.HTTPBasicAuth(
+            settings.login.encode(), settings.password.encode())
     session.headers.update({
         'Accept': _JSON, 'Content-Type': _JSON,
         'User-Agent': settings.user_agent})

@@ -250,6 +250,10 @@ class SetupErrorsTest(base.FunctionalTest):
                                               value: str) -> None:
         self._down(option, **{option: value})
 
+    @ddt.data({'k2_sdp_id': 'sdp-7'}, {'k2_app_token': 'abc'})
+    def test_half_of_a_cloud_manager(self, options: dict[str, str]) -> None:
+        self._down('k2_sdp_id', **options)
+
     @ddt.data('k2_retention_policy', 'k2_clone_strategies', 'k2_iscsi_cidrs')
     def test_an_option_left_empty(self, option: str) -> None:
         self._down(option, **{option: ''})

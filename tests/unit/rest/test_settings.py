@@ -19,6 +19,7 @@ import ddt
 
 from cinder_k2 import rest
 from cinder_k2.simulator import tls
+from tests.unit.rest import scripted
 
 DIGITS = '0123456789abcdef' * 4
 
@@ -79,3 +80,31 @@ class SettingsTest(unittest.TestCase):
             settings.login = 'x'
         self.assertNotIn('Secr3t', repr(settings))
         self.assertRegex(settings.user_agent, '^cinder-k2/[0-9]')
+
+
+class CloudManagerTest(unittest.TestCase):
+    """CON-3: the same API under another path, with a token."""
+
+    def settings(self, **changes):
+        return rest.Settings(**{'address': 'flex.example.org',
+                                'sdp_id': 'sdp-7', 'token': 'T0ken',
+                                **changes})
+
+    def test_path_and_token(self):
+        adapter = scripted.Adapter(scripted.hits(
+            {'id': 1, 'name': 'v'}))
+        client = rest.Client(self.settings(), adapter=adapter)
+        self.assertEqual('v', client.volumes.find(name='v').name)
+        request = adapter.requests[0]
+        self.assertTrue(request.url.startswith(
+            'https://flex.example.org/rest/sdps/sdp-7/api/v2/volumes?'))
+        self.assertEqual('Bearer T0ken', request.headers['Authorization'])
+
+    def test_the_token_is_not_shown(self):
+        self.assertNotIn('T0ken', repr(self.settings()))
+
+    def test_both_or_none(self):
+        for changes in ({'token': None}, {'sdp_id': None},
+                        {'sdp_id': '../x'}, {'sdp_id': ''}):
+            with self.assertRaisesRegex(rest.InvalidSettings, 'k2_sdp_id'):
+                self.settings(**changes)
