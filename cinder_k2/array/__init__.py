@@ -19,9 +19,5 @@ Knows ``cinder_k2.rest`` and nothing of Cinder. Sizes are in KiB
 from cinder_k2.array.array import Array
 from cinder_k2.array.backing import Backing
 from cinder_k2.array.backing import SnapshotBacking
-from cinder_k2.array.hosts import HostInitiators
-from cinder_k2.array.hosts import IQN
-from cinder_k2.array.hosts import PWWN
 
-__all__ = ['Array', 'Backing', 'HostInitiators', 'IQN', 'PWWN',
-           'SnapshotBacking']
+__all__ = ['Array', 'Backing', 'SnapshotBacking']

@@ -81,12 +81,6 @@ class Volumes:
         """Size of a volume in KiB."""
         return self._client.volumes.get(volume).size
 
-    def exists(self, name: str) -> bool:
-        """Whether a volume or a view of that name is there."""
-        return (self.find_volume(name) is not None or any(
-            view.is_exposable for view
-            in self._client.snapshots.search(short_name=name)))
-
     def find_volume(self, name: str) -> int | None:
         """Id of the volume of that name."""
         volume = self._client.volumes.find(name=name)

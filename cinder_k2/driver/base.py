@@ -222,7 +222,9 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     def _delete_by_name(self, volume: typing.Any) -> None:
         name_id = self._name_ids(volume)[0]
         for candidate in self._name_ids(volume):
-            if self._array.volumes.exists(naming.volume(candidate)):
+            name = naming.volume(candidate)
+            if (self._array.volumes.find_volume(name) is not None
+                    or self._array.snapshots.find_view(name) is not None):
                 name_id = candidate
                 break
         volumes.delete_by_name(self._array, naming.volume(name_id),

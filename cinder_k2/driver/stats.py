@@ -18,8 +18,8 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 from oslo_utils import units
 
-from cinder_k2.array import Array
 from cinder_k2.array.system import Usage
+from cinder_k2.driver import lookup
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -28,13 +28,12 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_GIB = units.Mi
 
 
-class StatsMixin:
+class StatsMixin(lookup.LookupMixin):
     """Statistics: two calls to the array, however many volumes it has."""
 
     VENDOR = 'Kaminario'
     VERSION: str
     configuration: typing.Any
-    _array: Array
     _protocol: str
     # Without volume_backend_name the driver inside Cinder reports its class,
     # and Cinder's rows carry that name as their pool.
@@ -44,7 +43,7 @@ class StatsMixin:
     def _update_volume_stats(self) -> None:
         """Refresh ``self._stats``; a lost array is reported as down."""
         try:
-            with self.deadline():  # type: ignore[attr-defined]
+            with self.deadline():
                 usage = self._array.system.usage()
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.error('No statistics from the array at %(address)s: '

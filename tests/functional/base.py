@@ -238,6 +238,12 @@ class FunctionalTest(testtools.TestCase):
             if found:
                 self.admin.delete(resource, key)
 
+    def _hosts(self) -> Any:
+        return self.array.control.leftovers().get('hosts', [])
+
+    def _mappings(self) -> Any:
+        return self.array.control.leftovers().get('mappings', [])
+
     def left(self) -> dict[str, int]:
         """How many objects of each kind users have on the array now."""
         return {resource: len(objects) for resource, objects

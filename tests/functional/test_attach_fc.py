@@ -54,9 +54,6 @@ class AttachFCTest(base.FunctionalTest):
         return {plain(p['pwwn']): p['host'] for p in self.array.control
                 .leftovers().get('host_fc_ports', [])}
 
-    def _mappings(self) -> Any:
-        return self.array.control.leftovers().get('mappings', [])
-
     def test_properties(self) -> None:
         host = self.host()
         info = self.backend.attach(self.volume, host).connection_info

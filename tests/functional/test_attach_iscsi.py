@@ -30,12 +30,6 @@ class AttachTest(base.FunctionalTest):
         super().setUp()
         self.volume = self.backend.create_volume(1)
 
-    def _hosts(self) -> Any:
-        return self.array.control.leftovers().get('hosts', [])
-
-    def _mappings(self) -> Any:
-        return self.array.control.leftovers().get('mappings', [])
-
     def _admins_host(self, connector: dict[str, Any], **fields: Any
                      ) -> Any:
         """A host that an administrator made, with the connector's IQN."""

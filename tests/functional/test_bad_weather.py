@@ -211,12 +211,6 @@ class BadWeatherTest(base.FunctionalTest):
         super().setUp()
         self.volume = self.backend.create_volume(1)
 
-    def _hosts(self) -> Any:
-        return self.array.control.leftovers().get('hosts', [])
-
-    def _mappings(self) -> Any:
-        return self.array.control.leftovers().get('mappings', [])
-
     def _iqns(self, host: Any) -> list[str]:
         return [r['iqn'] for r in self.admin.list('host_iqns')
                 if r['host'] == {'ref': f'/hosts/{host["id"]}'}]
