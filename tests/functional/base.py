@@ -18,6 +18,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import logging
+import sys
 import time
 from typing import Any
 from unittest import mock
@@ -87,6 +88,20 @@ BUDGETS = {'create_volume': 2, 'extend_volume': 1, 'create_snapshot': 1,
            'attach': 6, 'detach': 8, 'force_detach': 10, 'delete_volume': 7}
 
 
+def everywhere(cls: type['FunctionalTest']) -> type['FunctionalTest']:
+    """Run a class of tests on both profiles, over both protocols.
+
+    The class itself is the one for iSCSI on a K2. Its ``feature`` is the
+    row of the support matrix that its tests stand for.
+    """
+    for protocol, profile in (('iscsi', 'sdp'), ('fc', 'k2'), ('fc', 'sdp')):
+        name = f'{cls.__name__}_{protocol}_{profile}'
+        setattr(sys.modules[cls.__module__], name, type(cls)(name, (cls,), {
+            'protocol': protocol, 'profile': profile,
+            '__module__': cls.__module__, '__doc__': cls.__doc__}))
+    return cls
+
+
 class FunctionalTest(testtools.TestCase):
     """A test of the driver on a clean array and an empty database.
 
@@ -98,6 +113,7 @@ class FunctionalTest(testtools.TestCase):
     profile = 'k2'
     protocol = 'iscsi'
     options: dict[str, Any] = {}
+    feature = ''
     # For tests of rows without ids, and others that pay for look-ups.
     keeps_budgets = True
 

@@ -1,0 +1,41 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import hypothesis
+from hypothesis import strategies as st
+import testtools
+
+from cinder_k2.array import notes
+
+_TEXT = st.text(st.characters(exclude_characters='[]'), max_size=40)
+
+
+class NotesTest(testtools.TestCase):
+
+    def test_no_description(self) -> None:
+        self.assertEqual('', notes.read(None, 'name'))
+        self.assertEqual('', notes.write(None, 'name', ''))
+
+    def test_other_text_stays(self) -> None:
+        noted = notes.write('of the admin', 'name', 'web-1')
+        self.assertEqual('of the admin [cinder name: web-1]', noted)
+        self.assertEqual('of the admin', notes.write(noted, 'name', ''))
+
+    @hypothesis.given(_TEXT, _TEXT, _TEXT)
+    def test_notes_do_not_disturb_each_other(
+            self, own: str, first: str, second: str) -> None:
+        text = notes.write(notes.write(own, 'a', first), 'b', 'x' + second)
+        text = notes.write(text, 'a', 'y' + first)
+        self.assertEqual('y' + first, notes.read(text, 'a'))
+        self.assertEqual('x' + second, notes.read(text, 'b'))
+        text = notes.write(notes.write(text, 'a', ''), 'b', '')
+        self.assertEqual(own.strip(), text)
