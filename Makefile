@@ -1,6 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test lint docs releasenotes bench cover clean
+.PHONY: help venv docs-venv cloud test lint docs releasenotes support-matrix \
+    bench cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -9,7 +10,7 @@ IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH" \
     no_proxy="127.0.0.1,localhost,::1,$$no_proxy"
 
 help:  ## this text
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
 	@tools/bootstrap simulator,cloud,test
@@ -31,6 +32,9 @@ docs: docs-venv  ## the documentation, into doc/build/html
 
 releasenotes: docs-venv  ## the release notes, into releasenotes/build/html
 	$(IN_VENV) sphinx-build -q -W --keep-going -b html releasenotes/source releasenotes/build/html
+
+support-matrix: venv  ## the support matrix in the docs, from the last "make test"
+	@$(IN_VENV) exec python -m tools.support_matrix
 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks

@@ -49,6 +49,14 @@ class HostConflict(K2Error):
     """The initiators of one host belong to different hosts on the array."""
 
 
+class ChapSecretLost(K2Error):
+    """The array has a CHAP profile whose password nobody knows any more."""
+
+
+class SecretsUnavailable(K2Error):
+    """Cinder's database did not read or keep a CHAP password."""
+
+
 class CloneImpossible(K2Error):
     """No allowed strategy can make this clone on this array."""
 
@@ -59,6 +67,37 @@ class StrategyRefused(K2Error):
 
 class StrategyUnknown(StrategyRefused):
     """The array itself refused the strategy, whatever the clone."""
+
+
+class RowChanged(K2Error):
+    """Another operation kept changing the row of a volume or snapshot."""
+
+
+class CopyTimeout(K2Error):
+    """Too many volumes were being copied for too long."""
+
+
+class GroupUnsuitable(K2Error):
+    """A consistency group, or a volume in it, is not as the array needs."""
+
+
+class NotManageable(K2Error):
+    """What an operator refers to cannot come under Cinder's management."""
+
+
+class AlreadyManaged(NotManageable):
+    """Cinder has it already.
+
+    :param cinder_id: Cinder's id of it
+    """
+
+    def __init__(self, cinder_id: str) -> None:
+        super().__init__(f'Cinder has it already as {cinder_id}.')
+        self.cinder_id = cinder_id
+
+
+class OtherType(NotManageable):
+    """It is not what its volume type asks for."""
 
 
 class LockTimeout(K2Error):

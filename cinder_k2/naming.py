@@ -20,9 +20,12 @@ rulebook section 12 (42 characters, hosts 32).
 import hashlib
 import re
 
+_INTERNAL = ('cdel-', 'ccs-', 'cview-', 'cnew-')
+_WITH_ID = re.compile(r'(?:cv|cvg|cs)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}'
+                      r'-[0-9a-f]{12})\Z')
 _HOST_TEXT = 16
-_OUR_HOST = re.compile(r'cinder-[0-9A-Za-z_-]{1,%d}-[0-9a-f]{8}\Z'
-                       % _HOST_TEXT)
+_OURS = re.compile(r'cinder-[0-9A-Za-z_-]{1,%d}-[0-9a-f]{8}\Z'
+                   % _HOST_TEXT)
 
 
 def volume(volume_id: str) -> str:
@@ -35,6 +38,16 @@ def volume_group(volume_id: str) -> str:
     return f'cvg-{volume_id}'
 
 
+def consistency_group(group_id: str) -> str:
+    """Name of the volume group of a consistency group of Cinder's."""
+    return f'ccg-{group_id}'
+
+
+def group_snapshot(group_snapshot_id: str) -> str:
+    """Short name of a snapshot of all volumes of a consistency group."""
+    return f'cgs-{group_snapshot_id}'
+
+
 def snapshot(snapshot_id: str) -> str:
     """Short name of a Cinder snapshot."""
     return f'cs-{snapshot_id}'
@@ -43,9 +56,70 @@ def snapshot(snapshot_id: str) -> str:
 def clone_source(volume_id: str) -> str:
     """Short name of the hidden snapshot that a clone was made from.
 
-    :param volume_id: id of the clone, which alone needs the snapshot
+    :param volume_id: id of the clone, or of the group of clones, which
+        alone need the snapshot
     """
     return f'ccs-{volume_id}'
+
+
+def temporary_view(owner_id: str) -> str:
+    """Short name of a view that lives as long as an operation.
+
+    :param owner_id: id of the volume that is copied from it, or of the
+        snapshot that is attached through it
+    """
+    return f'cview-{owner_id}'
+
+
+def unfinished_volume(volume_id: str) -> str:
+    """Name of a volume while data is copied to it, before it is Cinder's."""
+    return f'cnew-{volume_id}'
+
+
+def is_temporary_view(short_name: str | None) -> bool:
+    """Whether a view is there for an operation only."""
+    return (short_name or '').startswith('cview-')
+
+
+def kept_volume(volume: int) -> str:
+    """Name of a volume that Cinder deleted and whose clones live.
+
+    :param volume: the array's id of it
+    """
+    return f'cdel-{volume}'
+
+
+def is_hidden_snapshot(short_name: str | None) -> bool:
+    """Whether a snapshot was made for a clone and is not Cinder's."""
+    return (short_name or '').startswith('ccs-')
+
+
+def is_volume(name: str | None) -> bool:
+    """Whether a volume or a view is one of Cinder's."""
+    return (name or '').startswith('cv-')
+
+
+def is_internal(name: str | None) -> bool:
+    """Whether an object is nothing that Cinder could manage.
+
+    It is the array's own (VOL-14), or of those that the driver keeps or
+    makes behind Cinder's back.
+    """
+    return (name or '').startswith(_INTERNAL) or name == 'CTRL'
+
+
+def is_foreign_group(name: str) -> bool:
+    """Whether a volume group is not for a single user's volume.
+
+    It is that of a consistency group, or the array's own (VG-10).
+    """
+    return name.startswith('ccg-') or 'INDEPENDENT_' in name
+
+
+def cinder_id(name: str | None) -> str | None:
+    """The id in the name of a volume, volume group or snapshot of ours."""
+    found = _WITH_ID.match(name or '')
+    return found and found.group(1)
 
 
 def host(connector_host: str, initiators: list[str]) -> str:
@@ -55,12 +129,32 @@ def host(connector_host: str, initiators: list[str]) -> str:
     first 32 characters or altogether: the tail is drawn from the whole name
     and the initiators. Hosts are looked up by initiator, never by this name.
     """
-    text = re.sub(r'[^0-9A-Za-z_-]', '_', connector_host)[:_HOST_TEXT]
-    seed = '\n'.join([connector_host, *sorted(initiators)])
-    tail = hashlib.sha256(seed.encode()).hexdigest()[:8]
-    return f'cinder-{text or "host"}-{tail}'
+    return _drawn(connector_host, [connector_host, *sorted(initiators)])
 
 
 def is_our_host(name: str) -> bool:
     """Whether this driver named the host, so that it may delete it."""
-    return _OUR_HOST.match(name) is not None
+    return _OURS.match(name) is not None
+
+
+def chap_profile(iqn: str) -> str:
+    """Name of the CHAP profile of a host, which is its username, too.
+
+    Drawn from the IQN, whatever its case (INI-5), and not from the host's
+    name: the IQN alone is what a host logs in with, and it is at hand
+    without asking the array.
+    """
+    iqn = iqn.lower()
+    return _drawn(iqn.rpartition(':')[2], [iqn])
+
+
+def is_our_chap_profile(name: str) -> bool:
+    """Whether this driver named the CHAP profile."""
+    return _OURS.match(name) is not None
+
+
+def _drawn(text: str, seeds: list[str]) -> str:
+    """A name of 32 characters at most, its tail drawn from the seeds."""
+    text = re.sub(r'[^0-9A-Za-z_-]', '_', text)[:_HOST_TEXT]
+    tail = hashlib.sha256('\n'.join(seeds).encode()).hexdigest()[:8]
+    return f'cinder-{text or "host"}-{tail}'

@@ -62,18 +62,35 @@ k2_opts = [
     cfg.ListOpt('k2_clone_strategies',
                 default=list(volume_types.STRATEGIES),
                 item_type=types.String(choices=volume_types.STRATEGIES),
-                help='How to make a clone or a volume from a snapshot '
-                     'without copying data, in the order in which to try. '
-                     '"thin": a thin clone of the array, in a volume group '
-                     'of its own (newer arrays). "view": a writable view of '
-                     'the snapshot (every array; same size and type only). '
+                help='How to make a clone or a volume from a snapshot, in '
+                     'the order in which to try. "thin": a thin clone of the '
+                     'array, in a volume group of its own (newer arrays; '
+                     'same deduplication). "view": a writable view of the '
+                     'snapshot (every array; same size and deduplication). '
+                     '"copy": a new volume into which this host copies the '
+                     'data (every array, size and type; takes its time). '
                      'A volume type can choose others with the extra spec '
                      'kaminario:clone_strategy.'),
+    cfg.BoolOpt('k2_unmanage_restores_names',
+                default=False,
+                help='Give a volume and its volume group their original '
+                     'names on the array back when Cinder stops managing '
+                     'the volume. Without it they keep the names that '
+                     'Cinder gave them.'),
     cfg.StrOpt('k2_retention_policy',
                default='Best_Effort_Retention',
                help='Name of the array\'s retention policy that snapshots '
                     'are made with. The driver also tells the array never '
                     'to delete a snapshot by itself.'),
+    cfg.IntOpt('k2_max_concurrent_copies',
+               default=4, min=1,
+               help='How many volumes this cinder-volume copies at one time, '
+                    'for clones that the array cannot make and for reverts '
+                    'that it cannot do. Others wait for their turn.'),
+    cfg.FloatOpt('k2_copy_timeout',
+                 default=21600.0, min=1,
+                 help='Seconds that such a copy may take, and may wait for '
+                      'its turn.'),
 ]
 
 # Options that the driver inside Cinder defines too, under the same names.

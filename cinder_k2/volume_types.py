@@ -10,20 +10,99 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a volume type's extra specs ask of the array."""
+"""What a volume type's extra specs ask of the array: one table.
+
+``parse`` reads them, and ``cinder get-capabilities`` shows them.
+"""
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 
-_DEDUP = 'kaminario:thin_prov_type'
-_STRATEGY = 'kaminario:clone_strategy'
-_REPLICATION = 'kaminario:replication'
+from oslo_log import log as logging
 
-STRATEGIES = ('thin', 'view')
+LOG = logging.getLogger(__name__)
+
+PREFIX = 'kaminario'
+STRATEGIES = ('thin', 'view', 'copy')
+
+# Cinder's filters know these before a value; they change nothing here.
+_OPERATORS = ('<is>', '<in>', 's==')
+_MOST_WARNINGS = 256
 
 
 class InvalidExtraSpec(ValueError):
     """An extra spec has a value that the driver does not know."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtraSpec:
+    """One extra spec.
+
+    :param values: what it may have, in small letters
+    :param several: whether it may have more than one of them, with commas
+    :param default: what it stands for when it is not set; None: the back
+        end decides
+    :param synonyms: other words for some of the values
+    """
+
+    key: str
+    title: str
+    description: str
+    values: tuple[str, ...]
+    default: str | None = None
+    several: bool = False
+    synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def read(self, value: str | None) -> tuple[str, ...]:
+        """The values that it has in a type; none when it is not set.
+
+        :raises InvalidExtraSpec: unknown value; the text names those allowed
+        """
+        if value is None:
+            return ()
+        words = tuple(self._normal(word) for word in self._split(value))
+        if not words or set(words) - set(self.values):
+            raise InvalidExtraSpec(
+                f'{self.key} is "{value}"; use {self._allowed()}.')
+        return words
+
+    def _split(self, value: str) -> list[str]:
+        if not self.several:
+            return [value]
+        return [word for word in value.split(',') if word.strip()]
+
+    def _normal(self, word: str) -> str:
+        first, _, rest_of_it = word.strip().lower().partition(' ')
+        plain = rest_of_it if first in _OPERATORS else f'{first} {rest_of_it}'
+        plain = plain.strip()
+        return self.synonyms.get(plain, plain)
+
+    def _allowed(self) -> str:
+        if self.several:
+            return f'any of: {", ".join(self.values)}, separated by commas'
+        return ' or '.join(f'"{value}"' for value in self.values)
+
+
+DEDUP = ExtraSpec(
+    f'{PREFIX}:thin_prov_type', 'Deduplication',
+    'Whether the array deduplicates the volume. Fixed when it is made.',
+    ('dedup', 'nodedup'), default='dedup')
+STRATEGY = ExtraSpec(
+    f'{PREFIX}:clone_strategy', 'Clone strategies',
+    'How to make clones and volumes from snapshots: one or several, '
+    'separated by commas, in the order in which to try.',
+    STRATEGIES, several=True)
+REPLICATION = ExtraSpec(
+    f'{PREFIX}:replication', 'Replication',
+    'Whether the volume is replicated to another array. This version '
+    'refuses to make volumes for which it is enabled.',
+    ('enabled', 'disabled'), default='disabled',
+    # The driver inside Cinder takes all but "enabled" as disabled.
+    synonyms={**dict.fromkeys(('true', 'yes', 'on', '1'), 'enabled'),
+              **dict.fromkeys(('false', 'no', 'off', '0', 'none', ''),
+                              'disabled')})
+EXTRA_SPECS = (DEDUP, STRATEGY, REPLICATION)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,32 +120,30 @@ class TypeSpec:
 def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
     """Read the extra specs of a volume type.
 
+    A key of ours that we do not know is no error: the driver inside Cinder
+    has always overlooked it, and types that have one must go on working.
+
     :raises InvalidExtraSpec: unknown value; the text names those allowed
     """
-    if extra_specs.get(_REPLICATION, '').strip().lower() == 'enabled':
+    for key in extra_specs:
+        if key.startswith(f'{PREFIX}:'):
+            _warn_of_unknown(key)
+    found = {spec.key: spec.read(extra_specs.get(spec.key))
+             for spec in EXTRA_SPECS}
+    if 'enabled' in found[REPLICATION.key]:
         # Better no volume than one that its owner believes replicated.
         raise InvalidExtraSpec(
-            f'{_REPLICATION} is "enabled", but this version of the driver '
-            'does not replicate volumes; use a type without it.')
-    return TypeSpec(dedup=_dedup(extra_specs.get(_DEDUP, 'dedup')),
-                    clone_strategies=_strategies(extra_specs.get(_STRATEGY)))
+            f'{REPLICATION.key} is "enabled", but this version of the '
+            'driver does not replicate volumes; use a type without it.')
+    return TypeSpec(dedup='nodedup' not in found[DEDUP.key],
+                    clone_strategies=found[STRATEGY.key])
 
 
-def _dedup(value: str) -> bool:
-    word = value.strip().lower()
-    if word not in ('dedup', 'nodedup'):
-        raise InvalidExtraSpec(
-            f'{_DEDUP} is "{value}"; use "dedup" or "nodedup".')
-    return word == 'dedup'
-
-
-def _strategies(value: str | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    words = tuple(w.strip().lower() for w in value.split(',') if w.strip())
-    unknown = [w for w in words if w not in STRATEGIES]
-    if unknown or not words:
-        raise InvalidExtraSpec(
-            f'{_STRATEGY} is "{value}"; use any of: '
-            f'{", ".join(STRATEGIES)}, separated by commas.')
-    return words
+@functools.lru_cache(_MOST_WARNINGS)
+def _warn_of_unknown(key: str) -> None:
+    """Once for each key, in the life of the service."""
+    known = [spec.key for spec in EXTRA_SPECS]
+    if key not in known:
+        LOG.warning('Extra spec %(key)s of a volume type is unknown and has '
+                    'no effect. Known are: %(known)s.',
+                    {'key': key, 'known': ', '.join(known)})

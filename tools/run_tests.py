@@ -13,9 +13,10 @@
 """Every check of the project: lint, then the unit and functional tests.
 
 Prints each failure when it happens, and as its last line
-`N passed, N failed, N skipped`, totalled over both suites. A lint that fails
-and a suite that cannot be run count as one failure each, so the line never
-says `0 failed` when the exit status is not 0. What stestr keeps of the runs
+`N passed, N failed, N skipped`, totalled over both suites. A lint that fails,
+a suite that cannot be run and a support matrix that does not say what the
+tests showed count as one failure each, so the line never says `0 failed` when
+the exit status is not 0. What stestr keeps of the runs
 (`stestr last`, `stestr failing`) is there as usual.
 """
 
@@ -128,6 +129,15 @@ def run_lint() -> int:
     return int(done.returncode != 0)
 
 
+def check_support_matrix() -> int:
+    """Compare the page with the last suite; the number of failures."""
+    print('== support matrix', flush=True)
+    done = subprocess.run(  # nosec B603
+        [sys.executable, '-m', 'tools.support_matrix', '--check'],
+        cwd=ROOT, env=environment('functional'))
+    return int(done.returncode != 0)
+
+
 def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
     """Count what stestr writes until it ends or its time is up."""
     def too_long() -> None:
@@ -180,6 +190,7 @@ def main() -> int:
     if failed:
         print('lint: FAILED, see above')
     tallies = [run_suite(suite) for suite in SUITES]
+    failed += check_support_matrix()
     passed = sum(tally.passed for tally in tallies)
     failed += sum(tally.failed for tally in tallies)
     skipped = sum(tally.skipped for tally in tallies)

@@ -12,6 +12,7 @@
 
 """Mappings: which host sees which volume, under which LUN."""
 
+from collections.abc import Iterable
 import dataclasses
 
 from cinder_k2.array import backing as backings
@@ -74,14 +75,19 @@ class Access:
         """
         mappings = self._client.mappings.search(
             host=self._client.hosts.ref(host))
-        own = volume and (volume.mappable, volume.lun_holder)
         ours = [m for m in mappings if volume and m.volume == volume.mappable]
         for mapping in ours:
             self._client.mappings.delete(mapping.id)
-        # Entries of a view's volsnaps go with the view's own (MAP-4).
-        return Revoked(found=bool(ours),
-                       busy=any(m.volume not in (own or ())
-                                for m in mappings))
+        # Entries of a view's volsnaps go with the view's own (MAP-4), and
+        # where they are others', so is that.
+        return Revoked(found=bool(ours), busy=any(
+            m not in ours and m.volume is not None
+            and m.volume.resource != 'volsnaps' for m in mappings))
+
+    def is_mapped(self, host: int) -> bool:
+        """Whether anything is mapped to the host itself."""
+        return bool(self._client.mappings.search(
+            host=self._client.hosts.ref(host)))
 
     def group_of(self, host: int) -> rest.Ref | None:
         """The host group that a host is a member of."""
@@ -93,24 +99,31 @@ class Access:
                 host=group, volume=volume.mappable):
             self._client.mappings.delete(mapping.id)
 
-    def revoke_groups(self, volume: backings.Backing) -> set[int]:
-        """Take a volume from all host groups.
+    def holders(self, volume: backings.Backing, *,
+                revoke_groups: bool = False) -> dict[int, list[int]]:
+        """The single hosts that a volume is mapped to. One call.
 
-        :returns: ids of the single hosts that it is mapped to
+        :param revoke_groups: take it from host groups, one call each
+        :returns: by id of the host: ids of its mappings of the volume
         """
-        hosts = set()
+        hosts: dict[int, list[int]] = {}
         for mapping in self._client.mappings.search(volume=volume.mappable):
-            if mapping.host is None or mapping.host.resource != 'hosts':
+            if mapping.host and mapping.host.resource == 'hosts':
+                hosts.setdefault(mapping.host.id, []).append(mapping.id)
+            elif revoke_groups:
                 self._client.mappings.delete(mapping.id)
-            else:
-                hosts.add(mapping.host.id)
         return hosts
 
-    def hosts_of(self, volume: backings.Backing) -> set[int]:
-        """Ids of the single hosts that the volume is mapped to."""
+    def unmap(self, mappings: Iterable[int]) -> None:
+        """Remove mappings; those that are gone already are fine."""
+        for mapping in mappings:
+            self._client.mappings.delete(mapping)
+
+    def busy(self, hosts: Iterable[int]) -> set[int]:
+        """Those of the hosts that have volumes. One call."""
+        refs = [self._client.hosts.ref(host) for host in hosts]
         return {m.host.id for m in self._client.mappings.search(
-            volume=volume.mappable)
-            if m.host is not None and m.host.resource == 'hosts'}
+            rest.query.one_of('host', refs)) if m.host}
 
     def _map(self, volume: backings.Backing, host: rest.Ref) -> rest.Mapping:
         return self._client.mappings.create(host=host, volume=volume.mappable)

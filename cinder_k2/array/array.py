@@ -15,7 +15,13 @@
 import contextlib
 
 from cinder_k2.array import access
+from cinder_k2.array import chap
+from cinder_k2.array import groups
+from cinder_k2.array import hidden
 from cinder_k2.array import hosts
+from cinder_k2.array import inventory
+from cinder_k2.array import names
+from cinder_k2.array import originals
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
 from cinder_k2.array import volumes
@@ -39,9 +45,15 @@ class Array:
         self.system = system.System(client)
         self.volumes = volumes.Volumes(client)
         self.snapshots = snapshots.Snapshots(client, retention_policy)
+        self.groups = groups.Groups(client, self.volumes)
+        self.hidden = hidden.Hidden(client, self.volumes)
         self.iscsi_hosts = hosts.Hosts(client, hosts.IQN)
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN)
         self.access = access.Access(client)
+        self.names = names.Names(client)
+        self.inventory = inventory.Inventory(client)
+        self.originals = originals.Originals(client)
+        self.chap = chap.Profiles(client)
 
     def deadline(self, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:

@@ -31,10 +31,18 @@ class Backing:
         (MAP-3)
     :ivar origin: the volume in ``/volumes`` that the view is an image of
         (VSN-3)
-    :ivar clone_source: the hidden snapshot that was made for this clone
-        alone, to be removed with it (CLN-4, SNP-9)
+    :ivar parent: the snapshot it was made from and which the array must
+        keep as long as it (CLN-4, SNP-9); None for a full volume
+    :ivar parent_group: the volume group of that snapshot, for a thin clone
+    :ivar hidden_parent: that snapshot was made for this clone alone
     :ivar has_clones: clones were made from it at some time, so the array
         may hold objects that Cinder does not show: look before deleting
+    :ivar shared: other volumes may be in its group, that of a consistency
+        group
+    :ivar unfinished: a view that is to be replaced by a volume with its
+        data, or such a volume while the view is still to be given up
+    :ivar moving: it is being moved to another group, or was when its
+        service was killed: the array knows which group it is in
     """
 
     group: int
@@ -42,8 +50,18 @@ class Backing:
     view: int | None = None
     volsnap: int | None = None
     origin: int | None = None
-    clone_source: int | None = None
+    parent: int | None = None
+    parent_group: int | None = None
+    hidden_parent: bool = False
     has_clones: bool = False
+    shared: bool = False
+    unfinished: bool = False
+    moving: bool = False
+
+    @property
+    def home(self) -> int:
+        """The group of its parent."""
+        return self.parent_group or self.group
 
     @property
     def mappable(self) -> rest.Ref:
@@ -83,10 +101,20 @@ class SnapshotBacking:
 
     :ivar snapshot: id in ``/snapshots``
     :ivar group: id of the volume group it belongs to
+    :ivar volume: id in ``/volumes`` of the volume it is an image of
+        (VSN-3), None if that is not known
+    :ivar view: the view it was taken of, None if of the group itself
+    :ivar has_clones: volumes were made from it at some time: look before
+        deleting
+    :ivar shared: it may hold images of other volumes too
     """
 
     snapshot: int
     group: int
+    volume: int | None = None
+    view: int | None = None
+    has_clones: bool = False
+    shared: bool = False
 
     @property
     def ref(self) -> rest.Ref:

@@ -15,7 +15,9 @@
 A host is found by its initiators, never by its name (rulebook 5.3).
 """
 
+from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 
 from cinder_k2.array import cache
@@ -89,11 +91,13 @@ class Hosts:
         """
         return self._describe(initiators, self._in_any_case(initiators))
 
-    def owners(self, initiators: list[str]) -> set[int]:
-        """Ids of all hosts that have one of these initiators."""
-        records = (self._by_spelling(initiators)
-                   or self._in_any_case(initiators))
-        return {r.host.id for r in records if r.host is not None}
+    def owners(self, initiators: list[str]) -> dict[int, dict[str, int]]:
+        """Hosts that have some of these initiators, and which they have.
+
+        :returns: by id of the host: name as the array has it, record id
+        """
+        return self._by_host(self._by_spelling(initiators)
+                             or self._in_any_case(initiators))
 
     def _by_spelling(self, initiators: list[str]) -> list[Initiator]:
         spellings = {s for i in initiators for s in (
@@ -136,31 +140,39 @@ class Hosts:
         self._cache.drop(host)
         self._client.hosts.delete(host)
 
-    def add_initiator(self, host: int, name: str,
-                      record: int | None = None) -> int:
-        """Give an initiator to a host (INI-2); the id of its record.
+    def adopt_initiator(self, host: int, record: int) -> None:
+        """Give a host an initiator that the array has seen (INI-2)."""
+        self._records.update(record, host=self._client.hosts.ref(host))
 
-        :param record: the record that the array already has for it
+    def add_initiators(self, host: int, names: Sequence[str]) -> list[int]:
+        """Give a host initiators that the array does not know (INI-2).
+
+        One call if the array offers bulk calls, else one for each. After an
+        error some may be there (BLK-4).
+
+        :returns: ids of their records
         """
         ref = self._client.hosts.ref(host)
-        if record is not None:
-            return self._records.update(record, host=ref).id
-        identity: dict[str, str | rest.Ref] = {self._field: name,
-                                               'host': ref}
-        return self._records.create(**identity).id
+        return [record.id for record in self._records.create_many(
+            [{self._field: name, 'host': ref} for name in names])]
 
     def release_initiator(self, record: int) -> None:
         """Take an initiator from its host but keep its record."""
         self._records.update(record, host=None)
 
-    def remove_initiator(self, record: int) -> None:
-        """Delete the record of an initiator."""
-        self._records.delete(record)
+    def remove_initiators(self, records: Iterable[int]) -> None:
+        """Delete records of initiators. Calls as to add them."""
+        self._records.delete_many(list(records))
 
     def initiators(self, host: int) -> dict[str, int]:
         """The host's initiators: name as the array has it, record id."""
-        return {self._name(record): record.id for record
-                in self._records.search(host=self._client.hosts.ref(host))}
+        return self.initiators_of([host]).get(host, {})
+
+    def initiators_of(self, hosts: Iterable[int]
+                      ) -> dict[int, dict[str, int]]:
+        """As ``initiators``, of those hosts that have any. One call."""
+        return self._by_host(self._records.search(rest.query.one_of(
+            'host', [self._client.hosts.ref(host) for host in hosts])))
 
     def is_ours(self, host: int) -> bool:
         """Whether this driver named the host and so may delete it."""
@@ -179,6 +191,15 @@ class Hosts:
             host=owners.pop() if owners else None,
             loose={self._name(r): r.id for r in records if r.host is None},
             missing=tuple(i for i in initiators if i.lower() not in known))
+
+    def _by_host(self, records: list[Initiator]
+                 ) -> dict[int, dict[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        for record in records:
+            if record.host is not None:
+                found.setdefault(record.host.id, {})[
+                    self._name(record)] = record.id
+        return found
 
     def _name(self, record: Initiator) -> str:
         return str(getattr(record, self._field))

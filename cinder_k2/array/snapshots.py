@@ -41,18 +41,17 @@ class Snapshots:
         The array is told not to delete it by itself (SNP-4).
         """
         snapshot = self._create(name, source.snapshot_source, view=False)
-        return backings.SnapshotBacking(snapshot=snapshot.id,
-                                        group=source.group)
+        return backings.SnapshotBacking(
+            snapshot=snapshot.id, group=source.group, view=source.view,
+            volume=source.volume or source.origin, shared=source.shared)
 
-    def create_view(self, name: str, snapshot: backings.SnapshotBacking,
-                    volume: int | None) -> backings.Backing:
-        """Make a writable view of a snapshot to back a volume (SNP-5).
-
-        :param volume: id of the volume that it is an image of (VSN-3)
-        """
+    def create_view(self, name: str, snapshot: backings.SnapshotBacking
+                    ) -> backings.Backing:
+        """Make a writable view of a snapshot to back a volume (SNP-5)."""
         view = self._create(name, snapshot.ref, view=True)
         try:
-            return volumes.view_backing(self._client, view, volume=volume)
+            return volumes.view_backing(self._client, view,
+                                        volume=snapshot.volume)
         except Exception:
             self.delete(view.id)
             raise
@@ -62,7 +61,7 @@ class Snapshots:
                           volume: int) -> rest.Volume:
         """Make a thin clone of a volume in a snapshot (CLN-1, CLN-2).
 
-        :param volume: id of the volume the snapshot was taken of
+        :param volume: id of that volume
         :raises Refused: among others, the array knows no thin clones
             (CLN-5)
         """
@@ -79,9 +78,16 @@ class Snapshots:
         """
         for snapshot in self._client.snapshots.search(short_name=name):
             if not snapshot.is_exposable and snapshot.volume_group:
-                return backings.SnapshotBacking(
-                    snapshot=snapshot.id, group=snapshot.volume_group.id)
+                return _snapshot_backing(snapshot)
         return None
+
+    def view_of(self, snapshot: backings.SnapshotBacking, name: str
+                ) -> backings.Backing | None:
+        """The view of a snapshot that has this short name."""
+        view = self._client.snapshots.find(short_name=name,
+                                           source=snapshot.ref)
+        return None if view is None else volumes.view_backing(
+            self._client, view, volume=snapshot.volume)
 
     def find_view(self, name: str) -> int | None:
         """Id of the view of that short name."""
@@ -101,7 +107,7 @@ class Snapshots:
             self.check_unused(snapshot)
             raise
 
-    def delete_hidden(self, snapshot: int) -> bool:
+    def delete_parent(self, snapshot: int) -> bool:
         """Delete the hidden snapshot of a clone that was just deleted.
 
         The clone's deletion may still be going on (VOL-17).
@@ -125,6 +131,11 @@ class Snapshots:
         if self._client.snapshots.get(snapshot).num_of_clones:
             raise exceptions.ObjectInUse(f'Snapshot {snapshot}',
                                          'is needed by thin clones.')
+
+    def size(self, snapshot: backings.SnapshotBacking) -> int | None:
+        """KiB of all volumes in a snapshot, at the time it was taken."""
+        return self._client.snapshots.get(
+            snapshot.snapshot).volsnaps_provisioned_capacity
 
     def is_imaged(self, volume: int) -> bool:
         """Whether some live snapshot or view holds the volume (VOL-7)."""
@@ -161,3 +172,15 @@ class Snapshots:
                 f'policy "{self._policy_name}"; correct k2_retention_policy '
                 'or make the policy on the array.')
         return policy.id
+
+
+def _snapshot_backing(snapshot: rest.Snapshot) -> backings.SnapshotBacking:
+    """Describe a snapshot that was found by its name.
+
+    Whether volumes were made from it is not known.
+    """
+    source, group = snapshot.source, snapshot.volume_group
+    return backings.SnapshotBacking(
+        snapshot=snapshot.id, group=group.id if group else 0,
+        view=(source.id if source and source.resource == 'snapshots'
+              else None), has_clones=True)

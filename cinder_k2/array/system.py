@@ -12,12 +12,11 @@
 
 """The array as a whole: identity, target ports, capacity."""
 
-import dataclasses
-
 from oslo_log import log as logging
 from oslo_utils import versionutils
 
 from cinder_k2.array import cache
+from cinder_k2.array import meter
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -26,20 +25,15 @@ LOG = logging.getLogger(__name__)
 MIN_REST_VERSION = '2.2.0'
 
 
-@dataclasses.dataclass(frozen=True)
-class Usage:
-    """Capacity in KiB (CAP-1..4) and the number of volumes."""
-
-    capacity: rest.Capacity
-    volumes: int
-
-
 class System:
     """State, capacity and ports of the array."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
         self._cache = cache.Cache()
+        self._meter = meter.Meter(client)
+        # As heard last; empty before anything was.
+        self.known_id = ''
 
     def check(self) -> None:
         """See whether the array can serve at all. One call.
@@ -47,7 +41,7 @@ class System:
         :raises ArrayUnsuitable: its REST API is older than 2.2.0
         """
         state = self._client.system_state()
-        self._cache.put('state', state)
+        self._remember(state)
         if not _identity(state):
             raise exceptions.ArrayUnsuitable(
                 f'The array at {self._client.address} tells neither its '
@@ -100,11 +94,21 @@ class System:
     def _fc_ports(self) -> list[rest.FcPort]:
         return self._cache.get('fc_ports', self._client.fc_ports.search)
 
-    def usage(self) -> Usage:
-        """Capacity and count of volumes. Two calls, whatever the count."""
-        # The array's internal CTRL volume is not ours to count (VOL-14).
-        return Usage(capacity=self._client.capacity(),
-                     volumes=max(self._client.volumes.count() - 1, 0))
+    def usage(self) -> meter.Usage:
+        """How full and busy the array is. Two calls, now and then seven.
+
+        :raises rest.RestError: the array tells no capacity
+        :raises ArrayUnsuitable: it tells one that makes no sense
+        """
+        measured = self._meter.read()
+        if measured.state is not None and _identity(measured.state):
+            # So no other operation has to ask who the array is.
+            self._remember(measured.state)
+        return measured
+
+    def _remember(self, state: rest.SystemState) -> None:
+        self._cache.put('state', state)
+        self.known_id = _identity(state)
 
     def _state(self) -> rest.SystemState:
         return self._cache.get('state', self._client.system_state)

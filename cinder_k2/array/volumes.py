@@ -62,6 +62,15 @@ class Volumes:
         self._client.volumes.update(
             volume, volume_group=self._client.volume_groups.ref(group))
 
+    def restore(self, snapshot: backings.SnapshotBacking) -> None:
+        """Put every volume of a group back to a snapshot of it (RST-1).
+
+        :raises Refused: it holds other volumes, or these at other sizes,
+            or something is mapped (RST-2, RST-3)
+        """
+        self._client.volume_groups.update(snapshot.group,
+                                          last_restored_from=snapshot.ref)
+
     def find(self, *names: str) -> backings.Backing | None:
         """The volume of the first name that there is, else the view.
 
@@ -72,9 +81,16 @@ class Volumes:
             if volume is not None and volume.volume_group is not None:
                 return backings.Backing(volume=volume.id,
                                         group=volume.volume_group.id)
-            for view in self._client.snapshots.search(short_name=name):
-                if view.is_exposable and view.volume_group is not None:
-                    return view_backing(self._client, view)
+            view = self.find_view(name)
+            if view is not None:
+                return view
+        return None
+
+    def find_view(self, name: str) -> backings.Backing | None:
+        """The view of that short name, which backs a volume."""
+        for view in self._client.snapshots.search(short_name=name):
+            if view.is_exposable and view.volume_group is not None:
+                return view_backing(self._client, view)
         return None
 
     def size(self, volume: int) -> int | None:
@@ -112,6 +128,13 @@ class Volumes:
         """
         return patiently(self._client,
                          lambda: self._client.volume_groups.delete(group))
+
+    def check_unmapped(self, backing: backings.Backing) -> None:
+        """See that a volume or a view is not mapped.
+
+        :raises StillMapped: it is; the text names hosts and host groups
+        """
+        check_unmapped(self._client, backing.mappable)
 
     def check_unused(self, volume: int) -> None:
         """See that nothing on the array needs the volume.
@@ -194,4 +217,5 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
     source = found[0].source
     return backings.Backing(group=view.volume_group.id, view=view.id,
                             volsnap=found[0].id,
-                            origin=source.id if source else volume)
+                            origin=source.id if source else volume,
+                            parent=view.source.id if view.source else None)

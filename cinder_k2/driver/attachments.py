@@ -12,7 +12,9 @@
 
 """Attach and detach."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Set
 import contextlib
 import dataclasses
@@ -22,11 +24,13 @@ from oslo_log import log as logging
 from oslo_utils import excutils
 
 from cinder_k2.array import Backing
+from cinder_k2.driver import chap
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
 from cinder_k2.driver import users
 from cinder_k2 import exceptions
+from cinder_k2.flows import chap as chap_flows
 from cinder_k2.flows import hosts
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -59,6 +63,7 @@ class AttachmentsMixin(lookup.LookupMixin):
 
     _transport: transport.Transport
     _users: users.Users
+    _chap: chap_flows.Chap | None
 
     def validate_connector(self, connector: transport.Connector) -> None:
         """See that a connector has initiators of this back end's kind.
@@ -72,7 +77,9 @@ class AttachmentsMixin(lookup.LookupMixin):
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
-        return self._connect(volume, connector)
+        users.add_tag(connector)
+        return self._connect_backing(volume, self._backing(volume),
+                                     connector)
 
     @errors.operation
     def terminate_connection(self, volume: typing.Any,
@@ -118,22 +125,26 @@ class AttachmentsMixin(lookup.LookupMixin):
                 self.deadline(fresh=True):
             yield
 
-    def _connect(self, volume: typing.Any, connector: transport.Connector
-                 ) -> dict[str, typing.Any]:
+    def _connect_backing(self, volume: typing.Any, backing: Backing,
+                         connector: transport.Connector
+                         ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
 
-        Two calls; two more, and one for each initiator, if the array does
-        not know the host. If anything fails the mapping is taken back,
-        unless another attachment had it before.
+        Two calls; two more if the array does not know the host, and two
+        more with CHAP. If anything fails the mapping is taken back, unless
+        another attachment had it before.
+
+        :param volume: Cinder's volume; None for what Cinder has no row of
         """
         initiators = self._initiators(connector)
-        backing = self._backing(volume)
         targets = self._transport.targets(self._array, initiators)
         with self._host_held(initiators):
-            shared = self._users.at(volume, initiators) > 0
+            shared = (volume is not None
+                      and self._users.at(volume, initiators) > 0)
             try:
-                connection = targets.properties(
-                    self._map(backing, connector, initiators, shared))
+                attached = self._map(backing, connector, initiators, shared)
+                connection = targets.properties(attached.lun)
+                connection['data'].update(chap.properties(attached.login))
                 self._connected(connection)
             except Exception:
                 with excutils.save_and_reraise_exception():
@@ -142,13 +153,14 @@ class AttachmentsMixin(lookup.LookupMixin):
         return connection
 
     def _map(self, backing: Backing, connector: transport.Connector,
-             initiators: list[str], shared: bool) -> int:
+             initiators: list[str], shared: bool) -> hosts.Attached:
         registry = self._transport.hosts(self._array)
         return hosts.attach(
             self._array, registry, backing,
             found=registry.locate(initiators),
             name=naming.host(connector.get('host', ''), initiators),
-            look_first=shared)
+            look_first=shared,
+            guard=self._chap.guard(initiators) if self._chap else None)
 
     def _take_back(self, volume: typing.Any, backing: Backing,
                    initiators: list[str]) -> None:
@@ -156,14 +168,15 @@ class AttachmentsMixin(lookup.LookupMixin):
             with self._array.grace():
                 self._disconnect_host(volume, backing, initiators)
         except Exception as error:
-            LOG.warning('A mapping of volume %(id)s may be left on the '
-                        'array: %(error)s', {'id': volume.id, 'error': error})
+            LOG.warning('A mapping of %(what)s may be left on the array: '
+                        '%(error)s', {'what': backing.mappable,
+                                      'error': error})
 
     def _disconnect(self, volume: typing.Any,
                     connector: transport.Connector | None) -> Disconnected:
         """Unmap a volume from a host, from all hosts without a connector.
 
-        Three calls; more if the host, left without volumes, is removed.
+        Three calls; two more if the host, left without volumes, is removed.
         """
         try:
             backing = self._backing(volume)
@@ -178,17 +191,27 @@ class AttachmentsMixin(lookup.LookupMixin):
             if connector.get(_INTERNAL):
                 shared = self._users.at(volume, initiators) > 0
             else:
-                shared = self._users.release(volume, initiators)
+                shared = self._users.release(volume, initiators, connector)
             if shared:
                 return Disconnected(shared=True)
             return self._disconnect_host(volume, backing, initiators)
+
+    def _disconnect_backing(self, backing: Backing,
+                            connector: transport.Connector) -> Disconnected:
+        """Unmap what Cinder has no row of."""
+        initiators = self._initiators(connector)
+        with self._host_held(initiators):
+            return self._disconnect_host(None, backing, initiators)
 
     def _disconnect_host(self, volume: typing.Any, backing: Backing | None,
                          initiators: list[str]) -> Disconnected:
         """Unmap from the host of these initiators, which is locked."""
         owners = self._transport.hosts(self._array).owners(initiators)
-        if any([self._revoke(volume, backing, host, initiators)
-                for host in owners]):
+        busy = {host for host in owners
+                if self._revoke(volume, backing, host, initiators)}
+        for host in owners.keys() - busy:
+            self._remove_idle(host, owners[host])
+        if busy:
             return Disconnected()
         self._now_idle(initiators)
         return Disconnected(idle=set(initiators))
@@ -202,14 +225,16 @@ class AttachmentsMixin(lookup.LookupMixin):
             if group is not None:
                 self._revoke_group(volume, backing, group, initiators)
                 return True
-        if not done.busy:
-            self._remove_idle(host)
         return done.busy
 
     def _revoke_group(self, volume: typing.Any, backing: Backing | None,
                       group: rest.Ref, initiators: list[str]) -> None:
         """Unmap from a host group, unless another member uses the volume."""
         registry = self._transport.hosts(self._array)
+        if volume is None:
+            if backing is not None:
+                self._array.access.revoke_group(backing, group)
+            return
         with locks.host_groups(volume.id):
             for others in self._users.elsewhere(volume, initiators):
                 if any(self._array.access.group_of(host) == group
@@ -223,8 +248,8 @@ class AttachmentsMixin(lookup.LookupMixin):
         """Unmap a volume from every host and host group."""
         if backing is None:
             return Disconnected()
-        return self._disconnect_from(
-            backing, self._array.access.revoke_groups(backing))
+        return self._disconnect_from(self._array.access.holders(
+            backing, revoke_groups=True))
 
     def _disconnect_ours(self, backing: Backing) -> None:
         """Unmap a volume from the hosts that this driver made.
@@ -233,30 +258,46 @@ class AttachmentsMixin(lookup.LookupMixin):
         killed service left behind.
         """
         registry = self._transport.hosts(self._array)
-        self._disconnect_from(
-            backing, {host for host in self._array.access.hosts_of(backing)
-                      if registry.is_ours(host)})
+        self._disconnect_from({
+            host: mappings for host, mappings
+            in self._array.access.holders(backing).items()
+            if registry.is_ours(host)})
 
-    def _disconnect_from(self, backing: Backing,
-                         wanted: Set[int]) -> Disconnected:
-        registry = self._transport.hosts(self._array)
+    def _disconnect_from(self, mapped: Mapping[int, Iterable[int]]
+                         ) -> Disconnected:
+        """Remove mappings from hosts, and hosts that are idle then.
+
+        Each is held while it is changed, and only then. Two calls and one
+        for each mapping, four more for each host that goes.
+
+        :param mapped: by id of the host: ids of its mappings that go
+        """
+        known = self._transport.hosts(self._array).initiators_of(mapped)
+        for host, mappings in mapped.items():
+            with self._host_held(list(known.get(host, ()))):
+                self._array.access.unmap(mappings)
         idle: set[str] = set()
-        for host in wanted:
-            initiators = list(registry.initiators(host))
+        for host in mapped.keys() - self._array.access.busy(mapped):
+            initiators = list(known.get(host, ()))
             with self._host_held(initiators):
-                if self._array.access.revoke(backing, host).busy:
-                    continue
-                self._remove_idle(host)
-                self._now_idle(initiators)
-            idle.update(initiators)
+                # It may have got another volume before it was held.
+                if not self._array.access.is_mapped(host):
+                    self._remove_idle(host)
+                    self._now_idle(initiators)
+                    idle.update(initiators)
         return Disconnected(idle=idle)
 
-    def _remove_idle(self, host: int) -> None:
-        """Remove a host without volumes, if the driver once made it."""
+    def _remove_idle(self, host: int,
+                     initiators: Mapping[str, int] | None = None) -> None:
+        """Remove a host without volumes, if the driver once made it.
+
+        :param initiators: as for ``hosts.remove``
+        """
         registry = self._transport.hosts(self._array)
         try:
             if registry.is_ours(host):
-                hosts.remove(self._array, registry, host)
+                hosts.remove(self._array, registry, host, initiators,
+                             self._chap)
         except rest.RestError as error:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '

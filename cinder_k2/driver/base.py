@@ -12,38 +12,41 @@
 
 """What both drivers share: Cinder's volume and snapshot operations."""
 
-from collections.abc import Sequence
-import dataclasses
+import functools
+import threading
 import typing
 
 from cinder.volume import driver
-from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import attachments
 from cinder_k2.driver import config
 from cinder_k2.driver import errors
+from cinder_k2.driver import groups
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
+from cinder_k2.driver import manage
+from cinder_k2.driver import migration
+from cinder_k2.driver import promotion
+from cinder_k2.driver import revert
 from cinder_k2.driver import stats
 from cinder_k2.driver import users
 from cinder_k2 import exceptions
+from cinder_k2.flows import chap
 from cinder_k2.flows import clones
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import transport
-from cinder_k2 import volume_types
-
-LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
+_ATTEMPTS = 5
 
 
-class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
-               driver.VolumeDriver):
+class K2Driver(stats.StatsMixin, manage.ManageMixin, groups.GroupsMixin,
+               revert.RevertMixin, promotion.PromotionMixin,
+               migration.MigrationMixin, driver.VolumeDriver):
     """Volumes and snapshots on one array.
 
     Methods are Cinder's driver interface (cinder.interface); ``volume`` and
@@ -53,6 +56,7 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'Cinder_K2_CI'
+    SUPPORTS_ACTIVE_ACTIVE = True
 
     _protocol: str
     _transport: transport.Transport
@@ -80,7 +84,11 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
                             self.configuration.k2_retention_policy)
         self._transport = self._make_transport()
         self._users = users.Users(self._transport)
-        self._cloner = clones.Cloner(self._array)
+        self._chap = self._make_chap()
+        self._turns = threading.BoundedSemaphore(
+            self.configuration.k2_max_concurrent_copies)
+        self._cloner = clones.Cloner(self._array, self._copy,
+                                     self._group_held, self._reclaim)
 
     @errors.reported_at_start
     def check_for_setup_error(self) -> None:
@@ -98,82 +106,45 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     def _make_transport(self) -> transport.Transport:
         raise NotImplementedError
 
+    def _make_chap(self) -> chap.Chap | None:
+        raise NotImplementedError
+
     # Volumes
 
     @errors.operation
     def create_volume(self, volume: typing.Any) -> lookup.ModelUpdate:
-        """Make a volume in a group of its own. Two calls."""
-        return self._ids(volumes.create(
-            self._array,
-            name=naming.volume(volume.name_id),
-            group_name=naming.volume_group(volume.name_id),
-            size=volume.size * _KIB_PER_GIB,
-            dedup=_type_spec(volume).dedup))
+        """Make a volume in a group of its own. Two calls.
 
-    @errors.operation
-    def delete_volume(self, volume: typing.Any) -> None:
-        """Delete a volume; one that is gone already is no error. Two calls.
-
-        :raises VolumeIsBusy: the array must keep it
+        One of a consistency group goes into that one's volume group: one
+        call, and one more if this service did not use the group lately.
         """
-        try:
-            self._delete(volume)
-        except exceptions.ObjectInUse as error:
-            LOG.error('Volume %(id)s stays: %(why)s',
-                      {'id': volume.id, 'why': error})
-            raise errors.busy_volume(error, volume.name) from error
+        return self._ids(self._into_group(
+            volume, functools.partial(self._make_volume, volume)),
+            volume.name_id)
 
-    def _delete(self, volume: typing.Any) -> None:
-        try:
-            self._delete_once(volume)
-        except exceptions.StillMapped:
-            self._disconnect_ours(self._backing(volume))
-            self._delete_once(volume)
-
-    def _delete_once(self, volume: typing.Any) -> None:
-        backing = self._known_backing(volume)
-        if backing is None:
-            self._delete_by_name(volume)
-        else:
-            volumes.delete(self._array, backing)
+    def _make_volume(self, volume: typing.Any, group: int | None) -> Backing:
+        name, size = naming.volume(volume.name_id), volume.size * _KIB_PER_GIB
+        if group is not None:
+            return volumes.create_member(self._array, name=name, size=size,
+                                         group=group)
+        return volumes.create(
+            self._array, name=name, size=size,
+            group_name=naming.volume_group(volume.name_id),
+            dedup=self._type_spec(volume).dedup)
 
     @errors.operation
     def extend_volume(self, volume: typing.Any, new_size: int) -> None:
-        """Grow a volume to ``new_size`` GiB, attached or not. One call."""
+        """Grow a volume to ``new_size`` GiB, attached or not. One call.
+
+        One that a view backs becomes a full volume first; it must be
+        detached for that.
+        """
         backing = self._backing(volume)
         if backing.volume is None:
-            raise exceptions.ObjectInUse(
-                f'Volume {volume.id}', 'is backed by a view of a snapshot, '
-                'which the array cannot grow.')
-        self._array.volumes.grow(backing.volume, new_size * _KIB_PER_GIB)
-
-    @errors.operation
-    def create_volume_from_snapshot(
-            self, volume: typing.Any,
-            snapshot: typing.Any) -> lookup.ModelUpdate:
-        """Make a volume from a snapshot without copying data."""
-        source = snapshot.volume
-        taken = self._snapshot_backing(snapshot)
-        with locks.group(source.id), self.deadline(fresh=True):
-            backing = self._backing(source)
-            self._mark_source(source, backing)
-            made = self._cloner.from_snapshot(
-                self._order(volume, source, backing, snapshot.volume_size),
-                taken, self._strategies(volume))
-        return self._ids(made)
-
-    @errors.operation
-    def create_cloned_volume(self, volume: typing.Any,
-                             src_vref: typing.Any) -> lookup.ModelUpdate:
-        """Make a clone of a volume, attached or not, without copying."""
-        with locks.group(src_vref.id), self.deadline(fresh=True):
-            backing = self._backing(src_vref)
-            self._mark_source(src_vref, backing)
-            made = self._cloner.from_volume(
-                self._order(volume, src_vref, backing, src_vref.size),
-                naming.clone_source(volume.name_id),
-                self._strategies(volume))
-        return self._ids(made)
+            self._promote(volume, backing, new_size,
+                          'which the array cannot grow (VSN-4)')
+        else:
+            self._array.volumes.grow(backing.volume, new_size * _KIB_PER_GIB)
 
     # Snapshots
 
@@ -181,25 +152,17 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     def create_snapshot(self, snapshot: typing.Any) -> lookup.ModelUpdate:
         """Take a snapshot. One call."""
         volume = snapshot.volume
-        with locks.group(volume.id), self.deadline(fresh=True):
-            return self._ids(self._array.snapshots.create(
-                naming.snapshot(snapshot.id), self._backing(volume)))
-
-    @errors.operation
-    def delete_snapshot(self, snapshot: typing.Any) -> None:
-        """Delete a snapshot; one that is gone is no error. One call.
-
-        :raises SnapshotIsBusy: volumes made from it still need it
-        """
-        found = self._known_snapshot(snapshot) or self._array.snapshots.find(
-            naming.snapshot(snapshot.id))
-        try:
-            if found is not None:
-                self._array.snapshots.delete(found.snapshot)
-        except exceptions.ObjectInUse as error:
-            LOG.error('Snapshot %(id)s stays: %(why)s',
-                      {'id': snapshot.id, 'why': error})
-            raise errors.busy_snapshot(error, snapshot.name) from error
+        for _ in range(_ATTEMPTS):
+            group = self._backing(volume).group
+            with self._group_held(group):
+                # It may have joined or left a consistency group before.
+                volume.refresh()
+                backing = self._backing(volume)
+                if backing.group == group:
+                    return self._ids(self._array.snapshots.create(
+                        naming.snapshot(snapshot.id), backing))
+        raise exceptions.RowChanged(
+            f'Volume {volume.id} is moved between groups; try again.')
 
     # Exports are made when a host connects, and nothing needs to be done
     # to them when the service starts.
@@ -217,46 +180,8 @@ class K2Driver(stats.StatsMixin, attachments.AttachmentsMixin,
     @classmethod
     def clean_volume_file_locks(cls, volume_id: str) -> None:
         """Remove the lock files of a volume that Cinder has forgotten."""
-        locks.forget_group(volume_id)
+        locks.forget_volume(volume_id)
 
-    def _delete_by_name(self, volume: typing.Any) -> None:
-        name_id = self._name_ids(volume)[0]
-        for candidate in self._name_ids(volume):
-            name = naming.volume(candidate)
-            if (self._array.volumes.find_volume(name) is not None
-                    or self._array.snapshots.find_view(name) is not None):
-                name_id = candidate
-                break
-        volumes.delete_by_name(self._array, naming.volume(name_id),
-                               naming.volume_group(name_id),
-                               naming.clone_source(name_id))
-
-    def _mark_source(self, source: typing.Any, backing: Backing) -> None:
-        """Note on a source's row that it has clones, before it has.
-
-        The array may then hold objects under it that Cinder does not show.
-        """
-        if not backing.has_clones:
-            source.update(self._ids(dataclasses.replace(backing,
-                                                        has_clones=True)))
-            source.save()
-
-    def _order(self, volume: typing.Any, source: typing.Any,
-               backing: Backing, source_gib: int) -> clones.Order:
-        return clones.Order(
-            name=naming.volume(volume.name_id),
-            group_name=naming.volume_group(volume.name_id),
-            size=volume.size * _KIB_PER_GIB,
-            dedup=_type_spec(volume).dedup,
-            source=backing,
-            source_size=source_gib * _KIB_PER_GIB,
-            source_dedup=_type_spec(source).dedup)
-
-    def _strategies(self, volume: typing.Any) -> Sequence[str]:
-        return (_type_spec(volume).clone_strategies
-                or self.configuration.k2_clone_strategies)
-
-
-def _type_spec(volume: typing.Any) -> volume_types.TypeSpec:
-    kind = volume.volume_type
-    return volume_types.parse((kind and kind.extra_specs) or {})
+    def clean_snapshot_file_locks(self, snapshot_id: str) -> None:
+        """Remove the lock files of a snapshot that Cinder has forgotten."""
+        locks.forget_snapshot(snapshot_id)

@@ -31,10 +31,15 @@ LOG = logging.getLogger(__name__)
 _REQUIRED = ('san_ip', 'k2_retention_policy', 'k2_clone_strategies',
              'k2_iscsi_cidrs')
 _CREDENTIALS = ('san_login', 'san_password')
+_SECRETS = ('san_password', 'k2_app_token')
 _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
                      'driver_ssl_cert_verify', 'driver_ssl_cert_path',
-                     'volume_backend_name', 'reserved_percentage',
-                     'max_over_subscription_ratio')
+                     'volume_backend_name', 'use_chap_auth',
+                     'reserved_percentage',
+                     'max_over_subscription_ratio',
+                     'use_multipath_for_image_xfer',
+                     'enforce_multipath_for_image_xfer',
+                     'volume_dd_blocksize')
 
 
 def register(configuration: typing.Any) -> None:
@@ -67,8 +72,14 @@ def option_errors(option: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, cfg.Error) as error:
+        if option in _SECRETS:
+            # The error quotes a part of it.
+            raise exception.InvalidInput(
+                reason=_('%s in cinder.conf cannot be read; write $$ for '
+                         'each dollar sign in it') % option) from None
         raise exception.InvalidInput(
-            reason=f'{option} in cinder.conf: {error}') from error
+            reason=_('%(option)s in cinder.conf: %(error)s') % {
+                'option': option, 'error': error}) from error
 
 
 def rest_settings(configuration: typing.Any) -> rest.Settings:
@@ -105,6 +116,12 @@ def _check_values(configuration: typing.Any) -> None:
     for name in [*ours, *_READ_FROM_CINDER]:
         with option_errors(name):
             getattr(configuration, name)
+    ratio = configuration.max_over_subscription_ratio
+    if ratio != 'auto' and float(ratio) < 1:
+        # Cinder's scheduler would refuse every volume.
+        raise exception.InvalidInput(
+            reason=_('max_over_subscription_ratio in cinder.conf: it must '
+                     'be at least 1, or auto; it is %s') % ratio)
 
 
 def _check_required(configuration: typing.Any) -> None:

@@ -13,6 +13,8 @@
 """Errors of the array, translated to Cinder's at the driver's edge."""
 
 from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
 import functools
 import typing
 
@@ -51,6 +53,7 @@ def translated(method: Callable[P, R]) -> Callable[P, R]:
 
     :raises InvalidConnectorException: the connector lacks initiators
     :raises InvalidVolumeType: an extra spec has an unknown value
+    :raises InvalidGroup: a consistency group cannot be as asked for
     :raises VolumeBackendAPIException: everything else the array or the
         layers below say; the text is one line for the operator
     """
@@ -63,6 +66,8 @@ def translated(method: Callable[P, R]) -> Callable[P, R]:
                 missing=error.missing) from error
         except volume_types.InvalidExtraSpec as error:
             raise exception.InvalidVolumeType(reason=str(error)) from error
+        except exceptions.GroupUnsuitable as error:
+            raise exception.InvalidGroup(reason=str(error)) from error
         except (rest.RestError, exceptions.K2Error,
                 waiting.WaitTimeout) as error:
             raise exception.VolumeBackendAPIException(
@@ -91,6 +96,37 @@ def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
         LOG.error('The back end cannot start. %s', reason)
         raise reason
     return call
+
+
+@contextlib.contextmanager
+def managing(what: str, reference: object) -> Iterator[None]:
+    """Say in Cinder's words why something cannot be managed.
+
+    :param what: the row that is to stand for it
+    :param reference: what the operator gave
+    :raises ManageExistingAlreadyManaged: Cinder has it already
+    :raises ManageExistingVolumeTypeMismatch: it is not of the type
+    :raises ManageExistingInvalidReference: everything else; the text has
+        every reason
+    """
+    try:
+        yield
+    except exceptions.NotManageable as error:
+        LOG.error('%(what)s cannot be managed, reference %(reference)s: '
+                  '%(error)s', {'what': what, 'reference': reference,
+                                'error': error})
+        raise _not_managed(error, reference) from error
+
+
+def _not_managed(error: exceptions.NotManageable, reference: object
+                 ) -> exception.CinderException:
+    if isinstance(error, exceptions.AlreadyManaged):
+        return exception.ManageExistingAlreadyManaged(
+            volume_ref=error.cinder_id)
+    if isinstance(error, exceptions.OtherType):
+        return exception.ManageExistingVolumeTypeMismatch(reason=str(error))
+    return exception.ManageExistingInvalidReference(
+        existing_ref=reference, reason=str(error))
 
 
 def busy_volume(error: exceptions.ObjectInUse,

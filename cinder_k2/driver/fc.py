@@ -20,6 +20,7 @@ from cinder.zonemanager import utils as fczm_utils
 
 from cinder_k2.driver import attachments
 from cinder_k2.driver import base
+from cinder_k2.driver import chap
 from cinder_k2.transport import fc
 
 
@@ -38,6 +39,9 @@ class K2FCDriver(base.K2Driver):
 
     def _make_transport(self) -> fc.FCTransport:
         return fc.FCTransport(fczm_utils.create_lookup_service())
+
+    def _make_chap(self) -> None:
+        chap.warn_without_iscsi(self.configuration)
 
     def _connected(self, connection: dict[str, typing.Any]) -> None:
         fczm_utils.add_fc_zone(connection)

@@ -16,7 +16,9 @@ from cinder.common import constants
 from cinder import interface
 
 from cinder_k2.driver import base
+from cinder_k2.driver import chap
 from cinder_k2.driver import config
+from cinder_k2.flows import chap as flows_chap
 from cinder_k2.transport import iscsi
 
 
@@ -35,3 +37,6 @@ class K2ISCSIDriver(base.K2Driver):
     def _make_transport(self) -> iscsi.ISCSITransport:
         with config.option_errors('k2_iscsi_cidrs'):
             return iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
+
+    def _make_chap(self) -> flows_chap.Chap:
+        return chap.for_iscsi(self.configuration, self.db, self._array)

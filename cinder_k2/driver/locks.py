@@ -16,16 +16,20 @@ They are Cinder's coordination locks and so hold across every cinder-volume
 of a cluster. In the order in which they may be taken:
 
 =================  ========================================================
-``group``          the volume group of one volume: a snapshot of it must not
-                   catch a thin clone that is about to leave it (VOL-10)
+``group``          one volume group: a snapshot of it must not catch a thin
+                   clone that is about to leave it (VOL-10), and its note
+                   of what is hidden is read and written in one piece
+``snapshot``       the attachments of one Cinder snapshot, which share a view
 ``hosts``          one host, by its initiators: finding, making, mapping,
                    unmapping and removing it are one piece
 ``host_groups``    host groups as far as they have one volume: whether it
                    leaves a group depends on attachments to all its members
 =================  ========================================================
 
-Volumes and snapshots themselves are guarded by Cinder's manager, which
-locks the source of every clone against deletion. Statistics take no lock.
+No two groups are held at once, and none is taken while a host is held.
+Cinder's manager locks the source of most clones against deletion, but not of
+those for its image cache and of members of groups: such a source may be hidden
+while it is cloned. Statistics take no lock.
 """
 
 from collections.abc import Iterable
@@ -60,12 +64,22 @@ def hosts(system_id: str, initiators: Iterable[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def group(volume_id: str) -> Iterator[None]:
-    """Hold the group of a Cinder volume against snapshots.
+def group(system_id: str, group_id: int) -> Iterator[None]:
+    """Hold a volume group of the array.
 
     :raises LockTimeout: another operation held it too long
     """
-    with _lock(_group_name(volume_id)):
+    with _lock(_group_name(system_id, group_id)):
+        yield
+
+
+@contextlib.contextmanager
+def snapshot(snapshot_id: str) -> Iterator[None]:
+    """Hold the attachments of a Cinder snapshot.
+
+    :raises LockTimeout: another operation held it too long
+    """
+    with _lock(_snapshot_name(snapshot_id)):
         yield
 
 
@@ -75,17 +89,35 @@ def host_groups(volume_id: str) -> Iterator[None]:
 
     :raises LockTimeout: another operation held it too long
     """
-    with _lock(f'{_group_name(volume_id)}-hosts'):
+    with _lock(_volume_name(volume_id)):
         yield
 
 
-def forget_group(volume_id: str) -> None:
-    """Remove the lock files of a volume that is gone."""
-    coordination.synchronized_remove(f'{_group_name(volume_id)}*')
+def forget_group(system_id: str, group_id: int) -> None:
+    """Remove the lock file of a volume group that is gone."""
+    coordination.synchronized_remove(_group_name(system_id, group_id))
 
 
-def _group_name(volume_id: str) -> str:
-    return f'k2-group-{volume_id}'
+def forget_volume(volume_id: str) -> None:
+    """Remove the lock file of a Cinder volume that is gone."""
+    coordination.synchronized_remove(_volume_name(volume_id))
+
+
+def forget_snapshot(snapshot_id: str) -> None:
+    """Remove the lock file of a Cinder snapshot that is gone."""
+    coordination.synchronized_remove(_snapshot_name(snapshot_id))
+
+
+def _group_name(system_id: str, group_id: int) -> str:
+    return f'k2-{system_id}-group-{group_id}'
+
+
+def _volume_name(volume_id: str) -> str:
+    return f'k2-volume-{volume_id}'
+
+
+def _snapshot_name(snapshot_id: str) -> str:
+    return f'k2-snapshot-{snapshot_id}'
 
 
 @contextlib.contextmanager

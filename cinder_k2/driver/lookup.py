@@ -12,17 +12,23 @@
 
 """From Cinder's rows to the array's objects."""
 
+from collections.abc import Iterator
 import contextlib
+import dataclasses
 import typing
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import locks
 from cinder_k2.driver import provider
 from cinder_k2 import exceptions
 from cinder_k2 import naming
+from cinder_k2 import volume_types
 
 ModelUpdate = dict[str, typing.Any]
+
+_ATTEMPTS = 5
 
 
 class LookupMixin:
@@ -42,13 +48,55 @@ class LookupMixin:
         """
         return self._array.deadline(fresh=fresh)
 
-    def _ids(self, made: Backing | SnapshotBacking) -> ModelUpdate:
-        """The update for the row of what was made."""
-        return {'provider_id': provider.dump(self._array.system.id, made)}
+    @contextlib.contextmanager
+    def _group_held(self, group: int) -> Iterator[None]:
+        """Hold a volume group; the time for the array begins then."""
+        with locks.group(self._array.system.id, group), \
+                self.deadline(fresh=True):
+            yield
+
+    def _ids(self, made: Backing | SnapshotBacking,
+             name_id: str = '') -> ModelUpdate:
+        """The update for the row of what was made.
+
+        Making it may have taken all the time there was.
+
+        :param name_id: that of the row, if it is a volume's
+        """
+        with self.deadline(fresh=True):
+            return {'provider_id': provider.dump(self._array.system.id, made,
+                                                 name_id)}
+
+    def _note(self, volume: typing.Any, backing: Backing,
+              **changes: typing.Any) -> None:
+        """Change what a row knows of its volume.
+
+        Another service may note meanwhile that it has clones; that stays.
+
+        :raises RowChanged: the row changes all the time
+        """
+        for _ in range(_ATTEMPTS):
+            known = self._known_backing(volume)
+            cloned = backing.has_clones or (known and known.has_clones)
+            ids = self._ids(dataclasses.replace(
+                backing, has_clones=bool(cloned), **changes), volume.name_id)
+            if volume.conditional_update(
+                    ids, {'provider_id': volume.provider_id}):
+                return
+            volume.refresh()
+        raise exceptions.RowChanged(
+            f'The row of volume {volume.id} changes all the time; try '
+            'again.')
+
+    @staticmethod
+    def _type_spec(row: typing.Any) -> volume_types.TypeSpec:
+        """What the type of a volume or snapshot says to the driver."""
+        kind = row.volume_type
+        return volume_types.parse((kind and kind.extra_specs) or {})
 
     def _known_backing(self, volume: typing.Any) -> Backing | None:
         return provider.load(Backing, self._array.system.id,
-                             volume.provider_id)
+                             volume.provider_id, volume.name_id)
 
     def _known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
         return provider.load(SnapshotBacking, self._array.system.id,
@@ -60,13 +108,27 @@ class LookupMixin:
         :raises ObjectMissing: the array has nothing of its name
         """
         names = [naming.volume(name) for name in self._name_ids(volume)]
-        found = (self._known_backing(volume)
-                 or self._array.volumes.find(*names))
+        known = self._known_backing(volume)
+        if known is not None:
+            return self._settled(known) if known.moving else known
+        found = self._array.volumes.find(*names)
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no volume or view '
                 f'{names[0]}.')
-        return found
+        return found if volume.group_id is None else dataclasses.replace(
+            found, shared=self._array.groups.is_shared(found.group))
+
+    def _settled(self, known: Backing) -> Backing:
+        """What backs a volume that is moving, where it is now. Two calls.
+
+        It counts as moving until somebody has cleared up behind it.
+
+        :raises NotFound: the array has lost it
+        """
+        group = self._array.groups.group_of(known.volume_ref.id)
+        return dataclasses.replace(
+            known, group=group, shared=self._array.groups.is_shared(group))
 
     def _name_ids(self, volume: typing.Any) -> list[str]:
         """The ids that may stand in the names of a volume's objects.
@@ -77,8 +139,9 @@ class LookupMixin:
         name of the data that stays.
         """
         ids = [volume.name_id]
-        if (not volume.provider_id and volume.id != volume.name_id
-                and volume.migration_status != 'deleting'):
+        if (volume.id != volume.name_id
+                and volume.migration_status != 'deleting'
+                and self._known_backing(volume) is None):
             ids.append(volume.id)
         return ids
 
@@ -87,11 +150,18 @@ class LookupMixin:
 
         :raises ObjectMissing: the array has nothing of its name
         """
-        name = naming.snapshot(snapshot.id)
         found = (self._known_snapshot(snapshot)
-                 or self._array.snapshots.find(name))
+                 or self._find_snapshot_by_name(snapshot))
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no snapshot '
-                f'{name}.')
+                f'{naming.snapshot(snapshot.id)}.')
+        return found
+
+    def _find_snapshot_by_name(self, snapshot: typing.Any
+                               ) -> SnapshotBacking | None:
+        found = self._array.snapshots.find(naming.snapshot(snapshot.id))
+        if found is None and snapshot.group_snapshot_id is not None:
+            found = self._array.snapshots.find(
+                naming.group_snapshot(snapshot.group_snapshot_id))
         return found

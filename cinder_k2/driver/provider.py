@@ -15,6 +15,12 @@
 They save the call that looks a name up. They hold good on the array they
 were made on only; anything else, such as rows of the driver inside Cinder,
 reads as None and is looked up by name.
+
+They hold good for one row only, too. Cinder copies provider_id when it makes
+the target of a migration, or an image's volume, from the row of another
+volume; until the new row has a volume of its own, the ids in it are that
+other one's. So they say whose they are: the beginning of the row's name_id,
+which Cinder swaps together with provider_id when a migration is complete.
 """
 
 import dataclasses
@@ -27,23 +33,46 @@ from cinder_k2.array import SnapshotBacking
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 
-def dump(system_id: str, backing: Backing | SnapshotBacking) -> str:
-    """The value for ``provider_id``, well below its 255 characters."""
+# So many characters of a name_id tell rows apart.
+_OWNER = 8
+
+
+def dump(system_id: str, backing: Backing | SnapshotBacking,
+         name_id: str = '') -> str:
+    """The value for ``provider_id``, well below its 255 characters.
+
+    :param name_id: that of the row; empty for snapshots, whose rows Cinder
+        does not copy
+    """
     ids = {name: value for name, value in dataclasses.asdict(backing).items()
            if value not in (None, False)}
-    return json.dumps({'system': system_id, **ids}, separators=(',', ':'))
+    owner = {'of': name_id[:_OWNER]} if name_id else {}
+    return json.dumps({'system': system_id, **ids, **owner},
+                      separators=(',', ':'))
 
 
-def load(kind: type[T], system_id: str, value: str | None) -> T | None:
+def load(kind: type[T], system_id: str, value: str | None,
+         name_id: str = '') -> T | None:
     """Read a ``provider_id``.
 
     :param kind: Backing or SnapshotBacking
-    :returns: None if it is empty, of another array or of another form
+    :param name_id: that of the row; empty for snapshots
+    :returns: None if it is empty, of another array, of another row or of
+        another form
     """
     try:
         ids = json.loads(value or '')
-        if ids.pop('system') != system_id:
+        if (ids.pop('system') != system_id
+                or ids.pop('of', name_id[:_OWNER]) != name_id[:_OWNER]):
             return None
         return kind(**ids)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def fragment(key: str, value: str | int) -> str:
+    """The text of one entry in every value that has it.
+
+    A number may be the beginning of a longer one there.
+    """
+    return json.dumps({key: value}, separators=(',', ':'))[1:-1]

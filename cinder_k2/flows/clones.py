@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Clones and volumes from snapshots, without copying data.
+"""Clones and volumes from snapshots.
 
 Strategies are tried in order; one that the array refuses makes way for the
 next. All of them work on a source that is attached.
@@ -18,7 +18,9 @@ next. All of them work on a source that is attached.
 
 from collections.abc import Callable
 from collections.abc import Sequence
+import contextlib
 import dataclasses
+import functools
 import typing
 
 from oslo_log import log as logging
@@ -35,6 +37,11 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
+# Copies so many KiB from the first to the second, which has no data yet.
+Copy = Callable[[Backing, Backing, int], None]
+# Holds a volume group against snapshots of it.
+Hold = Callable[[int], contextlib.AbstractContextManager[object]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Order:
@@ -42,20 +49,23 @@ class Order:
 
     :ivar name: name of the new volume
     :ivar group_name: name for its own volume group
+    :ivar view_name: name for a temporary view, should one be needed
     :ivar size: KiB; at least ``source_size``
     :ivar dedup: whether the new volume is to be deduplicated
-    :ivar source: what backs the source
     :ivar source_size: KiB; the array's own size may be a part of a GiB less
     :ivar source_dedup: whether the source is deduplicated
+    :ivar group: the volume group of a consistency group to put it into,
+        None for a group of its own
     """
 
     name: str
     group_name: str
+    view_name: str
     size: int
     dedup: bool
-    source: Backing
     source_size: int
     source_dedup: bool
+    group: int | None = None
 
 
 class CreateThinClone(engine.Step):
@@ -73,7 +83,8 @@ class CreateThinClone(engine.Step):
                 f'the array makes no thin clone: {refusal}') from refusal
         # Cinder's size is rounded up, so the array is asked if it differs.
         size = clone.size or 0
-        if size != order.source_size and size != array.volumes.size(source):
+        if size != order.source_size and size not in (
+                array.volumes.size(source), array.snapshots.size(snapshot)):
             # An array that ignores the fields makes a volume without data
             # (CLN-5).
             array.volumes.delete(clone.id)
@@ -115,17 +126,25 @@ class Grow(engine.Step):
     def execute(self, array: Array, volume: int, made_size: int,
                 order: Order) -> None:
         if order.size > made_size:
-            array.volumes.grow(volume, order.size)
+            try:
+                array.volumes.grow(volume, order.size)
+            except rest.Refused as refusal:
+                # Its group, still that of its source, may have a quota.
+                raise exceptions.StrategyRefused(
+                    f'the array does not let a thin clone grow: {refusal}'
+                ) from refusal
 
 
 def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     """A thin clone, moved to a group of its own.
 
-    Three calls, four if it is larger than its source.
+    Three calls, four if it is larger than its source. The caller holds the
+    group of the source: a snapshot of it would keep the clone there
+    (VOL-10).
 
     :raises StrategyRefused: not possible for this source or array
     """
-    if order.source.volume is None:
+    if snapshot.view is not None or snapshot.volume is None:
         # CLN-6: thin clones come from snapshots of a group only.
         raise exceptions.StrategyRefused('a view backs the source')
     if order.dedup != order.source_dedup:
@@ -134,18 +153,19 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
             'a thin clone keeps its source\'s deduplication')
     # The move comes last: all before it can be undone from either group.
     flow = linear_flow.Flow('thin-clone').add(
-        CreateThinClone(), Grow(), volumes.CreateGroup(), MoveToOwnGroup())
+        CreateThinClone(), Grow(), *_own_group(order), MoveToOwnGroup())
     made = engine.run(flow, array=array, order=order, snapshot=snapshot,
-                      source=order.source.volume,
-                      group_name=order.group_name, dedup=order.dedup)
-    return Backing(group=made['group'], volume=made['volume'])
+                      source=snapshot.volume, **_group_inputs(order))
+    return Backing(group=made['group'], volume=made['volume'],
+                   parent=snapshot.snapshot, parent_group=snapshot.group,
+                   shared=order.group is not None)
 
 
 def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     """A writable view of the snapshot. Two calls.
 
     :raises StrategyRefused: a view can differ neither in size (VSN-4) nor
-        in deduplication from its source
+        in deduplication nor in its group from its source
     """
     if order.size != order.source_size:
         raise exceptions.StrategyRefused(
@@ -153,22 +173,94 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     if order.dedup != order.source_dedup:
         raise exceptions.StrategyRefused(
             'a view keeps its source\'s deduplication')
+    if order.group is not None:
+        raise exceptions.StrategyRefused(
+            'a view cannot be a member of a consistency group')
+    if snapshot.shared:
+        # MAP-3: the hosts of one would see the images of all.
+        raise exceptions.StrategyRefused(
+            'a view shows all volumes of a consistency group at once')
+    return _make_view(array, order.name, snapshot)
+
+
+def _make_view(array: Array, name: str, snapshot: SnapshotBacking
+               ) -> Backing:
     try:
-        return array.snapshots.create_view(
-            order.name, snapshot, order.source.volume or order.source.origin)
+        return array.snapshots.create_view(name, snapshot)
     except rest.Refused as refusal:
         raise exceptions.StrategyRefused(
             f'the array makes no view: {refusal}') from refusal
     except rest.RestError:
         # The array may have made it all the same.
-        _discard_view(array, order.name)
+        _discard_view(array, name)
         raise
 
 
-def _discard_view(array: Array, name: str) -> None:
+class CopyData(engine.Step):
+    """Copy by this host, from a view that lives as long as that takes."""
+
+    def execute(self, array: Array, order: Order, snapshot: SnapshotBacking,
+                copy: Copy, group: int, volume: int) -> None:
+        source = _make_view(array, order.view_name, snapshot)
+        try:
+            copy(source, Backing(group=group, volume=volume),
+                 order.source_size)
+        finally:
+            _discard_view(array, order.view_name, source.view)
+
+
+def copied(copy: Copy, array: Array, order: Order,
+           snapshot: SnapshotBacking) -> Backing:
+    """A new volume into which this host copies the snapshot's data.
+
+    Works for every source, size and type, and takes its time.
+
+    :param copy: does it
+    """
+    flow = linear_flow.Flow('copied-clone').add(
+        *_own_group(order), volumes.CreateVolume(), CopyData())
+    made = engine.run(flow, array=array, order=order, snapshot=snapshot,
+                      name=order.name, size=order.size, copy=copy,
+                      **_group_inputs(order))
+    return Backing(group=made['group'], volume=made['volume'],
+                   shared=order.group is not None)
+
+
+class CopyView(engine.Step):
+    """Copy what a view holds."""
+
+    def execute(self, array: Array, view: Backing, old_size: int, copy: Copy,
+                group: int, volume: int) -> None:
+        copy(view, Backing(group=group, volume=volume), old_size)
+
+
+def promote(array: Array, copy: Copy, **order: typing.Any) -> Backing:
+    """A new volume into which this host copies what a view holds.
+
+    :param order: ``view``, its ``old_size`` in KiB; of the new volume
+        ``name``, ``group_name``, ``size`` in KiB, ``dedup``
+    """
+    flow = linear_flow.Flow('promotion').add(
+        volumes.CreateGroup(), volumes.CreateVolume(), CopyView())
+    made = engine.run(flow, array=array, copy=copy, **order)
+    return Backing(group=made['group'], volume=made['volume'])
+
+
+def _own_group(order: Order) -> list[engine.Step]:
+    return [volumes.CreateGroup()] if order.group is None else []
+
+
+def _group_inputs(order: Order) -> dict[str, typing.Any]:
+    if order.group is not None:
+        return {'group': order.group}
+    return {'group_name': order.group_name, 'dedup': order.dedup}
+
+
+def _discard_view(array: Array, name: str, view_id: int | None = None
+                  ) -> None:
     try:
         with array.grace():
-            made = array.snapshots.find_view(name)
+            made = view_id or array.snapshots.find_view(name)
             if made is not None:
                 array.snapshots.delete(made)
     except (rest.RestError, exceptions.K2Error) as error:
@@ -178,14 +270,24 @@ def _discard_view(array: Array, name: str) -> None:
 
 Strategy = Callable[[Array, Order, SnapshotBacking], Backing]
 
-STRATEGIES: dict[str, Strategy] = {'thin': thin, 'view': view}
-
 
 class Cloner:
-    """Makes clones on one array, and learns what that array refuses."""
+    """Makes clones on one array, and learns what that array refuses.
 
-    def __init__(self, array: Array) -> None:
+    :param copy: copies data, for the strategy that does
+    :param hold: holds a volume group
+    :param leave: called with a volume group when nothing new needs it, for
+        its source may have been deleted meanwhile
+    """
+
+    def __init__(self, array: Array, copy: Copy, hold: Hold,
+                 leave: Callable[[int], None]) -> None:
         self._array = array
+        self._hold = hold
+        self._leave = leave
+        self._strategies: dict[str, Strategy] = {
+            'thin': self._thin, 'view': view,
+            'copy': functools.partial(copied, copy)}
         self._worked: set[str] = set()
         self._refused = cache.Cache()
 
@@ -205,37 +307,52 @@ class Cloner:
                                          'reason': refusal})
                 reasons.append(f'{name}: {refusal}')
         raise exceptions.CloneImpossible(
-            f'{order.name} cannot be made without copying data. '
+            f'{order.name} cannot be made in a way that '
+            'k2_clone_strategies, or the volume type, allows. '
             + '; '.join(reasons))
 
-    def from_volume(self, order: Order, hidden_name: str,
+    def from_volume(self, order: Order, source: Backing, hidden_name: str,
                     strategies: Sequence[str]) -> Backing:
         """Make a clone, from a hidden snapshot that lives as long as it.
+
+        A full copy does not need it.
 
         :param hidden_name: short name for that snapshot
         :raises CloneImpossible: as in ``from_snapshot``; no snapshot stays
         """
-        hidden = self._array.snapshots.create(hidden_name, order.source)
+        with self._hold(source.group):
+            hidden = self._array.snapshots.create(hidden_name, source)
         try:
             clone = self.from_snapshot(order, hidden, strategies)
         except Exception:
             self._discard(hidden)
             raise
-        return dataclasses.replace(clone, clone_source=hidden.snapshot)
+        if clone.parent is None:
+            self._discard(hidden)
+            return clone
+        return dataclasses.replace(clone, hidden_parent=True)
+
+    def _thin(self, array: Array, order: Order,
+              snapshot: SnapshotBacking) -> Backing:
+        with self._hold(snapshot.group):
+            return thin(array, order, snapshot)
 
     def _most_likely_first(self, strategies: Sequence[str]) -> list[str]:
         """The order asked for, but what the array refused lately is last.
 
         It is not left out: a refusal has no code (ERR-7), so its reason may
-        have been in that one clone.
+        have been in that one clone. And it comes before copying, which is
+        never refused and costs the most.
         """
-        return sorted(strategies, key=lambda name: bool(
-            self._refused.peek(name)))
+        names = list(strategies)
+        end = names.index('copy') if 'copy' in names else len(names)
+        return sorted(names[:end], key=lambda name: bool(
+            self._refused.peek(name))) + names[end:]
 
     def _try(self, name: str, order: Order,
              snapshot: SnapshotBacking) -> Backing:
         try:
-            made = STRATEGIES[name](self._array, order, snapshot)
+            made = self._strategies[name](self._array, order, snapshot)
         except exceptions.StrategyUnknown:
             if name not in self._worked:
                 self._refused.put(name, True)
@@ -247,7 +364,8 @@ class Cloner:
     def _discard(self, hidden: SnapshotBacking) -> None:
         try:
             with self._array.grace():
-                self._array.snapshots.delete_hidden(hidden.snapshot)
+                self._array.snapshots.delete_parent(hidden.snapshot)
+            self._leave(hidden.group)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '
                         'on the array: %(error)s',

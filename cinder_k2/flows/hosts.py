@@ -12,15 +12,56 @@
 
 """Registering a host and mapping to it; removing it again."""
 
+from collections.abc import Mapping
+import dataclasses
 import typing
 
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
+from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts
+from cinder_k2.flows import chap
 from cinder_k2.flows import engine
 from cinder_k2 import rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Attached:
+    """How a host reaches a volume: the LUN, and with CHAP the login."""
+
+    lun: int
+    login: array_chap.Login | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """What to attach; the inputs of all steps of attaching."""
+
+    array: Array
+    registry: hosts.Hosts
+    backing: Backing
+    found: hosts.HostInitiators
+    name: str
+    look_first: bool
+    guard: chap.Guard | None
+
+
+class MakeProfile(engine.Step):
+    """Make the CHAP profile that the host is about to get."""
+
+    default_provides = 'login'
+    always_doubtful = True
+
+    def execute(self, array: Array, guard: chap.Guard) -> array_chap.Login:
+        return guard.make()
+
+    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
+        self.undo_doubtful(**inputs)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        inputs['array'].chap.discard(inputs['guard'].name)
 
 
 class CreateHost(engine.Step):
@@ -39,37 +80,78 @@ class CreateHost(engine.Step):
             inputs['registry'].delete(done)
 
 
+class GiveProfile(engine.Step):
+    """Ask the host for CHAP (CHP-2).
+
+    Before it has initiators, so that a host that is found by one has the
+    profile, too, whenever the service was killed.
+    """
+
+    def execute(self, array: Array, host: int, login: array_chap.Login,
+                found: hosts.HostInitiators) -> None:
+        array.chap.give(host, login.name)
+
+    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
+        self.undo_doubtful(**inputs)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        # A new host goes with all that it has.
+        if inputs['found'].host is not None:
+            inputs['array'].chap.take(inputs['host'])
+
+
 class AdoptInitiator(engine.Step):
     """Give the host an initiator that the array has seen before (INI-1)."""
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                initiator: str, record: int) -> None:
-        registry.add_initiator(host, initiator, record)
+                record: int) -> None:
+        registry.adopt_initiator(host, record)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['registry'].release_initiator(inputs['record'])
 
 
-class AddInitiator(engine.Step):
-    """Give the host an initiator that the array does not know."""
+class AddInitiators(engine.Step):
+    """Give the host the initiators that the array does not know."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        # One is made or refused; of several, some may be there (BLK-4).
+        self.always_doubtful = count > 1
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                initiator: str) -> int:
-        return registry.add_initiator(host, initiator)
+                found: hosts.HostInitiators) -> list[int]:
+        return registry.add_initiators(host, found.missing)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['registry'].remove_initiator(done)
+        inputs['registry'].remove_initiators(done)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        registry = inputs['registry']
+        names = {name.lower() for name in inputs['found'].missing}
+        registry.remove_initiators(
+            record for name, record
+            in registry.initiators(inputs['host']).items()
+            if name.lower() in names)
 
 
-class RemoveInitiator(engine.Step):
-    """Take an initiator away; a host with initiators cannot go (HST-3)."""
+class RemoveInitiators(engine.Step):
+    """Take initiators away; a host with initiators cannot go (HST-3)."""
+
+    always_doubtful = True
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                initiator: str, record: int) -> None:
-        registry.remove_initiator(record)
+                initiators: Mapping[str, int]) -> None:
+        registry.remove_initiators(initiators.values())
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['registry'].add_initiator(inputs['host'], inputs['initiator'])
+        self.undo_doubtful(**inputs)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        registry, host = inputs['registry'], inputs['host']
+        there = registry.initiators(host)
+        registry.add_initiators(
+            host, [i for i in inputs['initiators'] if i not in there])
 
 
 class DeleteHost(engine.Step):
@@ -97,61 +179,101 @@ class MapVolume(engine.Step):
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
-           found: hosts.HostInitiators, name: str, look_first: bool) -> int:
+           found: hosts.HostInitiators, name: str, look_first: bool,
+           guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if need be.
 
     :param found: what the array knows of the host
     :param name: name for the host if it has to be made
     :param look_first: the mapping is probably there already
-    :returns: the LUN
+    :param guard: CHAP of the host, None where there is none
     """
+    order = _Order(array, registry, backing, found, name, look_first, guard)
     if found.complete and found.host is not None:
-        return array.access.grant(backing, found.host, look_first=look_first)
+        return _attach_known(order, found.host)
     try:
-        return _attach_new(array, registry, backing, found, name, look_first)
+        return _attach_new(order)
     except rest.Refused:
         # Does the array know the initiators in another spelling?
         again = registry.locate_in_any_case([*found.loose, *found.missing])
         if again.host is None or again.host == found.host:
             raise
-        return array.access.grant(backing, again.host, look_first=look_first)
+        return _attach_known(dataclasses.replace(order, found=again),
+                             again.host)
 
 
-def _attach_new(array: Array, registry: hosts.Hosts, backing: Backing,
-                found: hosts.HostInitiators, name: str,
-                look_first: bool) -> int:
+def _attach_known(order: _Order, host: int) -> Attached:
+    """Map a volume to a host of the array, which may get CHAP before."""
+    guard, login = order.guard, None
+    if guard is not None:
+        login = guard.login(host)
+        if login is None and guard.may_give(host):
+            return _run(_protecting('protect-host', guard), order)
+    return Attached(order.array.access.grant(
+        order.backing, host, look_first=order.look_first), login)
+
+
+def _attach_new(order: _Order) -> Attached:
     """Register a host, or what it lacks, and map a volume to it."""
-    flow = linear_flow.Flow('attach-new-host').add(CreateHost())
+    flow = _protecting('attach-new-host', order.guard)
     inputs: dict[str, typing.Any] = {}
-    for initiator, record in found.loose.items():
-        flow.add(_step(AdoptInitiator, inputs, initiator, record))
-    for initiator in found.missing:
-        flow.add(_step(AddInitiator, inputs, initiator))
-    flow.add(MapVolume())
-    made = engine.run(flow, array=array, registry=registry, backing=backing,
-                      name=name, found=found, look_first=look_first, **inputs)
-    return typing.cast(int, made['lun'])
+    for initiator, record in order.found.loose.items():
+        flow.add(_adoption(inputs, initiator, record))
+    if order.found.missing:
+        flow.add(AddInitiators(len(order.found.missing)))
+    return _run(flow, order, **inputs)
 
 
-def remove(array: Array, registry: hosts.Hosts, host: int) -> None:
-    """Delete a host that has no mappings, with its initiators.
+def _protecting(name: str, guard: chap.Guard | None) -> linear_flow.Flow:
+    """A flow that begins with a host, which gets CHAP if it must."""
+    flow = linear_flow.Flow(name)
+    if guard is None or not guard.required:
+        return flow.add(CreateHost())
+    return flow.add(MakeProfile(), CreateHost(), GiveProfile())
 
-    If the array refuses, the host gets its initiators back.
+
+def _run(flow: linear_flow.Flow, order: _Order, **inputs: typing.Any
+         ) -> Attached:
+    made = engine.run(flow.add(MapVolume()), **vars(order), **inputs)
+    return Attached(made['lun'], made.get('login'))
+
+
+def remove(array: Array, registry: hosts.Hosts, host: int,
+           initiators: Mapping[str, int] | None = None,
+           protection: chap.Chap | None = None) -> None:
+    """Delete a host that has no mappings, with its initiators. Two calls.
+
+    If the array refuses, the host gets its initiators back. Its CHAP
+    profile goes after it (CHP-4).
+
+    :param initiators: those that it was seen to have since it is held, with
+        their records; whether it has others is looked up if the array
+        refuses, or at once, with one more call, if this is None
     """
-    flow = linear_flow.Flow('remove-host')
-    inputs: dict[str, typing.Any] = {}
-    for initiator, record in registry.initiators(host).items():
-        flow.add(_step(RemoveInitiator, inputs, initiator, record))
-    flow.add(DeleteHost())
-    engine.run(flow, array=array, registry=registry, host=host, **inputs)
+    inputs = {'array': array, 'registry': registry, 'host': host}
+    if initiators is None:
+        initiators = registry.initiators(host)
+    try:
+        _remove(initiators=initiators, **inputs)
+    except rest.Refused:
+        others = registry.initiators(host)
+        if others.keys() <= initiators.keys():
+            raise
+        initiators = others
+        _remove(initiators=initiators, **inputs)
+    if protection is not None:
+        protection.forget(initiators)
 
 
-def _step(kind: type[engine.Step], inputs: dict[str, typing.Any],
-          initiator: str, record: int | None = None) -> engine.Step:
-    """One step for one initiator, its inputs under names of their own."""
-    rebind = {'initiator': f'initiator {initiator}'}
-    inputs[rebind['initiator']] = initiator
-    if record is not None:
-        rebind['record'] = f'record {initiator}'
-        inputs[rebind['record']] = record
-    return kind(name=f'{kind.__name__} {initiator}', rebind=rebind)
+def _remove(**inputs: typing.Any) -> None:
+    engine.run(linear_flow.Flow('remove-host').add(
+        RemoveInitiators(), DeleteHost()), **inputs)
+
+
+def _adoption(inputs: dict[str, typing.Any], initiator: str,
+              record: int) -> engine.Step:
+    """The step for one initiator, its input under a name of its own."""
+    name = f'record {initiator}'
+    inputs[name] = record
+    return AdoptInitiator(name=f'AdoptInitiator {initiator}',
+                          rebind={'record': name})

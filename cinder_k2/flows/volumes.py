@@ -10,19 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making a volume in a group of its own, and deleting both."""
+"""Making volumes, in groups of their own or those of others."""
 
 import typing
 
-from oslo_log import log as logging
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.flows import engine
-from cinder_k2 import rest
-
-LOG = logging.getLogger(__name__)
 
 
 class CreateGroup(engine.Step):
@@ -71,60 +67,9 @@ def create(array: Array, *, name: str, group_name: str, size: int,
     return Backing(group=made['group'], volume=made['volume'])
 
 
-def delete(array: Array, backing: Backing) -> None:
-    """Delete what backs a volume, then what only it needed.
-
-    May be called again after it was cut short: what is gone already is
-    passed over.
-
-    :raises StillMapped, ObjectInUse: the array must keep it; nothing was
-        deleted
-    :raises Refused: the volume is gone, its hidden snapshot is not
-    """
-    if backing.view is not None:
-        if backing.has_clones:
-            array.snapshots.check_unused(backing.view)
-        array.snapshots.delete(backing.view)
-    elif backing.volume is not None:
-        if backing.has_clones:
-            array.volumes.check_unused(backing.volume)
-        array.volumes.delete(backing.volume)
-        _delete_own_group(array, backing.group)
-    if backing.clone_source is not None:
-        array.snapshots.delete_hidden(backing.clone_source)
-
-
-def delete_by_name(array: Array, name: str, group_name: str,
-                   hidden_name: str) -> None:
-    """Delete whatever a volume may have left, where no ids are known.
-
-    That is a volume of the driver inside Cinder, or one whose creation was
-    cut short anywhere.
-
-    :raises StillMapped, ObjectInUse: the array must keep it
-    """
-    found = array.volumes.find_volume(name)
-    if found is not None:
-        array.volumes.check_unused(found)
-        array.volumes.delete(found)
-    view = array.snapshots.find_view(name)
-    if view is not None:
-        array.snapshots.check_unused(view)
-        array.snapshots.delete(view)
-    # Not the volume's group, which is its source's for a clone half made.
-    group = array.volumes.find_group(group_name)
-    if group is not None:
-        _delete_own_group(array, group)
-    hidden = array.snapshots.find(hidden_name)
-    if hidden is not None:
-        array.snapshots.delete_hidden(hidden.snapshot)
-
-
-def _delete_own_group(array: Array, group: int) -> None:
-    try:
-        array.volumes.delete_group(group)
-    except rest.Refused as refusal:
-        # The volume is gone, as Cinder asked; somebody else put objects
-        # into its group.
-        LOG.warning('Volume group %(group)s is not empty and stays on the '
-                    'array: %(reason)s', {'group': group, 'reason': refusal})
+def create_member(array: Array, *, name: str, size: int,
+                  group: int) -> Backing:
+    """Make a volume of ``size`` KiB in the group of others. One call."""
+    flow = linear_flow.Flow('create-member').add(CreateVolume())
+    made = engine.run(flow, array=array, name=name, size=size, group=group)
+    return Backing(group=group, volume=made['volume'], shared=True)

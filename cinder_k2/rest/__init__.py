@@ -31,11 +31,13 @@ from cinder_k2.rest import query
 from cinder_k2.rest.records import Capacity
 from cinder_k2.rest.records import FcPort
 from cinder_k2.rest.records import Host
+from cinder_k2.rest.records import HostAuthProfile
 from cinder_k2.rest.records import HostFcPort
 from cinder_k2.rest.records import HostGroup
 from cinder_k2.rest.records import HostIqn
 from cinder_k2.rest.records import Mapping
 from cinder_k2.rest.records import NetIp
+from cinder_k2.rest.records import Performance
 from cinder_k2.rest.records import Record
 from cinder_k2.rest.records import Ref
 from cinder_k2.rest.records import RetentionPolicy
@@ -49,8 +51,8 @@ from cinder_k2.rest.settings import Settings
 __all__ = (
     'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity',
     'CertificateError', 'Client', 'Collection', 'FcPort', 'Forbidden',
-    'Host', 'HostFcPort', 'HostGroup', 'HostIqn', 'InvalidSettings',
-    'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound', 'Record', 'Ref',
-    'Refused', 'RestError', 'RetentionPolicy', 'ServerError', 'Settings',
-    'Snapshot', 'SystemState', 'Unreachable', 'Volsnap', 'Volume',
-    'VolumeGroup', 'errors', 'query')
+    'Host', 'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn',
+    'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound',
+    'Performance', 'Record', 'Ref', 'Refused', 'RestError',
+    'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot', 'SystemState',
+    'Unreachable', 'Volsnap', 'Volume', 'VolumeGroup', 'errors', 'query')

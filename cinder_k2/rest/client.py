@@ -49,20 +49,31 @@ class Client:
         self.host_groups = of(session, records.HostGroup)
         self.host_iqns = of(session, records.HostIqn)
         self.host_fc_ports = of(session, records.HostFcPort)
+        self.host_auth_profiles = of(session, records.HostAuthProfile)
         self.retention_policies = of(session, records.RetentionPolicy)
         self.net_ips = of(session, records.NetIp)
         self.fc_ports = of(session, records.FcPort)
+        self._state = reader.Reader(session, records.SystemState)
+        self._capacity = reader.Reader(session, records.Capacity)
+        self._performance = reader.Reader(session, records.Performance)
 
     def __repr__(self) -> str:
         return f'<Client of {self.base_url}>'
 
     def system_state(self) -> records.SystemState:
         """What the array is and whether it serves (section 7.1)."""
-        return reader.Reader(self._session, records.SystemState).first()
+        return self._state.first()
 
     def capacity(self) -> records.Capacity:
         """Used and free space in KiB (section 7.2)."""
-        return reader.Reader(self._session, records.Capacity).first()
+        return self._capacity.first()
+
+    def performance(self) -> records.Performance:
+        """The load of the last five minutes (section 8).
+
+        :raises errors.BadReply: the array has no figures (STA-3)
+        """
+        return self._performance.first(('__resolution', '5m'))
 
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:

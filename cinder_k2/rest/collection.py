@@ -105,8 +105,8 @@ class Collection(reader.Reader[R]):
         found: list[R | None] = [None] * len(items)
         if isinstance(error, errors.Refused):
             found = bulk.look_each()
-        if self._bulk and not any(found):
-            raise error
+            if self._bulk and not any(found):
+                raise error
         made = [there or self.create(**fields)
                 for fields, there in zip(items, found, strict=True)]
         if not any(found):

@@ -58,9 +58,12 @@ class Reader(Generic[R]):
                 'no such object', self.session.transport.place(request))
         return self.one(data, request)
 
-    def first(self) -> R:
-        """The one object of resources that have just one."""
-        return self.one(self._ask(self.path, []), self._request)
+    def first(self, *pairs: query.Pair) -> R:
+        """The one object of resources that have just one.
+
+        ``pairs`` are control parameters (section 2.5).
+        """
+        return self.one(self._ask(self.path, list(pairs)), self._request)
 
     def find(self, **equal: query.Value) -> R | None:
         """The first live object whose fields equal all these values.
@@ -152,7 +155,7 @@ class Reader(Generic[R]):
     def _total(self, data: Any) -> int:
         try:
             return int(data['total'])
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise self.bad('the reply has no total', self._request) from None
 
     def _parse(self, data: Any, request: transport.Request) -> R:

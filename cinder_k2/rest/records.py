@@ -19,6 +19,7 @@ what else a reply holds is ignored. Sizes and capacities are KiB.
 from collections.abc import Callable
 from collections.abc import Mapping as AbstractMapping
 import dataclasses
+import math
 import typing
 from typing import Any
 from typing import ClassVar
@@ -80,8 +81,16 @@ def _as_int(value: Any) -> int:
     return int(float(value)) if isinstance(value, str) else int(value)
 
 
+def _as_float(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
 _READERS: dict[type, _Reader] = {
-    int: _as_int, float: float, str: _as_str, bool: _as_bool, Ref: _as_ref}
+    int: _as_int, float: _as_float, str: _as_str, bool: _as_bool,
+    Ref: _as_ref, object: lambda value: value}
 
 
 def _reader(hint: Any) -> _Reader:
@@ -96,6 +105,8 @@ class Record:
     RESOURCE: ClassVar[str]
     #: The fields that tell an object from all others of its resource.
     KEY: ClassVar[tuple[str, ...]] = ()
+    #: Whether an optional field of another type counts as absent.
+    LENIENT: ClassVar[bool] = False
     #: How to read each field, in their order.
     READERS: ClassVar[AbstractMapping[str, _Reader]]
 
@@ -130,13 +141,25 @@ class Record:
             raise ValueError('an object was expected')
         values = {name: _read(name, data[name], reader)
                   for name, reader in cls.READERS.items()
-                  if data.get(name) is not None}
+                  if data.get(name) is not None
+                  and not cls._overlooks(name, data[name])}
         try:
             return cls(**values)
         except TypeError:
             missing = [name for name in cls.field_names()
                        if name not in values]
             raise ValueError(f'no {missing[0]} in it') from None
+
+    @classmethod
+    def _overlooks(cls, name: str, value: Any) -> bool:
+        """Whether an unreadable value is as good as none."""
+        if not cls.LENIENT or not hasattr(cls, name):
+            return False
+        try:
+            _read(name, value, cls.READERS[name])
+        except ValueError:
+            return True
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,23 +175,31 @@ class Volume(Record):
     description: str | None = None
     is_dedup: bool | None = None
     scsi_sn: str | None = None
+    read_only: bool = False
     marked_for_deletion: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class VolumeGroup(Record):
-    """Section 4.2. ``quota`` in KiB, None without one (VG-2)."""
+    """Section 4.2. ``quota`` in KiB, None without one (VG-2).
+
+    ``replication_sessions`` is what newer arrays have in place of
+    ``replication_session`` (section 14); its form is not known.
+    """
 
     RESOURCE = 'volume_groups'
     KEY = ('name',)
 
     name: str
     quota: int | None = None
+    description: str | None = None
     is_dedup: bool | None = None
     volumes_count: int | None = None
     snapshots_count: int | None = None
     views_count: int | None = None
     mapped_hosts_count: int | None = None
+    replication_session: Ref | None = None
+    replication_sessions: object | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +223,10 @@ class Snapshot(Record):
     num_of_clones: int | None = None
     triggered_by: str | None = None
     creation_time: float | None = None
+    volsnaps_provisioned_capacity: int | None = None
+    replication_session: Ref | None = None
+    generation_number: int | None = None
+    is_locked_by_replication: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,6 +304,23 @@ class HostFcPort(Record):
 
 
 @dataclasses.dataclass(frozen=True)
+class HostAuthProfile(Record):
+    """Section 5.4: a CHAP profile; its password never comes back."""
+
+    RESOURCE = 'host_auth_profiles'
+    KEY = ('name',)
+
+    name: str
+    hosts_count: int | None = None
+    host_groups_count: int | None = None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a host or host group has it (CHP-4)."""
+        return bool(self.hosts_count or self.host_groups_count)
+
+
+@dataclasses.dataclass(frozen=True)
 class RetentionPolicy(Record):
     """Section 6.1."""
 
@@ -306,6 +358,7 @@ class SystemState(Record):
     """Section 7.1: what the array is and whether it serves."""
 
     RESOURCE = 'system/state'
+    LENIENT = True
 
     state: str
     rest_api_version: str
@@ -314,6 +367,7 @@ class SystemState(Record):
     system_name: str | None = None
     iscsi_qualified_target_name: str | None = None
     current_user_role: str | None = None
+    is_system_functionality_degraded: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,6 +375,7 @@ class Capacity(Record):
     """Section 7.2, in KiB."""
 
     RESOURCE = 'system/capacity'
+    LENIENT = True
 
     total: int
     free: int
@@ -331,6 +386,31 @@ class Capacity(Record):
     provisioned_volumes: int | None = None
     logical: int | None = None
     physical: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Performance(Record):
+    """Section 8: one row of the statistics of the whole system.
+
+    ``iops_*`` in I/O per second, ``throughput_*`` in bytes per second,
+    ``latency_*`` in milliseconds (STA-5).
+    """
+
+    RESOURCE = 'stats/system'
+    LENIENT = True
+
+    id: int = 0  # Rows have none (STA-1).
+    iops_avg: float | None = None
+    iops_max: float | None = None
+    throughput_avg: float | None = None
+    throughput_max: float | None = None
+    latency_inner: float | None = None
+    latency_outer: float | None = None
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """The fields to ask the array for."""
+        return tuple(name for name in cls.READERS if name != 'id')
 
 
 def _read(name: str, value: Any, reader: _Reader) -> Any:

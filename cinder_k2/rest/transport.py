@@ -44,7 +44,8 @@ class Request:
     method: str
     path: str
     query: str = ''
-    body: Any = None
+    # May hold a CHAP secret.
+    body: Any = dataclasses.field(default=None, repr=False)
     sequence: str | None = None
 
 

@@ -337,6 +337,12 @@ WAN_PORTS = Resource('system/wan_ports', ('GET',), (ID, _text('name')))
 SERVERS = Resource('system/servers', ('GET',), (
     ID, _text('name'), _text('display_name'), _text('status')))
 
+# Rows have no id (STA-1).
+SYSTEM_STATS = Resource('stats/system', ('GET',), (
+    _int('timestamp'), _int('resolution'), _int('iops_avg'),
+    _int('iops_max'), _int('throughput_avg'), _int('throughput_max'),
+    _number('latency_inner'), _number('latency_outer')), paged=False)
+
 HARDWARE_STATES = Resource('system/hardware_states', ('GET',), (
     ID, _text('name'), _text('status'), _text('severity'),
     _text('status_msg')))
@@ -346,7 +352,7 @@ _SERVED = (
     HOST_GROUPS, HOST_IQNS, HOST_FC_PORTS, HOST_AUTH_PROFILES,
     RETENTION_POLICIES, VG_CAPACITY_POLICIES, SYSTEM_STATE,
     SYSTEM_CAPACITY, NET_IPS, NET_PORTS, FC_PORTS, WAN_PORTS, SERVERS,
-    HARDWARE_STATES)
+    HARDWARE_STATES, SYSTEM_STATS)
 
 # Listed and empty (section 11, and what later versions will serve).
 _EMPTY = (
@@ -374,7 +380,7 @@ _EMPTY = (
 
 # Their envelope has hits and total only (OBJ-1, STA-1).
 _EMPTY_UNPAGED = (
-    'stats/system', 'stats/volumes', 'replication/rpo_history',
+    'stats/volumes', 'replication/rpo_history',
     'replication/stats', 'replication/stats/system',
     'replication/stats/volumes')
 

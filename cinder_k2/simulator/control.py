@@ -21,6 +21,7 @@ from cinder_k2.simulator import errors
 from cinder_k2.simulator import faults
 from cinder_k2.simulator import journal
 from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules import statistics
 from cinder_k2.simulator import service
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ class Control:
                 raise errors.refused('No such volume, or too much for it')
             array.store.update(
                 'volumes', volume, logical_capacity=float(kib))
+
+    def set_performance(self, **figures: float) -> None:
+        """Say what stats/system shows from now on, by its field names."""
+        array = self._array
+        with array.lock, array.store.transaction():
+            statistics.set_figures(self._scope(), figures)
 
     def leftovers(self) -> dict[str, list[dict[str, Any]]]:
         """Every object of a user by resource, views under "views".

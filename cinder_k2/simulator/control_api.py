@@ -93,6 +93,12 @@ def _log_in(control: control_module.Control, request: Request) -> object:
     return control.log_in(body['resource'], body['identifier'])
 
 
+def _performance(control: control_module.Control, request: Request
+                 ) -> object:
+    control.set_performance(**_fields(request))
+    return None
+
+
 Action = Callable[[control_module.Control, Request], object]
 _ACTIONS: dict[str, dict[str, Action]] = {
     '': {'GET': _index},
@@ -105,6 +111,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'GET': _journal,
         'DELETE': lambda control, request: control.clear_journal()},
     'leftovers': {'GET': lambda control, request: control.leftovers()},
+    'performance': {'POST': _performance, 'PATCH': _performance},
     'switches': {'GET': _switches, 'POST': _switches, 'PATCH': _switches},
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},

@@ -30,6 +30,7 @@ from cinder_k2.simulator import errors
 BUSY_CODES = ('MC_ERR_BUSY', 'MC_ERR_BUSY_SPECIFIC', 'MC_ERR_INPROGRESS',
               'MC_ERR_START_TIMEOUT')
 STATUSES = {
+    400: 'The request cannot be carried out',
     401: 'Authentication required',
     403: 'The role of this user does not allow it',
     429: 'Too many requests',

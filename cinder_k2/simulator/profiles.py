@@ -36,6 +36,8 @@ class Switches:
     sequences: X-K2-Sequence is known; otherwise it is ignored (SEQ-1).
     bulk: resources with /__bulk, or '*' for all of them (BLK-1).
     rest_api_version, state: as system/state shows them (ERR-6).
+    degraded: system/state says that functions are degraded.
+    statistics: stats/* is offered; otherwise it is not found.
     page_size: the default of __limit.
     single_envelope: GET of one object answers with an envelope (OBJ-2).
     create_status: 201 or 200 to POST (OBJ-4).
@@ -57,6 +59,8 @@ class Switches:
     bulk: tuple[str, ...] = ('*',)
     rest_api_version: str = '2.2.0'
     state: str = 'ONLINE'
+    degraded: bool = False
+    statistics: bool = True
     page_size: int = 100
     single_envelope: bool = False
     create_status: int = 201

@@ -24,6 +24,7 @@ from cinder_k2.simulator import schema
 
 _LISTS = ('in', 'm_eq', 'contains_some')
 _CONTROLS = ('limit', 'offset', 'sort', 'sort_order', 'fields', 'pretty')
+_RESOLUTIONS = {'5s': 5, '5m': 300, '1h': 3600}
 _STATISTICS = ('resolution', 'datapoints', 'from_time', 'rw_breakdown',
                'bs_breakdown')
 
@@ -44,7 +45,10 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """What a GET asks for. limit None stands for the default page."""
+    """What a GET asks for. limit None stands for the default page.
+
+    resolution (seconds) and datapoints are for statistics (section 8).
+    """
 
     conditions: tuple[Condition, ...] = ()
     limit: int | None = None
@@ -53,6 +57,8 @@ class Query:
     descending: bool = False
     fields: frozenset[str] = frozenset()
     pretty: bool = False
+    resolution: int = 5
+    datapoints: int = 1
 
 
 def parse(text: str) -> Query:
@@ -113,7 +119,23 @@ def _with_controls(controls: dict[str, str],
         controls.get('sort', ''),
         order == 'desc',
         frozenset(filter(None, controls.get('fields', '').split(','))),
-        controls.get('pretty', 'false').lower() not in ('false', '0'))
+        controls.get('pretty', 'false').lower() not in ('false', '0'),
+        _resolution(controls.get('resolution') or '5s'),
+        _datapoints(controls.get('datapoints') or '1'))
+
+
+def _resolution(value: str) -> int:
+    if value not in _RESOLUTIONS:
+        raise errors.refused(
+            f'__resolution must be one of {", ".join(_RESOLUTIONS)}')
+    return _RESOLUTIONS[value]
+
+
+def _datapoints(value: str) -> int:
+    number = _natural('datapoints', value)
+    if not 1 <= number <= 999:
+        raise errors.refused('__datapoints must be from 1 to 999')
+    return number
 
 
 def _natural(name: str, value: str) -> int:

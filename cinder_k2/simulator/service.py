@@ -32,6 +32,7 @@ from cinder_k2.simulator.rules import initiators
 from cinder_k2.simulator.rules import mappings
 from cinder_k2.simulator.rules import policies
 from cinder_k2.simulator.rules import snapshots
+from cinder_k2.simulator.rules import statistics
 from cinder_k2.simulator.rules import system
 from cinder_k2.simulator.rules import volumes
 from cinder_k2.simulator import schema
@@ -76,6 +77,8 @@ class Service:
         if path in ('', '__full'):
             return self._whole(scope, request, path)
         self._check_online(request, path)
+        if path.startswith('stats/') and not self._switches.statistics:
+            raise errors.no_resource()
         if request.method == 'GET':
             return self._read(scope, request, path)
         return self._write(scope, request, path, late_reads)
@@ -125,6 +128,9 @@ class Service:
 
     def _collection(self, scope: Scope, rules: Rules,
                     query: query_module.Query) -> dict[str, Any]:
+        if rules.name == statistics.NAME:
+            return search.page(scope, rules, query, [
+                search.Hit(0, row) for row in statistics.rows(scope, query)])
         hits = search.find(scope, rules, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._switches.unstable_pages else 0

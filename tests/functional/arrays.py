@@ -76,8 +76,8 @@ class Served:
     """
 
     def __init__(self, profile: str) -> None:
-        self.array = simulator.Array(profile, seed=1, login=LOGIN,
-                                     password=PASSWORD)
+        self.array = simulator.Array(profile, name=f'sim-{profile}', seed=1,
+                                     login=LOGIN, password=PASSWORD)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)

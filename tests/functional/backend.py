@@ -25,17 +25,24 @@ from typing import Any
 import uuid
 
 from cinder.cmd import volume as cmd_volume
+from cinder.db import api as db_api
 from cinder import exception
+from cinder.group import api as group_api
 from cinder import objects
 from cinder import service
 from cinder.volume import api as volume_api
+from cinder.volume import group_types
 from cinder.volume import volume_types
 from oslo_config import cfg
 
 from tests.functional import cinder_env
+from tests.functional import cloud
 
 DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'fc': 'cinder_k2.driver.K2FCDriver'}
+
+# A group type whose snapshots hold all volumes at one instant.
+CONSISTENT = {'consistent_group_snapshot_enabled': '<is> True'}
 
 _numbers = itertools.count(1)
 
@@ -63,9 +70,10 @@ class _Bus:
     does; calls let it through, as the bus does.
     """
 
-    def __init__(self, manager: Any, pool: str) -> None:
+    def __init__(self, manager: Any, pool: str, cluster: str | None) -> None:
         self.manager = manager
         self.pool = pool
+        self._cluster = cluster
         self.errors: dict[str, BaseException] = {}
 
     def _cast(self, row: Any, method: str, *args: Any) -> None:
@@ -73,6 +81,7 @@ class _Bus:
             getattr(self.manager, method)(*args)
         except Exception as error:
             self.errors[row.id] = error
+        cloud.deliver()
 
     def create_volume(self, ctxt: Any, volume: Any, snapshot_id: Any = None,
                       image_id: Any = None, request_spec: Any = None,
@@ -80,6 +89,7 @@ class _Bus:
                       ) -> None:
         """Stand in for the scheduler, too: there is only one back end."""
         volume.host = self.pool
+        volume.cluster_name = self._cluster
         volume.save()
         self._cast(volume, 'create_volume', ctxt, volume, request_spec,
                    filter_properties, False)
@@ -103,6 +113,97 @@ class _Bus:
                         unmanage_only: bool = False) -> None:
         self._cast(snapshot, 'delete_snapshot', ctxt, snapshot,
                    unmanage_only)
+
+    def copy_volume_to_image(self, ctxt: Any, volume: Any, image_meta: Any
+                             ) -> None:
+        self._cast(volume, 'copy_volume_to_image', ctxt, volume.id,
+                   image_meta)
+
+    def reimage(self, ctxt: Any, volume: Any, image_meta: Any,
+                image_snap: Any = None) -> None:
+        self._cast(volume, 'reimage', ctxt, volume, image_meta, image_snap)
+
+    def migrate_volume(self, ctxt: Any, volume: Any, backend: str,
+                       force_copy: bool, request_spec: Any) -> None:
+        """Stand in for the scheduler, too, which lets everything pass."""
+        self._cast(volume, 'migrate_volume', ctxt, volume,
+                   cloud.destination(cloud.backend_of(backend)), force_copy)
+
+    def retype(self, ctxt: Any, volume: Any, request_spec: Any,
+               filter_properties: Any) -> None:
+        """Stand in for the scheduler, too: the type names the back end."""
+        kind = request_spec['volume_type']
+        self._cast(volume, 'retype', ctxt, volume, kind.id,
+                   cloud.destination(cloud.named(
+                       kind.extra_specs['volume_backend_name'])),
+                   request_spec['migration_policy'] or 'never')
+
+    def migrate_volume_completion(self, ctxt: Any, volume: Any,
+                                  new_volume: Any, error: bool) -> Any:
+        kept = self.manager.migrate_volume_completion(ctxt, volume,
+                                                      new_volume, error)
+        cloud.deliver()
+        return kept
+
+    def manage_existing(self, ctxt: Any, volume: Any, request_spec: Any
+                        ) -> None:
+        """Stand in for the scheduler, too."""
+        volume.host = self.pool
+        volume.save()
+        self._cast(volume, 'manage_existing', ctxt, volume,
+                   request_spec['ref'])
+
+    def manage_existing_snapshot(self, ctxt: Any, volume: Any, snapshot: Any,
+                                 ref: Any, request_spec: Any) -> None:
+        """Stand in for the scheduler, too."""
+        self._cast(snapshot, 'manage_existing_snapshot', ctxt, snapshot, ref)
+
+    def get_manageable_volumes(self, ctxt: Any, service: Any, *page: Any
+                               ) -> Any:
+        return self.manager.get_manageable_volumes(ctxt, *page,
+                                                   want_objects=True)
+
+    def get_manageable_snapshots(self, ctxt: Any, service: Any, *page: Any
+                                 ) -> Any:
+        return self.manager.get_manageable_snapshots(ctxt, *page,
+                                                     want_objects=True)
+
+    def revert_to_snapshot(self, ctxt: Any, volume: Any, snapshot: Any
+                           ) -> None:
+        self._cast(volume, 'revert_to_snapshot', ctxt, volume, snapshot)
+
+    def create_group(self, ctxt: Any, group: Any, **specs: Any) -> None:
+        """Stand in for the scheduler, too."""
+        group.host = self.pool
+        group.save()
+        self._cast(group, 'create_group', ctxt, group)
+
+    def validate_host_capacity(self, ctxt: Any, backend: str,
+                               request_spec: Any) -> bool:
+        """Stand in for the scheduler."""
+        return True
+
+    def create_group_from_src(self, ctxt: Any, group: Any,
+                              group_snapshot: Any = None,
+                              source_group: Any = None) -> None:
+        self._cast(group, 'create_group_from_src', ctxt, group,
+                   group_snapshot, source_group)
+
+    def delete_group(self, ctxt: Any, group: Any) -> None:
+        self._cast(group, 'delete_group', ctxt, group)
+
+    def update_group(self, ctxt: Any, group: Any, add_volumes: Any = None,
+                     remove_volumes: Any = None) -> None:
+        self._cast(group, 'update_group', ctxt, group, add_volumes,
+                   remove_volumes)
+
+    def create_group_snapshot(self, ctxt: Any, group_snapshot: Any) -> None:
+        self._cast(group_snapshot, 'create_group_snapshot', ctxt,
+                   group_snapshot)
+
+    def delete_group_snapshot(self, ctxt: Any, group_snapshot: Any) -> None:
+        self._cast(group_snapshot, 'delete_group_snapshot', ctxt,
+                   group_snapshot)
 
     def attachment_update(self, ctxt: Any, volume: Any, connector: Any,
                           attachment_id: str) -> Any:
@@ -137,17 +238,19 @@ class Backend:
     :param address: ``san_ip``
     :param port: ``san_api_port``
     :param protocol: "iscsi" or "fc", or the path of a driver class
+    :param cluster: the cluster that this cinder-volume is a member of
     :param options: further options of the section; None leaves one out
     """
 
     def __init__(self, address: str, port: int | None, protocol: str,
-                 **options: Any) -> None:
+                 cluster: str | None = None, **options: Any) -> None:
         self.meter: Callable[[str], Any] = (
             lambda operation: contextlib.nullcontext())
         self.cinder = cinder_env.cinder()
         self.context = self.cinder.context()
         self.name = f'k2-{next(_numbers)}'
-        self.host = f'{cinder_env.HOST}@{self.name}'
+        self.host = f'{self.cinder.host}@{self.name}'
+        self.cluster = cluster and f'{cluster}@{self.name}'
         section = {
             'volume_driver': DRIVERS.get(protocol, protocol),
             'volume_backend_name': self.name, 'san_ip': address,
@@ -156,16 +259,26 @@ class Backend:
             self.name, {k: v for k, v in section.items() if v is not None})
         cfg.CONF.register_opt(cmd_volume.host_opt, group=self.name)
         self._types: dict[Any, Any] = {}
+        self._group_types: dict[Any, str] = {}
         self._load()
+        cloud.backends[self.host] = self
 
     def _load(self) -> None:
         self._service = service.Service.create(
-            host=self.host, service_name=self.name, binary='cinder-volume')
+            host=self.host, service_name=self.name, binary='cinder-volume',
+            cluster=self.cluster)
         self.manager = self._service.manager
-        self._bus = _Bus(self.manager, f'{self.host}#{self.name}')
+        self._bus = _Bus(self.manager, f'{self.host}#{self.name}',
+                         self.cluster and f'{self.cluster}#{self.name}')
         self._api = volume_api.API()
         self._api.volume_rpcapi = self._bus
         self._api.scheduler_rpcapi = self._bus
+        self._group_api = group_api.API()
+        self._group_api.volume_rpcapi = self._bus
+        self._group_api.scheduler_rpcapi = self._bus
+        self._group_api.volume_api = self._api
+        if self.manager.image_volume_cache is not None:
+            self.manager.image_volume_cache.volume_api = self._api
 
     def start(self) -> bool:
         """Start as cinder-volume does; whether the back end is up.
@@ -173,7 +286,9 @@ class Backend:
         The manager's reports to the scheduler are stopped afterwards: they
         ask for statistics at times that no test can foresee.
         """
-        self.manager.init_host(service_id=self._service.service_id)
+        self.manager.init_host(
+            added_to_cluster=self._service.added_to_cluster,
+            service_id=self._service.service_id)
         self.manager.init_host_with_rpc()
         self.manager.publish_service_capabilities = lambda context: None
         return bool(self.driver.initialized)
@@ -194,6 +309,34 @@ class Backend:
         """The driver object that the manager loaded."""
         return self.manager.driver
 
+    def beat(self) -> None:
+        """Tell Cinder, as services do every now and then: still alive."""
+        row = objects.Service.get_by_args(self.context, self.host,
+                                          'cinder-volume')
+        row.report_count += 1
+        row.save()
+
+    @property
+    def api(self) -> Any:
+        """Cinder's API, for those who play other services."""
+        return self._api
+
+    @property
+    def service_id(self) -> int:
+        """The id of the service's row."""
+        return int(self._service.origin_service_id)
+
+    def report(self) -> None:
+        """Say that the service is up, which counts for a minute."""
+        # Cinder knows but one service in a process: the last that started.
+        service.Service.service_id = self.service_id
+        self._service.report_state()
+
+    @property
+    def pool(self) -> str:
+        """The host that rows of this back end name."""
+        return self._bus.pool
+
     def stats(self) -> dict[str, Any]:
         """What the driver reports to the scheduler, fresh."""
         result: dict[str, Any] = self.driver.get_volume_stats(refresh=True)
@@ -202,29 +345,38 @@ class Backend:
     # Volumes
 
     @metered
-    def create_volume(self, size: int = 1, **specs: str) -> Any:
+    def create_volume(self, size: int = 1, group: Any = None, **specs: str
+                      ) -> Any:
         """A new volume of ``size`` GiB; ``specs`` are extra specs.
 
         In the names of extra specs ``__`` stands for a colon.
+
+        :param group: a group to put it into
         """
-        return self._create(size, volume_type=self.volume_type(**specs))
+        return self._create(size, volume_type=self.volume_type(**specs),
+                            **self._in_group(group))
+
+    def _in_group(self, group: Any) -> dict[str, Any]:
+        return {'group': self.group(group.id)} if group else {}
 
     @metered
     def volume_from_snapshot(self, snapshot: Any, size: int | None = None,
-                             **specs: str) -> Any:
+                             group: Any = None, **specs: str) -> Any:
         """A new volume from a snapshot, of its size if none is given."""
         return self._create(
             size or snapshot.volume_size, snapshot=snapshot,
-            volume_type=self.volume_type(**specs) if specs else None)
+            volume_type=self.volume_type(**specs) if specs or group else None,
+            **self._in_group(group))
 
     @metered
-    def clone(self, volume: Any, size: int | None = None, **specs: str
-              ) -> Any:
+    def clone(self, volume: Any, size: int | None = None,
+              group: Any = None, **specs: str) -> Any:
         """A new volume from a volume, of its size if none is given."""
         volume = self.volume(volume.id)
         return self._create(
             size or volume.size, source_volume=volume,
-            volume_type=self.volume_type(**specs) if specs else None)
+            volume_type=self.volume_type(**specs) if specs or group else None,
+            **self._in_group(group))
 
     def _create(self, size: int, **kwargs: Any) -> Any:
         volume = self._api.create(self.context, size, 'name', 'text',
@@ -237,10 +389,10 @@ class Backend:
         return objects.Volume.get_by_id(self.context, volume_id)
 
     def volumes(self) -> list[Any]:
-        """All volumes of this back end, oldest first."""
+        """All volumes of this back end or its cluster, oldest first."""
         return list(objects.VolumeList.get_all(
             self.context, sort_keys=['created_at'], sort_dirs=['asc'],
-            filters={'host': self._bus.pool}))
+            filters=self._ours))
 
     @metered
     def delete_volume(self, volume: Any, **kwargs: Any) -> None:
@@ -260,16 +412,89 @@ class Backend:
         return self._outcome('extend volume', self.volume(volume.id),
                              before, volume.id)
 
+    @metered
+    def migrate(self, volume: Any, to: 'Backend', *, force_copy: bool = False,
+                lock: bool = False) -> Any:
+        """Move to another back end.
+
+        What is attached is on its way when this returns; nova moves it.
+        """
+        volume = self.volume(volume.id)
+        before = volume.status
+        to.beat()
+        self._api.migrate_volume(self.context, volume, to.pool, None,
+                                 force_copy, lock)
+        return self._moved('migrate', volume, before)
+
+    @metered
+    def retype(self, volume: Any, policy: str = 'never',
+               to: 'Backend | None' = None, **specs: str) -> Any:
+        """Change the type to one with these extra specs.
+
+        What is attached and must move is on its way when this returns.
+
+        :param to: the back end that the type names, if not this
+        """
+        volume = self.volume(volume.id)
+        before = volume.status
+        self._api.retype(self.context, volume,
+                         (to or self).volume_type(**specs).id, policy)
+        return self._moved('retype', volume, before)
+
+    def _moved(self, what: str, volume: Any, before: str) -> Any:
+        row = self.volume(volume.id)
+        waiting = bool(row.volume_attachment) and (
+            row.migration_status == 'migrating')
+        return self._outcome(what, row, row.status if waiting else before,
+                             volume.id)
+
     def volume_type(self, **specs: str) -> Any:
-        """A volume type with these extra specs, made when first asked."""
+        """A volume type with these extra specs, made when first asked.
+
+        ``encryption`` is no extra spec, but the provider, such as "luks".
+        """
         key = tuple(sorted(specs.items()))
+        provider = specs.pop('encryption', None)
         if key not in self._types:
             extra = {'volume_backend_name': self.name, **{
                 k.replace('__', ':'): v for k, v in specs.items()}}
             row = volume_types.create(self.context, str(uuid.uuid4()), extra)
+            if provider:
+                db_api.volume_type_encryption_create(
+                    self.context, row['id'], {
+                        'control_location': 'front-end', 'key_size': 256,
+                        'cipher': 'aes-xts-plain64', 'provider': provider})
             self._types[key] = objects.VolumeType.get_by_id(self.context,
                                                             row['id'])
         return self._types[key]
+
+    # Images
+
+    @metered
+    def volume_from_image(self, image: Any, size: int = 1, **specs: str
+                          ) -> Any:
+        """A new volume with an image of Glance on it."""
+        return self._create(size, image_id=image.id,
+                            volume_type=self.volume_type(**specs))
+
+    @metered
+    def upload(self, volume: Any, disk_format: str) -> str:
+        """A new image from a volume, attached or not; its id."""
+        volume = self.volume(volume.id)
+        before = volume.status
+        image_id = self._api.copy_volume_to_image(
+            self.context, volume, {
+                'name': 'image', 'disk_format': disk_format,
+                'container_format': 'bare'}, force=True)['image_id']
+        self._outcome('upload', self.volume(volume.id), before, volume.id)
+        return str(image_id)
+
+    @metered
+    def reimage(self, volume: Any, image: Any) -> Any:
+        """Write another image over a volume."""
+        self._api.reimage(self.context, self.volume(volume.id), image.id)
+        return self._outcome('reimage', self.volume(volume.id), 'available',
+                             volume.id)
 
     # Snapshots
 
@@ -286,9 +511,14 @@ class Backend:
         return objects.Snapshot.get_by_id(self.context, snapshot_id)
 
     def snapshots(self) -> list[Any]:
-        """All snapshots of this back end, oldest first."""
-        return list(objects.SnapshotList.get_all(
-            self.context, {'host': self._bus.pool}))
+        """All snapshots of this back end or its cluster, oldest first."""
+        return list(objects.SnapshotList.get_all(self.context, self._ours))
+
+    @property
+    def _ours(self) -> dict[str, str]:
+        if self.cluster:
+            return {'cluster_name': self.cluster}
+        return {'host': self._bus.pool}
 
     @metered
     def delete_snapshot(self, snapshot: Any) -> None:
@@ -296,6 +526,108 @@ class Backend:
         self._api.delete_snapshot(
             self.context, self.snapshot(snapshot.id), force=True)
         self._gone('delete snapshot', self.snapshot, snapshot.id)
+
+    @metered
+    def revert(self, volume: Any, snapshot: Any) -> Any:
+        """Put a volume back to its snapshot.
+
+        Cinder's REST layer refuses it after an extend, which later layers
+        know how to do.
+        """
+        self._api.revert_to_snapshot(
+            self.context, self.volume(volume.id), self.snapshot(snapshot.id))
+        return self._outcome('revert', self.volume(volume.id), 'available',
+                             volume.id)
+
+    # Groups
+
+    @metered
+    def create_group(self, *types: Any, **specs: str) -> Any:
+        """A new group for volumes of these types, plain ones if none.
+
+        :param specs: of its group type; it takes consistent snapshots if
+            none is given
+        """
+        group = self._group_api.create(
+            self.context, 'name', 'text', self.group_type(**specs),
+            [t.id for t in types or (self.volume_type(),)])
+        return self._outcome('create group', self.group(group.id),
+                             'available', group.id)
+
+    def group_type(self, **specs: str) -> str:
+        """Id of a group type with these specs, made when first asked."""
+        specs = specs or CONSISTENT
+        key = tuple(sorted(specs.items()))
+        if key not in self._group_types:
+            self._group_types[key] = group_types.create(
+                self.context, str(uuid.uuid4()), specs)['id']
+        return self._group_types[key]
+
+    def group(self, group_id: str) -> Any:
+        """The group as the database has it now."""
+        return objects.Group.get_by_id(self.context, group_id)
+
+    def groups(self) -> list[Any]:
+        """All groups of this back end."""
+        return list(objects.GroupList.get_all(
+            self.context, filters={'host': self._bus.pool}))
+
+    def members(self, group: Any) -> list[Any]:
+        """The volumes of a group, oldest first."""
+        return [v for v in self.volumes() if v.group_id == group.id]
+
+    @metered
+    def delete_group(self, group: Any) -> None:
+        """Delete with all volumes."""
+        self._group_api.delete(self.context, self.group(group.id),
+                               delete_volumes=True)
+        self._gone('delete group', self.group, group.id)
+
+    @metered
+    def update_group(self, group: Any, add: Any = (), remove: Any = ()
+                     ) -> Any:
+        """Put volumes into a group, and take others out."""
+        self._group_api.update(
+            self.context, self.group(group.id), None, None,
+            ','.join(v.id for v in add), ','.join(v.id for v in remove))
+        return self._outcome('update group', self.group(group.id),
+                             'available', group.id)
+
+    @metered
+    def group_from(self, source: Any) -> Any:
+        """A new group from a group or a group snapshot."""
+        kind = ('source_group_id' if isinstance(source, objects.Group)
+                else 'group_snapshot_id')
+        group = self._group_api.create_from_src(
+            self.context, 'name', 'text', **{kind: source.id})
+        return self._outcome('create group', self.group(group.id),
+                             'available', group.id)
+
+    @metered
+    def create_group_snapshot(self, group: Any) -> Any:
+        """A snapshot of all volumes of a group."""
+        made = self._group_api.create_group_snapshot(
+            self.context, self.group(group.id), 'name', 'text')
+        return self._outcome('create group snapshot',
+                             self.group_snapshot(made.id), 'available',
+                             made.id)
+
+    def group_snapshot(self, group_snapshot_id: str) -> Any:
+        """The group snapshot as the database has it now."""
+        return objects.GroupSnapshot.get_by_id(self.context,
+                                               group_snapshot_id)
+
+    def group_snapshots(self) -> list[Any]:
+        """All group snapshots of this back end."""
+        return [s for g in self.groups() for s in g.group_snapshots]
+
+    @metered
+    def delete_group_snapshot(self, group_snapshot: Any) -> None:
+        """Delete with its snapshots."""
+        self._group_api.delete_group_snapshot(
+            self.context, self.group_snapshot(group_snapshot.id))
+        self._gone('delete group snapshot', self.group_snapshot,
+                   group_snapshot.id)
 
     # Attachments
 
@@ -342,6 +674,59 @@ class Backend:
             self._api.detach(self.context, self.volume(volume.id),
                              attachment.id)
 
+    # What is on the array already
+
+    @metered
+    def manage(self, reference: dict[str, Any], **specs: str) -> Any:
+        """Bring a volume of the array under Cinder's management."""
+        self.report()
+        kind = volume_types.get_volume_type(
+            self.context, self.volume_type(**specs).id)
+        volume = self._api.manage_existing(self.context, self.host, None,
+                                           reference, 'name', 'text', kind)
+        return self._outcome('manage', self.volume(volume.id), 'available',
+                             volume.id)
+
+    @metered
+    def unmanage(self, volume: Any) -> None:
+        """Let Cinder forget a volume."""
+        self._api.delete(self.context, self.volume(volume.id),
+                         unmanage_only=True)
+        self._gone('unmanage', self.volume, volume.id)
+
+    @metered
+    def manage_snapshot(self, volume: Any, reference: dict[str, Any]) -> Any:
+        """Bring a snapshot of a volume under Cinder's management."""
+        self.report()
+        snapshot = self._api.manage_existing_snapshot(
+            self.context, reference, self.volume(volume.id), 'name', 'text')
+        return self._outcome('manage snapshot', self.snapshot(snapshot.id),
+                             'available', snapshot.id)
+
+    @metered
+    def unmanage_snapshot(self, snapshot: Any) -> None:
+        """Let Cinder forget a snapshot."""
+        self._api.delete_snapshot(
+            self.context, self.snapshot(snapshot.id), unmanage_only=True)
+        self._gone('unmanage snapshot', self.snapshot, snapshot.id)
+
+    @metered
+    def manageable(self, **page: Any) -> list[Any]:
+        """The array's volumes, as a page of Cinder's list."""
+        return self._manageable(self._api.get_manageable_volumes, page)
+
+    @metered
+    def manageable_snapshots(self, **page: Any) -> list[Any]:
+        """The array's snapshots, as a page of Cinder's list."""
+        return self._manageable(self._api.get_manageable_snapshots, page)
+
+    def _manageable(self, ask: Any, page: dict[str, Any]) -> list[Any]:
+        self.report()
+        # The web server gives all of these, always.
+        return list(ask(self.context, self.host, None, **{
+            'limit': 1000, 'sort_keys': ['reference'], 'sort_dirs': ['asc'],
+            **page}))
+
     # Clearing up
 
     def delete_everything(self) -> None:
@@ -362,20 +747,27 @@ class Backend:
             raise failures[0]
 
     def _rows(self) -> list[Any]:
-        return [*self.snapshots(), *self.volumes()]
+        return [*self.group_snapshots(),
+                *[s for s in self.snapshots() if not s.group_snapshot_id],
+                *self.groups(),
+                *[v for v in self.volumes() if not v.group_id]]
 
     def _try_to_delete(self, row: Any) -> OperationFailed | None:
         try:
-            if isinstance(row, objects.Snapshot):
-                self.delete_snapshot(row)
-            else:
+            if isinstance(row, objects.Volume):
                 self.delete_volume(row, force=True)
+            else:
+                self._delete[type(row)](self, row)
         except OperationFailed as failure:
             return failure
-        except exception.InvalidVolume as error:
-            # The volume has a snapshot that could not be deleted.
-            return OperationFailed('delete volume', row, error)
+        except (exception.InvalidVolume, exception.InvalidGroup) as error:
+            # It has a snapshot that could not be deleted.
+            return OperationFailed('delete', row, error)
         return None
+
+    _delete = {objects.Snapshot: delete_snapshot,
+               objects.GroupSnapshot: delete_group_snapshot,
+               objects.Group: delete_group}
 
     # Outcomes
 

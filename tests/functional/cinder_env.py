@@ -36,6 +36,8 @@ import sqlalchemy
 
 CONF = cfg.CONF
 HOST = 'tester'
+# Where this process's Cinder is, if it shares another's; see ``join``.
+_place: dict[str, str] = {}
 PROJECT = 'a' * 32
 
 _DEFAULTS = """\
@@ -53,12 +55,17 @@ sqlite_synchronous = False
 lock_path = {state}/locks
 [coordination]
 backend_url = file://{state}/coordination
+[key_manager]
+backend = cinder.keymgr.conf_key_mgr.ConfKeyManager
+fixed_key = 5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a
 """
 
 # Children before parents, in case foreign keys are on.
-_TABLES = ('attachment_specs', 'volume_attachment', 'snapshot_metadata',
+_TABLES = ('image_volume_cache_entries', 'volume_glance_metadata',
+           'attachment_specs', 'volume_attachment', 'snapshot_metadata',
            'snapshots', 'volume_metadata', 'volume_admin_metadata',
-           'volumes', 'workers', 'messages')
+           'volumes', 'group_volume_type_mapping', 'group_snapshots',
+           '"groups"', 'workers', 'messages', 'driver_initiator_data')
 
 
 class NoQuotas:
@@ -79,13 +86,17 @@ class NoQuotas:
 
 
 class Cinder:
-    """Cinder's process-wide state, under a temporary directory."""
+    """Cinder's process-wide state.
 
-    def __init__(self) -> None:
-        self.state = tempfile.mkdtemp(prefix='cinder-k2-')
-        atexit.register(shutil.rmtree, self.state, ignore_errors=True)
-        self._config = os.path.join(self.state, 'cinder.conf')
-        self._text = _DEFAULTS.format(host=HOST, state=self.state)
+    :param state: its directory; a temporary one if not given
+    :param host: the name of this machine
+    """
+
+    def __init__(self, state: str = '', host: str = HOST) -> None:
+        self.host = host
+        self.state = state or temporary_directory()
+        self._config = os.path.join(self.state, f'{host}.conf')
+        self._text = _DEFAULTS.format(host=host, state=self.state)
         self._write()
         logging.register_options(CONF)
         CONF(['--config-file', self._config], project='cinder',
@@ -123,7 +134,23 @@ class Cinder:
 @functools.cache
 def cinder() -> Cinder:
     """The process's Cinder, started when first asked for."""
-    return Cinder()
+    return Cinder(**_place)
+
+
+def join(state: str, host: str) -> None:
+    """Let the process share database and locks with others.
+
+    :param state: the directory of both
+    :param host: the name of the machine that this process plays
+    """
+    _place.update(state=state, host=host)
+
+
+def temporary_directory() -> str:
+    """A directory that lasts as long as the process."""
+    path = tempfile.mkdtemp(prefix='cinder-k2-')
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def _begin_immediately(engine: Any) -> None:

@@ -342,8 +342,10 @@ class BadWeatherTest(base.FunctionalTest):
               {'rate_limit': 200.0, 'rate_burst': 3})
     def test_arrays_that_differ(self, switches: dict[str, Any]) -> None:
         """Section 14: where the sources disagree, both ways work."""
+        self.backend.delete_volume(self.volume)
         for protocol in ('iscsi', 'fc'):
-            self.use(protocol)
+            # What it learns of such an array is for no other test.
+            self.own(protocol)
             self.switch(**switches)
             volume = self.backend.create_volume(1)
             snapshot = self.backend.create_snapshot(volume)

@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many REST calls each operation takes, with warm caches."""
+"""How many REST calls each operation takes, with warm caches.
+
+The operator's page on limits has these numbers, and says where the array
+would allow less and why it is more. Replication is not here.
+"""
 
 import ddt
 
@@ -23,20 +27,12 @@ MIGRATION = '7e000000-0000-4000-8000-000000000001'
 class BudgetsTest(base.FunctionalTest):
 
     def _warm(self, protocol: str, profile: str = 'k2') -> None:
-        """Take a back end that has done everything once."""
+        """Take a back end that knows the array."""
         self.use(protocol, profile)
-        volume = self.backend.create_volume(1)
-        snapshot = self.backend.create_snapshot(volume)
-        self.backend.delete_volume(self.backend.clone(volume))
-        self.backend.detach(self.backend.attach(volume, self.host()))
-        self.backend.delete_snapshot(snapshot)
-        self.backend.stats()
-        self.volume = volume
-
-    def _initiator_calls(self) -> list[str]:
-        """Calls for removing initiators, which HST-3 asks for."""
-        return [c for c in self.calls()
-                if 'host_iqns' in c or 'host_fc_ports' in c]
+        self.volume = self.backend.create_volume(1)
+        self.backend.delete_snapshot(
+            self.backend.create_snapshot(self.volume))
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
 
     @ddt.data('iscsi', 'fc')
     def test_volume(self, protocol: str) -> None:
@@ -55,61 +51,114 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(1):
             self.backend.delete_snapshot(snapshot)
 
-    @ddt.data('k2', 'sdp')
-    def test_copies(self, profile: str) -> None:
+    @ddt.data(('k2', 'view', 2), ('sdp', 'view', 2), ('sdp', 'thin', 3))
+    @ddt.unpack
+    def test_copies(self, profile: str, strategy: str, calls: int) -> None:
+        """No data is copied; a clone needs a snapshot, too."""
         self._warm('iscsi', profile)
         snapshot = self.backend.create_snapshot(self.volume)
-        with self.assert_calls(5, least=1):
-            self.backend.volume_from_snapshot(snapshot)
-        with self.assert_calls(5, least=1):
-            self.backend.clone(self.volume)
+        specs = {'kaminario__clone_strategy': strategy}
+        with self.assert_calls(calls):
+            self.backend.volume_from_snapshot(snapshot, **specs)
+        with self.assert_calls(calls + 1):
+            self.backend.clone(self.volume, **specs)
 
     def test_larger_copies(self) -> None:
         self._warm('iscsi', 'sdp')
         snapshot = self.backend.create_snapshot(self.volume)
-        with self.assert_calls(5, least=1):
+        with self.assert_calls(4):
             self.backend.volume_from_snapshot(snapshot, 2)
-        with self.assert_calls(5, least=1):
+        with self.assert_calls(5):
             self.backend.clone(self.volume, 2)
 
-    @ddt.data(('iscsi', 4), ('fc', 5))
-    @ddt.unpack
-    def test_attach(self, protocol: str, first: int) -> None:
-        self._warm(protocol)
-        host = self.host(ports=2)
-        other = self.backend.create_volume(1)
-        with self.assert_calls(first, least=4):
-            self.backend.attach(self.volume, host)
-        with self.assert_calls(2):
-            self.backend.attach(other, host)
-
     @ddt.data('iscsi', 'fc')
-    def test_detach(self, protocol: str) -> None:
+    def test_hosts(self, protocol: str) -> None:
+        """Both WWPNs come and go in one call."""
         self._warm(protocol)
         host = self.host(ports=2)
         other = self.backend.create_volume(1)
-        first = self.backend.attach(self.volume, host)
-        second = self.backend.attach(other, host)
+        with self.assert_calls(4):
+            first = self.backend.attach(self.volume, host)
+        with self.assert_calls(2):
+            second = self.backend.attach(other, host)
         with self.assert_calls(3):
             self.backend.detach(first)
-        with self.assert_calls(8, least=4):
+        # One more than an array needs that takes a host with initiators.
+        with self.assert_calls(5):
             self.backend.detach(second)
-        # To find the host takes the first of the calls for initiators.
-        rest = len(self.calls()) - len(self._initiator_calls()) + 1
-        self.assertEqual(4, rest, str(self.calls()))
+        self.assertNotIn('hosts', self.left())
 
-    def test_forced_detach(self) -> None:
-        """One call to find the mappings, and then each of them."""
+    def test_a_host_without_bulk_calls(self) -> None:
+        self._warm('fc')
+        # No other test's back end learns of this.
+        self.own('fc')
+        self.switch(bulk=())
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+        with self.assert_calls(4 + 1):
+            made = self.backend.attach(self.volume, self.host(ports=2))
+        with self.assert_calls(5 + 1):
+            self.backend.detach(made)
+
+    @ddt.data(1, 2, 3)
+    def test_forced_detach(self, hosts: int) -> None:
+        """Three calls for all hosts, and one for each mapping."""
         self._warm('iscsi')
-        for _ in range(2):
+        for _ in range(hosts):
             host = self.host()
             self.backend.attach(self.volume, host, MIGRATION)
             self.backend.attach(self.backend.create_volume(1), host)
-        with self.assert_calls(1 + 2 * 3, least=3):
+        with self.assert_calls(3 + hosts):
             self.backend.force_detach(self.volume)
+        self.assertEqual((hosts, hosts), (self.left()['hosts'],
+                                          self.left()['mappings']))
+
+    def test_forced_detach_of_the_last(self) -> None:
+        """Four more calls for each host that goes."""
+        self._warm('fc')
+        self.spend_freely()
+        for _ in range(2):
+            self.backend.attach(self.volume, self.host(), MIGRATION)
+        with self.assert_calls(3 + 2 + 2 * 4):
+            self.backend.force_detach(self.volume)
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_what_the_array_or_nobody_does(self) -> None:
+        self._warm('iscsi')
+        snapshot = self.backend.create_snapshot(self.volume)
+        with self.assert_calls(1):
+            self.backend.revert(self.volume, snapshot)
+        self.backend.delete_snapshot(snapshot)
+        with self.assert_calls(0):
+            self.backend.retype(self.volume, vendor__colour='red')
+        first, second = self.backend, self.use('fc')
+        with self.assert_calls(0):
+            first.migrate(self.volume, second)
+
+    def test_managing(self) -> None:
+        self._warm('iscsi')
+        name = f'cv-{self.volume.id}'
+        with self.assert_calls(0):
+            self.backend.unmanage(self.volume)
+        # With the size, which the manager asks for first.
+        with self.assert_calls(5):
+            self.backend.manage({'source-name': name})
+
+    def test_groups(self) -> None:
+        """A snapshot of all takes no more than one of one."""
+        self._warm('iscsi')
+        with self.assert_calls(1):
+            group = self.backend.create_group()
+        for _ in range(3):
+            with self.assert_calls(1):
+                self.backend.create_volume(1, group)
+        with self.assert_calls(1):
+            taken = self.backend.create_group_snapshot(group)
+        with self.assert_calls(1):
+            self.backend.delete_group_snapshot(taken)
 
     def test_statistics(self) -> None:
         self._warm('iscsi')
+        self.backend.stats()
         with self.assert_calls(2):
             self.backend.stats()
         for _ in range(5):
@@ -131,6 +180,7 @@ class BudgetsTest(base.FunctionalTest):
         self.backend.attach(self.volume, self.host())
         self.array.control.clear_journal()
         self.backend.restart()
-        # Setup, and statistics, which the manager asks for three times.
-        self.assertEqual(3 + 3 * 2, len(self.calls()),
+        # Setup, and statistics, which the manager asks for three times; the
+        # first time with all counts.
+        self.assertEqual(3 + 3 * 2 + 5, len(self.calls()),
                          str(self.calls()))

@@ -95,6 +95,65 @@ class RacesTest(GuestsTest):
             self.assertTrue(driver.terminate_connection(row, host))
         self.assertEqual(1, len(self.mapped_hosts()))
 
+    def test_the_newest_of_three_guests_leaves_first(self) -> None:
+        """No other may seem to have left in its place."""
+        host = self.host()
+        first, second, third = self.attach_guests(host, host, host)
+        self.backend.detach(third)
+        self.backend.detach(self.backend.attach(self.volume, host,
+                                                GUEST + '9'))
+        self.backend.detach(second)
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.backend.detach(first)
+        self.assertEqual([], self.mapped_hosts())
+
+    def test_a_host_gets_a_volume_while_another_is_forced_off(self) -> None:
+        """It seemed idle, and keeps its initiators all the time."""
+        other, host = self.backend.create_volume(1), self.host()
+        self.attach_guests(host)
+        access, made = self.backend.driver._array.access, []
+        busy = access.busy
+
+        def then_attach(hosts: Any) -> Any:
+            found = busy(hosts)
+            made.append(self.backend.attach(other, host))
+            return found
+
+        with mock.patch.object(access, 'busy', then_attach):
+            self.backend.force_detach(self.volume)
+        self.assertEqual([], [c for c in self.calls()
+                              if c.startswith('DELETE /api/v2/host')])
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.backend.detach(made[0])
+        self.assertNotIn('hosts', self.left())
+
+    def test_guests_that_another_driver_has_attached(self) -> None:
+        """Their rows look all alike."""
+        host = self.host()
+        guests = self.attach_guests(host, host, host)
+        for row in guests:
+            row.connector = dict(host)
+            row.save()
+        self.backend.detach(guests[2])
+        self.backend.detach(guests[1])
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.backend.detach(guests[0])
+        self.assertEqual([], self.mapped_hosts())
+
+    def test_a_failed_detach_is_repeated(self) -> None:
+        """Cinder failed after the driver and keeps the row."""
+        host = self.host()
+        first, second = self.attach_guests(host, host)
+        driver, row = self.backend.driver, self.backend.volume(
+            self.volume.id)
+        for _ in range(2):
+            self.assertTrue(driver.terminate_connection(
+                row, self.backend.attachment(second.id).connector))
+        self.backend.detach(second)
+        self.assertEqual(1, len(self.mapped_hosts()))
+        self.backend.detach(first)
+        self.assertEqual([], self.mapped_hosts())
+
     def test_cinder_copies_on_the_host_of_a_guest(self) -> None:
         """An image is made of an attached volume; no row tells of that."""
         host = self.host()

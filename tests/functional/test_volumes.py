@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes: create, delete, extend, statistics, migration."""
+"""Volumes: create, delete, extend, migration."""
 
 import logging
 from typing import Any
@@ -198,28 +198,6 @@ class VolumesTest(base.FunctionalTest):
         self.backend.detach(attachment)
         self.backend.delete_volume(attached)
         self.backend.extend_volume(volume, 2)
-
-    def test_statistics(self) -> None:
-        before = self.backend.stats()
-        for _ in range(3):
-            volume = self.backend.create_volume(2)
-        self.backend.create_snapshot(volume)
-        stats = self.backend.stats()
-
-        capacity = self.admin.list('system/capacity')[0]
-        pool = (stats.get('pools') or [stats])[0]
-        self.assertEqual('iSCSI', stats['storage_protocol'])
-        self.assertEqual(self.backend.name, stats['volume_backend_name'])
-        self.assertAlmostEqual(capacity['total'] / GIB,
-                               float(pool['total_capacity_gb']), 1)
-        self.assertAlmostEqual(capacity['free'] / GIB,
-                               float(pool['free_capacity_gb']), 1)
-        self.assertEqual(6, pool['provisioned_capacity_gb'])
-        self.assertEqual(3, pool['total_volumes'])
-        self.assertTrue(pool['thin_provisioning_support'])
-        self.assertIn('reserved_percentage', pool)
-        self.assertEqual(0, (before.get('pools') or [before])[0][
-            'total_volumes'])
 
     def test_no_operation_logs_an_error(self) -> None:
         volume = self.backend.create_volume(1)

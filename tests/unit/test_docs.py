@@ -24,6 +24,7 @@ import unittest
 
 from oslo_config import cfg
 
+from cinder_k2.cmd import admin
 from cinder_k2.cmd import sim
 from cinder_k2 import options
 from cinder_k2 import simulator
@@ -107,7 +108,7 @@ class PagesTest(unittest.TestCase):
     def test_make_targets_exist(self):
         targets = set(re.findall(r'^([a-z-]+):', (
             ROOT / 'Makefile').read_text(), re.M))
-        found = named(r'(?:``|\n {4,})make ([a-z]+)',
+        found = named(r'(?:``|\n {4,})make ([a-z-]+)',
                       [*TOP, *PAGES, *NOTES])
         self.assertIn(('README.rst', 'cloud'), found)
         for page, target in found:
@@ -249,3 +250,17 @@ class SimulatorTest(unittest.TestCase):
             sim.main(['--help'])
         self._assert_all_named(
             set(re.findall(r'--[a-z-]+', output.getvalue())) - {'--help'})
+
+
+class AdminTest(unittest.TestCase):
+
+    def test_commands_and_options(self):
+        page = (SOURCE / 'operator' / 'k2-admin.rst').read_text()
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                self.assertRaises(SystemExit):
+            admin.main(['hidden', '--help'])
+        for option in set(re.findall(r'--[a-z-]+', output.getvalue())):
+            self.assertIn(f'``{option}', page)
+        for command in admin.COMMANDS:
+            self.assertIn(f'\n{command}\n{"=" * len(command)}\n', page)

@@ -27,11 +27,39 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(f'cvg-{UUID}', naming.volume_group(UUID))
         self.assertEqual(f'cs-{UUID}', naming.snapshot(UUID))
 
+    def test_names_of_groups(self):
+        self.assertEqual(f'ccg-{UUID}', naming.consistency_group(UUID))
+        self.assertEqual(f'cgs-{UUID}', naming.group_snapshot(UUID))
+
     def test_names_fit_the_array(self):
         """Rulebook section 12: 42 characters at most."""
         for name in (naming.volume, naming.volume_group, naming.snapshot,
-                     naming.clone_source):
+                     naming.clone_source, naming.consistency_group,
+                     naming.group_snapshot):
             self.assertLessEqual(len(name(UUID)), 42)
+
+    def test_ids_are_read_from_names(self):
+        for name in (naming.volume, naming.volume_group, naming.snapshot):
+            self.assertEqual(UUID, naming.cinder_id(name(UUID)))
+        for name in (None, '', UUID, f'cv-{UUID}0', 'cv-data', f'ccs-{UUID}',
+                     f'xcv-{UUID}', f'cgs-{UUID}'):
+            self.assertIsNone(naming.cinder_id(name))
+
+    def test_internal_names(self):
+        for name in ('CTRL', naming.kept_volume(7), naming.clone_source(UUID),
+                     naming.temporary_view(UUID)):
+            self.assertTrue(naming.is_internal(name), name)
+        for name in (None, '', 'ctrl', 'CTRL2', 'data', naming.volume(UUID),
+                     naming.snapshot(UUID)):
+            self.assertFalse(naming.is_internal(name), name)
+
+    def test_groups_that_are_not_for_one_volume(self):
+        """VG-10, and consistency groups."""
+        for name in (naming.consistency_group(UUID), 'INDEPENDENT_4',
+                     'x_INDEPENDENT_'):
+            self.assertTrue(naming.is_foreign_group(name), name)
+        for name in ('data', naming.volume_group(UUID)):
+            self.assertFalse(naming.is_foreign_group(name), name)
 
 
 class HostNamesTest(unittest.TestCase):
@@ -61,3 +89,25 @@ class HostNamesTest(unittest.TestCase):
                      'cinder-node1-0123456', 'xcinder-node1-01234567',
                      'cinder-node1-01234567\n', 'cinder-node1-0123456G'):
             self.assertFalse(naming.is_our_host(name), name)
+
+
+class ChapNamesTest(unittest.TestCase):
+
+    @given(st.text(max_size=80))
+    def test_every_profile_name_is_valid_and_known_as_ours(self, iqn):
+        name = naming.chap_profile(iqn)
+        self.assertRegex(name, r'\A[0-9A-Za-z_-]{1,32}\Z')
+        self.assertTrue(naming.is_our_chap_profile(name))
+
+    def test_iqns_have_no_case(self):
+        """INI-5."""
+        self.assertEqual(naming.chap_profile('iqn.x:Host'),
+                         naming.chap_profile('IQN.X:host'))
+
+    def test_alike_ends_give_different_names(self):
+        self.assertNotEqual(naming.chap_profile('iqn.a:host'),
+                            naming.chap_profile('iqn.b:host'))
+
+    def test_profiles_of_others_are_not_ours(self):
+        for name in ('theirs', 'cinder', 'cinder-node1'):
+            self.assertFalse(naming.is_our_chap_profile(name), name)

@@ -44,7 +44,7 @@ class OptionsTest(unittest.TestCase):
         conf = cfg.ConfigOpts()
         conf.register_opts(options.k2_opts)
         conf([])
-        self.assertEqual(['thin', 'view'], conf.k2_clone_strategies)
+        self.assertEqual(['thin', 'view', 'copy'], conf.k2_clone_strategies)
         conf.set_override('k2_clone_strategies', ['view'])
         self.assertEqual(['view'], conf.k2_clone_strategies)
         with self.assertRaises(ValueError):

@@ -34,7 +34,8 @@ class StateRules(base.Rules):
         'state': lambda scope, row: scope.switches.state,
         'next_state': lambda scope, row: 'None',
         'is_system_functionality_degraded':
-            lambda scope, row: scope.switches.state != 'ONLINE',
+            lambda scope, row: (scope.switches.degraded
+                                or scope.switches.state != 'ONLINE'),
         'rest_api_version':
             lambda scope, row: scope.switches.rest_api_version,
         'system_version': lambda scope, row: 'sim-1',

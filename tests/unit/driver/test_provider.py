@@ -20,21 +20,29 @@ from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver import provider
 
 ids = st.integers(min_value=1, max_value=2 ** 63)
-maybe = st.none() | ids
-backings = st.builds(Backing, group=ids, volume=maybe, view=maybe,
-                     volsnap=maybe, clone_source=maybe,
-                     has_clones=st.booleans())
+flags = st.booleans()
+backings = st.one_of(
+    st.builds(Backing, group=ids, volume=ids, has_clones=flags,
+              shared=flags, unfinished=flags),
+    st.builds(Backing, group=ids, volume=ids, parent=ids, parent_group=ids,
+              hidden_parent=flags, has_clones=flags, shared=flags),
+    st.builds(Backing, group=ids, view=ids, volsnap=ids, origin=ids,
+              parent=ids, hidden_parent=flags, has_clones=flags))
+snapshots = st.builds(
+    SnapshotBacking, snapshot=ids, group=ids, volume=st.none() | ids,
+    view=st.none() | ids, has_clones=flags, shared=flags)
 
 
 class ProviderIdTest(unittest.TestCase):
 
     @given(backings)
     def test_what_is_written_is_read_back(self, backing):
-        value = provider.dump('a1b2', backing)
+        value = provider.dump('0123456789abcdef', backing, '8' * 36)
         self.assertLessEqual(len(value), 255)
-        self.assertEqual(backing, provider.load(Backing, 'a1b2', value))
+        self.assertEqual(backing, provider.load(
+            Backing, '0123456789abcdef', value, '8' * 36))
 
-    @given(st.builds(SnapshotBacking, snapshot=ids, group=ids))
+    @given(snapshots)
     def test_snapshots_too(self, snapshot):
         value = provider.dump('a1b2', snapshot)
         self.assertEqual(snapshot,
@@ -49,3 +57,12 @@ class ProviderIdTest(unittest.TestCase):
     def test_ids_of_another_array_are_not_used(self):
         value = provider.dump('a1b2', Backing(group=1, volume=2))
         self.assertIsNone(provider.load(Backing, 'c3d4', value))
+
+    def test_ids_of_another_row_are_not_used(self):
+        """Cinder copies them to rows of migration targets."""
+        backing = Backing(group=1, volume=2)
+        value = provider.dump('a1b2', backing, 'c0ffee00-1')
+        self.assertIsNone(provider.load(Backing, 'a1b2', value,
+                                        'c0ffee01-1'))
+        self.assertEqual(backing, provider.load(Backing, 'a1b2', value,
+                                                'c0ffee00-1'))

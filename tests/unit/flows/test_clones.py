@@ -10,12 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 import dataclasses
 
 import ddt
 
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
+from cinder_k2.flows import deletion
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
 from tests.unit import simulated
@@ -32,23 +34,32 @@ class ClonesTest(simulated.SimulatedTest):
                                      group_name='src-group', size=GIB,
                                      dedup=True)
         self.before = self.leftovers()
-        self.cloner = clones.Cloner(self.array)
+        self.copied = []
+        self.held = []
+        self.cloner = clones.Cloner(
+            self.array, lambda *order: self.copied.append(order), self.hold,
+            lambda group: None)
         self.order = clones.Order(
-            name='new', group_name='new-group', size=GIB, dedup=True,
-            source=self.source, source_size=GIB,
-            source_dedup=True)
+            name='new', group_name='new-group', view_name='new-view',
+            size=GIB, dedup=True, source_size=GIB, source_dedup=True)
         self.array.snapshots.check()
+
+    @contextlib.contextmanager
+    def hold(self, group):
+        self.held.append(group)
+        yield
 
     def clone(self, *strategies, **changes):
         return self.cloner.from_volume(
-            dataclasses.replace(self.order, **changes),
+            dataclasses.replace(self.order, **changes), self.source,
             f'hidden-{self.clone_count()}', strategies or ('thin', 'view'))
 
     def clone_count(self):
         return len(self.sim.control.leftovers().get('snapshots', []))
 
     def remove(self, clone):
-        volumes.delete(self.array, clone)
+        deletion.delete_volume(self.array, clone)
+        deletion.delete_parent(self.array, clone)
         self.assertEqual(self.before, self.leftovers())
 
 
@@ -108,11 +119,13 @@ class ThinTest(ClonesTest):
                           self.order, snapshot, ('thin', 'view'))
         self.assertEqual(['new', 'src'], self.leftovers()['volumes'])
         # Cinder's delete of the volume in error: refused, then done.
-        self.assertRaises(exceptions.ObjectInUse, volumes.delete_by_name,
-                          self.array, 'new', 'new-group', 'hidden')
+        caught = dataclasses.replace(self.array.volumes.find('new'),
+                                     shared=True)
+        self.assertRaises(exceptions.ObjectInUse, deletion.retire_volume,
+                          self.array, caught)
         self.array.snapshots.delete(
             self.array.snapshots.find('meddling').snapshot)
-        volumes.delete_by_name(self.array, 'new', 'new-group', 'hidden')
+        self.assertTrue(deletion.retire_volume(self.array, caught))
         self.array.snapshots.delete(snapshot.snapshot)
         self.assertEqual(self.before, self.leftovers())
 
@@ -133,19 +146,21 @@ class ViewTest(ClonesTest):
         self.assertEqual(1, self.calls().count('POST volumes') - 1)
         for clone in (first, second):
             self.assertIsNotNone(clone.view)
-            volumes.delete(self.array, clone)
+            deletion.delete_volume(self.array, clone)
+            deletion.delete_parent(self.array, clone)
         self.assertEqual(self.before, self.leftovers())
 
     def test_view_of_a_view(self):
         """SNP-7: by way of a snapshot of the view."""
         view = self.clone()
         second = self.cloner.from_volume(
-            dataclasses.replace(self.order, name='second', source=view),
+            dataclasses.replace(self.order, name='second'), view,
             'hidden-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
-        self.assertRaises(exceptions.ObjectInUse, volumes.delete,
+        self.assertRaises(exceptions.ObjectInUse, deletion.delete_volume,
                           self.array, view)
-        volumes.delete(self.array, second)
+        deletion.delete_volume(self.array, second)
+        deletion.delete_parent(self.array, second)
         self.remove(view)
 
     def test_a_larger_volume_needs_a_copy(self):

@@ -36,7 +36,7 @@ class HostsTest(simulated.SimulatedTest):
         return hosts.attach(
             self.array, registry, backing or self.backing,
             found=registry.locate(initiators),
-            name=naming.host('node1', initiators), look_first=False)
+            name=naming.host('node1', initiators), look_first=False).lun
 
     def detach(self, registry, initiators):
         host = registry.locate(initiators).host
@@ -97,6 +97,104 @@ class HostsTest(simulated.SimulatedTest):
             self.assertEqual(loose, self.leftovers())
         else:
             self.detach(self.array.fc_hosts, PORTS)
+
+    def _array(self, bulk):
+        """Take an array with or without bulk calls for initiators."""
+        if not bulk:
+            self.sim.control.set_switches(bulk=[])
+
+    @ddt.data((True, 1), (False, 2))
+    @ddt.unpack
+    def test_initiators_come_and_go_together(self, bulk, calls):
+        self._array(bulk)
+        # The array is asked for bulk calls once.
+        self.attach(self.array.fc_hosts, PORTS)
+        self.detach(self.array.fc_hosts, PORTS)
+        self.sim.control.clear_journal()
+        self.attach(self.array.fc_hosts, PORTS)
+        self.assertEqual(3 + calls, len(self.calls()), self.calls())
+        registry = self.array.fc_hosts
+        (host, known), = registry.owners(PORTS).items()
+        self.array.access.revoke(self.backing, host)
+        self.sim.control.clear_journal()
+        hosts.remove(self.array, registry, host, known)
+        self.assertEqual(calls + 1, len(self.calls()), self.calls())
+        self.assertEqual(self.before, self.leftovers())
+
+    @ddt.data(*[(bulk, known, after, commit, status)
+                for bulk in (True, False) for known in (True, False)
+                for after in (0, 1, 2)
+                for commit, status in (('before', 403), ('before', 400),
+                                       ('after', 500))])
+    @ddt.unpack
+    def test_some_of_several_initiators(self, bulk, known, after, commit,
+                                        status):
+        """BLK-4: whatever was made goes, and nothing else."""
+        self._array(bulk)
+        if known:
+            self.client.host_fc_ports.create(
+                pwwn='21:00:00:24:ff:00:00:09',
+                host=self.client.hosts.create(name='admins',
+                                              type='Linux').ref)
+        initiators = [*PORTS, '21:00:00:24:ff:00:00:09'][:3 if known else 2]
+        before = self.leftovers()
+        self.sim.control.add_fault(
+            kind='status', status=status, commit=commit, method='POST',
+            path='host_fc_ports*', times=1, after=after)
+        try:
+            self.attach(self.array.fc_hosts, initiators)
+        except rest.RestError:
+            self.assertEqual(before, self.leftovers())
+        else:
+            self.assertEqual(sorted(initiators),
+                             self.leftovers()['host_fc_ports'])
+
+    @ddt.data(*[(bulk, path, after, commit, status)
+                for bulk in (True, False)
+                for path, after in (('host_fc_ports*', 0),
+                                    ('host_fc_ports*', 1),
+                                    ('host_fc_ports*', 2), ('hosts/*', 0))
+                for commit, status in (('before', 403), ('after', 500))])
+    @ddt.unpack
+    def test_a_removal_that_fails_gives_initiators_back(
+            self, bulk, path, after, commit, status):
+        self._array(bulk)
+        registry = self.array.fc_hosts
+        self.attach(registry, PORTS)
+        (host, known), = registry.owners(PORTS).items()
+        self.array.access.revoke(self.backing, host)
+        before = self.leftovers()
+        self.sim.control.add_fault(
+            kind='status', status=status, commit=commit, method='DELETE',
+            path=path, times=1, after=after)
+        try:
+            hosts.remove(self.array, registry, host, known)
+        except rest.RestError:
+            self.assertEqual(before, self.leftovers())
+            hosts.remove(self.array, registry, host)
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_initiators_that_others_gave_to_a_host_go_too(self):
+        registry = self.array.fc_hosts
+        self.attach(registry, PORTS[:1])
+        (host, known), = registry.owners(PORTS[:1]).items()
+        self.client.host_fc_ports.create(
+            pwwn=PORTS[1], host=self.client.hosts.ref(host))
+        self.array.access.revoke(self.backing, host)
+        hosts.remove(self.array, registry, host, known)
+        self.assertEqual(self.before, self.leftovers())
+
+    def test_a_host_with_initiators_of_another_kind_stays(self):
+        registry = self.array.fc_hosts
+        self.attach(registry, PORTS)
+        (host, known), = registry.owners(PORTS).items()
+        self.client.host_iqns.create(iqn=IQN,
+                                     host=self.client.hosts.ref(host))
+        self.array.access.revoke(self.backing, host)
+        before = self.leftovers()
+        self.assertRaises(rest.Refused, hosts.remove, self.array, registry,
+                          host, known)
+        self.assertEqual(before, self.leftovers())
 
     def test_a_host_that_stays_keeps_its_initiators(self):
         """HST-3: the array refuses to delete a host mapped meanwhile."""

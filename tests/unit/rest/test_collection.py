@@ -48,7 +48,7 @@ class GetTest(Case):
         self.assertEqual(['GET /volumes/31'], self.array.calls)
         self.assertEqual(
             'id,name,size,volume_group,description,is_dedup,scsi_sn,'
-            'marked_for_deletion', self.array.query(0)['__fields'])
+            'read_only,marked_for_deletion', self.array.query(0)['__fields'])
 
     def test_envelope(self):
         # OBJ-2
@@ -260,6 +260,13 @@ class BulkTest(Case):
         with self.assertRaises(rest.Refused):
             self.client.snapshots.create_many(self.ITEMS)
         self.assertEqual([], self.array.script)
+
+    @ddt.data(*NO[1:])
+    def test_no_longer_offered(self, refusal):
+        self.assertEqual([54, 55], self._create(scripted.hits(*self.MADE)))
+        self.array.script[:] = [refusal, self._one(0), self._one(1)]
+        made = self.client.snapshots.create_many(self.ITEMS)
+        self.assertEqual([54, 55], [s.id for s in made])
 
     def test_a_bad_item_gives_its_own_error(self):
         with self.assertRaisesRegex(rest.Refused, 'the second'):

@@ -127,11 +127,24 @@ class RecordTest(unittest.TestCase):
 
     def test_every_key_is_a_field(self):
         kinds = records.Record.__subclasses__()
-        self.assertEqual(14, len(kinds))
+        self.assertEqual(16, len(kinds))
         for kind in kinds:
             self.assertLessEqual(set(kind.KEY), set(kind.field_names()))
-            self.assertEqual('id', kind.field_names()[0])
+            # Rows of statistics have none (STA-1).
+            self.assertEqual(kind is not rest.Performance,
+                             'id' in kind.field_names())
             json.dumps(kind.field_names())
+
+    def test_what_statistics_can_do_without_may_be_anything(self):
+        self.assertEqual(
+            rest.Capacity(id=1, total=9, free=3),
+            rest.Capacity.from_json({'id': 1, 'total': 9, 'free': 3,
+                                     'state': 4, 'physical': 'much'}))
+        for missing in ({'total': 'much', 'free': 3}, {'total': 9}):
+            with self.assertRaises(ValueError):
+                rest.Capacity.from_json({'id': 1, **missing})
+        with self.assertRaises(ValueError):
+            rest.Volume.from_json({**VOLUME, 'size': 'much'})
 
 
 class MatchesTest(unittest.TestCase):

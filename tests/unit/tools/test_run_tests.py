@@ -13,6 +13,7 @@
 import contextlib
 import io
 import unittest
+from unittest import mock
 
 from tools import run_tests
 
@@ -56,3 +57,21 @@ class TallyTest(unittest.TestCase):
              'file_bytes': b'ImportError: no such module'})
         self.assertEqual((0, 1, 0), counts)
         self.assertIn('ImportError', text)
+
+
+class MainTest(unittest.TestCase):
+
+    def main(self, matrix):
+        """Run everything; all is well but what the matrix says."""
+        tally = run_tests.Tally()
+        tally.passed = 2
+        with mock.patch.multiple(
+                run_tests, run_lint=lambda: 0, run_suite=lambda suite: tally,
+                check_support_matrix=lambda: matrix), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            status = run_tests.main()
+        return status, out.getvalue().splitlines()[-1]
+
+    def test_a_matrix_that_is_out_of_date_is_a_failure(self):
+        self.assertEqual((1, '4 passed, 1 failed, 0 skipped'), self.main(1))
+        self.assertEqual((0, '4 passed, 0 failed, 0 skipped'), self.main(0))

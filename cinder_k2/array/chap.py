@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""CHAP profiles: what a host must show to log in over iSCSI.
+
+The array checks the host, never the other way round (CHP-1).
+"""
+
+import dataclasses
+
+from cinder_k2.array import cache
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Login:
+    """What a host logs in with.
+
+    :ivar name: name of the profile, and username in it
+    :ivar password: 12 to 16 characters (CHP-5)
+    """
+
+    name: str
+    password: str = dataclasses.field(repr=False)
+
+
+class Profiles:
+    """The CHAP profiles of an array, and the hosts that have them."""
+
+    def __init__(self, client: rest.Client) -> None:
+        self._client = client
+        self._records = client.host_auth_profiles
+        # Hosts do not show what they have (CHP-6): what was seen to be.
+        self._given = cache.Cache()
+
+    def find(self, name: str) -> rest.HostAuthProfile | None:
+        """The profile of that name. One call."""
+        return self._records.find(name=name)
+
+    def ensure(self, login: Login) -> tuple[rest.HostAuthProfile, bool]:
+        """Make a profile. One call where nothing is odd.
+
+        :returns: the profile, and whether it has the password of ``login``:
+            not surely so if it was there before
+        :raises Refused: the array has no such profile and takes none
+        """
+        try:
+            return self._records.create(
+                name=login.name, type='CHAP', username=login.name,
+                password=login.password), True
+        except rest.Refused:
+            found = self.find(login.name)
+            if found is None:
+                raise
+            return found, False
+
+    def set_password(self, profile: int, password: str) -> None:
+        """Change a password (CHP-3); sessions cannot be renewed with it."""
+        self._records.update(profile, new_password=password)
+
+    def discard(self, name: str) -> None:
+        """Delete a profile that no host has (CHP-4). Two calls."""
+        found = self.find(name)
+        if found is not None and not found.in_use:
+            self._records.delete(found.id)
+
+    def give(self, host: int, name: str) -> None:
+        """Let a host log in with a profile only (CHP-2). One call."""
+        self._client.hosts.update(host, map_auth_profiles_names=name)
+        self.note_given(host, name)
+
+    def take(self, host: int) -> None:
+        """Let a host log in without CHAP."""
+        self._given.drop(host)
+        self._client.hosts.update(host, map_auth_profiles_names=None)
+
+    def note_given(self, host: int, name: str) -> None:
+        """Remember that a host has a profile."""
+        self._given.put(host, name)
+
+    def was_given(self, host: int, name: str) -> bool:
+        """Whether a host is known to have a profile. No call."""
+        return bool(self._given.peek(host) == name)
+
+    def of_others(self) -> list[str]:
+        """Names of profiles in use that this driver has not made."""
+        return [profile.name for profile in self._records.search()
+                if profile.in_use
+                and not naming.is_our_chap_profile(profile.name)]

@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volume groups that hold all volumes of a consistency group.
+
+A snapshot of the group holds all of them at one instant (SNP-11).
+"""
+
+import dataclasses
+
+from cinder_k2.array import cache
+from cinder_k2.array import volumes
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+# VG-7. The array counts; this only tells a full group from other refusals.
+MOST_VOLUMES = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A volume group.
+
+    :ivar dedup: whether its volumes are deduplicated; None: not known
+    :ivar volumes: how many it held when it was looked up
+    """
+
+    id: int
+    dedup: bool | None = None
+    volumes: int = 0
+
+
+class Groups:
+    """Volume groups by their names, which stay what they are."""
+
+    def __init__(self, client: rest.Client,
+                 own_groups: volumes.Volumes) -> None:
+        self._client = client
+        self._own_groups = own_groups
+        self._cache = cache.Cache()
+
+    def create(self, name: str, dedup: bool) -> Group:
+        """Make a group, or take over an empty one of that name. One call.
+
+        :raises Refused: also when the name is taken by one with volumes
+        """
+        return self._keep(name, Group(
+            self._own_groups.create_group(name, dedup), dedup))
+
+    def known(self, name: str, dedup: bool) -> Group:
+        """The group of a name, as it was seen last; no call for that.
+
+        See ``ensure`` for one that was not seen lately.
+        """
+        found: Group | None = self._cache.peek(name)
+        return found or self.ensure(name, dedup)
+
+    def ensure(self, name: str, dedup: bool) -> Group:
+        """The group of a name, made if it is not there. One or two calls.
+
+        Somebody may have deleted it while it was empty.
+        """
+        found = self.find(name)
+        if found is None:
+            try:
+                return self.create(name, dedup)
+            except rest.Refused:
+                # Another service was quicker.
+                found = self.find(name)
+                if found is None:
+                    raise
+        return found
+
+    def find(self, name: str) -> Group | None:
+        """The group of a name, None if the array has none. One call."""
+        self._cache.drop(name)
+        found = self._client.volume_groups.find(name=name)
+        if found is None:
+            return None
+        return self._keep(name, Group(found.id, found.is_dedup,
+                                      found.volumes_count or 0))
+
+    def forget(self, name: str) -> None:
+        """Look a group up when it is asked for next."""
+        self._cache.drop(name)
+
+    def is_shared(self, group: int) -> bool:
+        """Whether a group is that of a consistency group."""
+        return naming.is_foreign_group(
+            self._client.volume_groups.get(group).name)
+
+    def group_of(self, volume: int) -> int:
+        """Id of the group that a volume is in.
+
+        :raises NotFound: there is no such volume
+        """
+        group = self._client.volumes.get(volume).volume_group
+        if group is None:
+            raise exceptions.ObjectMissing(
+                f'Volume {volume} on the array is in no volume group.')
+        return group.id
+
+    def check_movable(self, label: str, volume: int) -> None:
+        """See that no snapshot or clone keeps a volume in its group.
+
+        :param label: what the error calls it
+        :raises GroupUnsuitable: one does (VOL-10); the text names it
+        """
+        images = self._client.volsnaps.search(
+            source=self._client.volumes.ref(volume))
+        if images:
+            names = ', '.join(sorted(i.name or str(i.ref) for i in images))
+            raise exceptions.GroupUnsuitable(
+                f'{label} has snapshots, or clones were made from it, and '
+                f'the array keeps it where those are (VOL-10): {names}. '
+                'Delete them first.')
+
+    def delete_if_empty(self, group: int) -> bool:
+        """Delete a group unless there are volumes in it; whether it is gone.
+
+        It looks first, whatever the array would do (VG-5).
+        """
+        if self._client.volumes.search(
+                volume_group=self._client.volume_groups.ref(group)):
+            return False
+        self._own_groups.delete_group(group)
+        return True
+
+    def _keep(self, name: str, group: Group) -> Group:
+        self._cache.put(name, group)
+        return group
+
+
+def check_room(name: str, group: Group, refusal: Exception) -> None:
+    """Say of a refusal that the volume group is full, if it is.
+
+    :raises GroupUnsuitable: it is
+    """
+    if group.volumes >= MOST_VOLUMES:
+        raise exceptions.GroupUnsuitable(
+            f'volume group {name} holds {group.volumes} volumes, and an '
+            f'array takes {MOST_VOLUMES} at most (VG-7); those count that '
+            'were deleted and are kept for clones. Make another group. '
+            f'{refusal}') from refusal

@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is on the array that Cinder could take over, and what is against it.
+
+Listing takes as many calls as there are kinds of objects, and one more for
+each full page of them.
+"""
+
+import collections
+import dataclasses
+import typing
+
+from cinder_k2.array import hidden
+from cinder_k2.array import notes
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2.rest import records
+
+R = typing.TypeVar('R', bound=rest.Record)
+
+_KIB_PER_GIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """How an operator names an object: by exactly one of these."""
+
+    name: str | None = None
+    id: int | None = None
+
+
+def gib(kib: int | None) -> int:
+    """GiB that hold so many KiB, rounded up."""
+    return -(-(kib or 0) // _KIB_PER_GIB)
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundVolume:
+    """A volume, and what tells whether Cinder may take it over.
+
+    :ivar group: its volume group
+    :ivar mappings: how many hosts and host groups it is mapped to
+    """
+
+    volume: rest.Volume
+    group: rest.VolumeGroup
+    mappings: int
+
+    def reasons(self) -> list[str]:
+        """Everything that is against it; empty if Cinder may have it."""
+        volumes = self.group.volumes_count or 0
+        checks = (
+            (naming.is_internal(self.volume.name), 'it is internal'),
+            (self.mappings, f'it is mapped to {self.mappings} hosts or host '
+             'groups: unmap it'),
+            (volumes > 1, f'its volume group {self.group.name} holds '
+             f'{volumes} volumes: move it into a group of its own'),
+            (naming.is_foreign_group(self.group.name),
+             f'its volume group {self.group.name} is not for a single '
+             'volume: move it into a group of its own'),
+            (self.is_replicated, 'it is replicated: remove the replication '
+             f'session of its volume group {self.group.name}'),
+            (self.volume.read_only, 'it is read-only: make it writable'),
+            (not self.can_be_noted, 'its name, or that of its volume group, '
+             'has square brackets: rename it'))
+        return [reason for against, reason in checks if against]
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether its group has a session (section 14: by either name)."""
+        return bool(self.group.replication_session
+                    or self.group.replication_sessions)
+
+    @property
+    def can_be_noted(self) -> bool:
+        """Whether its original names fit into notes."""
+        return not set('[]') & set(self.volume.name + self.group.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundSnapshot:
+    """A snapshot, and what tells whether Cinder may take it over.
+
+    :ivar images: its volsnaps, one for each volume that it holds (SNP-11)
+    :ivar is_kept: Cinder deleted it, and clones need it
+    """
+
+    snapshot: rest.Snapshot
+    images: tuple[rest.Volsnap, ...]
+    is_kept: bool = False
+
+    def reasons(self) -> list[str]:
+        """Everything that is against it; empty if Cinder may have it."""
+        checks = (
+            (self.is_internal, 'it is internal'),
+            (self.snapshot.is_exposable, 'it is a view, which hosts can '
+             'write to: take a snapshot of it'),
+            (len(self.images) != 1,
+             f'it holds {len(self.images)} volumes, not one'),
+            (self.is_of_replication, 'it belongs to a replication session'),
+            (self.snapshot.is_auto_deleteable is not False,
+             'the array may delete it by itself: set is_auto_deleteable to '
+             'false on the array, or take another snapshot'))
+        return [reason for against, reason in checks if against]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is the driver's own and nobody else's business."""
+        return self.is_kept or naming.is_internal(self.snapshot.short_name)
+
+    @property
+    def is_of_replication(self) -> bool:
+        """Whether a session made it or needs it."""
+        return bool(self.snapshot.replication_session
+                    or self.snapshot.generation_number is not None
+                    or self.snapshot.is_locked_by_replication)
+
+    @property
+    def size(self) -> int | None:
+        """KiB of each volume in it, as large as it was then (VSN-4)."""
+        total = self.snapshot.volsnaps_provisioned_capacity
+        return total // len(self.images) if total and self.images else None
+
+
+class Inventory:
+    """The volumes and snapshots that an array has, whoever made them."""
+
+    def __init__(self, client: rest.Client) -> None:
+        self._client = client
+
+    def volumes(self) -> list[FoundVolume]:
+        """All volumes but internal ones. Three calls and more pages."""
+        groups = {g.ref: g for g in self._client.volume_groups.search()}
+        mapped = collections.Counter(
+            m.volume for m in self._client.mappings.search())
+        return [FoundVolume(volume, groups[volume.volume_group],
+                            mapped[volume.ref])
+                for volume in self._client.volumes.search()
+                if volume.volume_group in groups
+                and not naming.is_internal(volume.name)]
+
+    def snapshots(self) -> list[FoundSnapshot]:
+        """All snapshots but internal ones. Three calls and more pages."""
+        kept = {g.ref: _kept(g) for g in self._client.volume_groups.search()}
+        images = collections.defaultdict(list)
+        for image in self._client.volsnaps.search():
+            images[image.snapshot].append(image)
+        found = [FoundSnapshot(snapshot, tuple(images[snapshot.ref]),
+                               snapshot.id in kept.get(group, ()))
+                 for snapshot in self._client.snapshots.search(
+                     is_exposable=False)
+                 if (group := snapshot.volume_group) is not None]
+        return [snapshot for snapshot in found if not snapshot.is_internal]
+
+    def volume(self, reference: Reference) -> rest.Volume:
+        """The volume that an operator refers to. One call.
+
+        :raises NotManageable: there is none, or it is internal
+        """
+        found = _live(self._client.volumes, reference.id) if (
+            reference.id is not None) else self._client.volumes.find(
+                name=reference.name or '')
+        if found is None:
+            raise exceptions.NotManageable(self._why_no_volume(reference))
+        if found.volume_group is None or naming.is_internal(found.name):
+            raise exceptions.NotManageable(
+                f'volume {found.name} is internal')
+        return found
+
+    def examine_volume(self, volume: rest.Volume) -> FoundVolume:
+        """Look at what may be against a volume. Two calls.
+
+        :param volume: one that has a volume group
+        """
+        group = volume.volume_group
+        return FoundVolume(
+            volume,
+            self._client.volume_groups.get(group.id if group else 0),
+            len(self._client.mappings.search(volume=volume.ref)))
+
+    def snapshot(self, reference: Reference, group: int) -> FoundSnapshot:
+        """The snapshot that an operator refers to. Three calls.
+
+        :param group: where to look for a short name
+        :raises NotManageable: there is none
+        """
+        found = _live(self._client.snapshots, reference.id) if (
+            reference.id is not None) else self._snapshot_named(
+                reference.name or '', group)
+        if found is None or found.volume_group is None:
+            raise exceptions.NotManageable(
+                'the array has no such snapshot; give its id, its full name '
+                '<volume group>:<snapshot>, or its short name if it is of '
+                'the volume\'s own group')
+        return FoundSnapshot(
+            found, tuple(self._client.volsnaps.search(snapshot=found.ref)),
+            found.id in _kept(self._client.volume_groups.get(
+                found.volume_group.id)))
+
+    def _snapshot_named(self, name: str, group: int) -> rest.Snapshot | None:
+        """Full names have a colon (SNP-1); short ones might, too."""
+        ref = self._client.volume_groups.ref(group)
+        full = (self._client.snapshots.find(name=name)
+                if ':' in name else None)
+        return full or self._client.snapshots.find(short_name=name,
+                                                   volume_group=ref)
+
+    def _why_no_volume(self, reference: Reference) -> str:
+        if reference.name and any(
+                s.is_exposable for s in self._client.snapshots.search(
+                    short_name=reference.name)):
+            return (f'{reference.name} is a view of a snapshot, not a '
+                    'volume: copy its data into a volume')
+        return 'the array has no such volume'
+
+
+def _live(collection: rest.Collection[R], key: int) -> R | None:
+    """The object of that id, unless it is gone or about to go."""
+    try:
+        found = collection.get(key)
+    except rest.NotFound:
+        return None
+    return None if records.is_going(found) else found
+
+
+def _kept(group: rest.VolumeGroup) -> frozenset[int]:
+    """Snapshots of a group that Cinder deleted and clones need."""
+    return hidden.Marks.parse(
+        notes.read(group.description, hidden.NOTE)).snapshots

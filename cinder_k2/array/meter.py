@@ -1,0 +1,175 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How full and how busy the array is, in few calls."""
+
+from collections.abc import Callable
+import dataclasses
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+T = typing.TypeVar('T')
+
+# Seconds. Whoever asks for statistics asks again in a minute.
+_PATIENCE = 60.0
+_PATIENCE_FOR_MORE = 10.0
+_LIFETIME = 300.0
+
+# A capacity beyond this many KiB is a mistake of whoever sent it.
+_LARGEST = 1 << 60
+
+NOTHING = rest.Capacity(id=0, total=0, free=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What was measured last.
+
+    ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state``
+    and ``performance`` are None where they are not known, the counts 0.
+    ``snapshots`` does not count views.
+    """
+
+    capacity: rest.Capacity = NOTHING
+    state: rest.SystemState | None = None
+    performance: rest.Performance | None = None
+    volumes: int = 0
+    snapshots: int = 0
+    views: int = 0
+    hosts: int = 0
+
+    @property
+    def online(self) -> bool:
+        """Whether the array serves; yes if it does not say (ERR-6)."""
+        return self.state is None or self.state.state.upper() == 'ONLINE'
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the array says that it has lost some of its functions."""
+        return bool(self.state
+                    and self.state.is_system_functionality_degraded)
+
+    @property
+    def data_reduction(self) -> float | None:
+        """What the array saves by deduplication and compression (CAP-2).
+
+        None while it holds nothing.
+        """
+        return _share(self.capacity.allocated, self.capacity.physical)
+
+    @property
+    def total_reduction(self) -> float | None:
+        """The same, thin provisioning included (CAP-2)."""
+        return _share(self.capacity.provisioned, self.capacity.physical)
+
+
+def _share(whole: int | None, part: int | None) -> float | None:
+    return max(whole / part, 1.0) if whole and part else None
+
+
+class _Figure(typing.Generic[T]):
+    """Something to read that must not hold up the rest.
+
+    ``value`` is the last one known, ``current`` tells whether the last
+    attempt to read it succeeded.
+    """
+
+    def __init__(self, what: str, load: Callable[[], T], value: T) -> None:
+        self._what = what
+        self._load = load
+        self.value = value
+        self.current = True
+
+    def read(self, client: rest.Client) -> T:
+        """Try to read it. One warning, until it can be read again."""
+        try:
+            with client.deadline(_PATIENCE_FOR_MORE):
+                self.value = self._load()
+            self.current = True
+        except rest.RestError as error:
+            log = LOG.warning if self.current else LOG.debug
+            log('The statistics lack %(what)s: %(error)s',
+                {'what': self._what, 'error': error})
+            self.current = False
+        return self.value
+
+
+class Meter:
+    """Measures one array; two calls, and five more every five minutes."""
+
+    def __init__(self, client: rest.Client) -> None:
+        self._client = client
+        self._due = client.clock.monotonic()
+        self._state: _Figure[rest.SystemState | None] = _Figure(
+            'the state of the system', client.system_state, None)
+        self._performance: _Figure[rest.Performance | None] = _Figure(
+            'figures of performance', client.performance, None)
+        snapshots = client.snapshots
+        counters: dict[str, Callable[[], int]] = {
+            # The array's internal CTRL volume is not ours to count (VOL-14).
+            'volumes': lambda: client.volumes.count() - 1,
+            'snapshots': lambda: snapshots.count(is_exposable=False),
+            'views': lambda: snapshots.count(is_exposable=True),
+            'hosts': client.hosts.count}
+        self._counts = {
+            name: _Figure(f'the number of {name}', load, 0)
+            for name, load in counters.items()}
+
+    def read(self) -> Usage:
+        """Measure now. What is not needed to place a volume may be old.
+
+        :raises rest.RestError: the array tells no capacity
+        :raises ArrayUnsuitable: it tells one that makes no sense
+        """
+        with self._client.deadline(_PATIENCE):
+            capacity = self._client.capacity()
+        if not 0 < capacity.total <= _LARGEST:
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {self._client.address} tells a capacity '
+                'that makes no sense.')
+        self._state.read(self._client)
+        usage = self._usage(_within_bounds(capacity))
+        # While it is not, it refuses statistics (ERR-6).
+        if usage.online and self._client.clock.monotonic() >= self._due:
+            self._read_more()
+            usage = self._usage(usage.capacity)
+        return usage
+
+    def _read_more(self) -> None:
+        for count in self._counts.values():
+            count.read(self._client)
+        self._performance.read(self._client)
+        self._due = self._client.clock.monotonic() + _LIFETIME
+
+    def _usage(self, capacity: rest.Capacity) -> Usage:
+        performance = self._performance
+        return Usage(
+            capacity, self._state.value,
+            # Nobody is served by the latency of yesterday.
+            performance.value if performance.current else None,
+            **{name: max(figure.value, 0)
+               for name, figure in self._counts.items()})
+
+
+def _within_bounds(capacity: rest.Capacity) -> rest.Capacity:
+    """Without figures that are negative, or too large to reckon with."""
+    figures: dict[str, typing.Any] = {
+        name: min(max(value, 0), _LARGEST)
+        for name, value in vars(capacity).items() if isinstance(value, int)}
+    figures['free'] = min(figures['free'], capacity.total)
+    return dataclasses.replace(capacity, **figures)

@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The names that volumes had before Cinder took them over.
+
+They are noted in the descriptions of the volume and its group.
+"""
+
+from oslo_log import log as logging
+
+from cinder_k2.array import notes
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+_NOTE = 'original name'
+
+
+class Originals:
+    """Takes names from volumes and groups, and gives them back.
+
+    Whoever changes a group holds it: its description has other notes, too.
+    """
+
+    def __init__(self, client: rest.Client) -> None:
+        self._client = client
+
+    def take_group(self, group: rest.VolumeGroup, name: str) -> None:
+        """Give a group another name, and note its own.
+
+        :raises Refused: another group has the name (VG-1)
+        """
+        self._client.volume_groups.update(
+            group.id, name=name, description=_noted(group))
+
+    def undo_group(self, group: rest.VolumeGroup) -> None:
+        """Make a group what it was."""
+        self._client.volume_groups.update(
+            group.id, name=group.name, description=group.description)
+
+    def take_volume(self, volume: rest.Volume, name: str, size: int) -> None:
+        """Give a volume another name, note its own, and grow it.
+
+        All or nothing: it is one call.
+
+        :param size: KiB; it never shrinks (VOL-2)
+        :raises Refused: another volume has the name (VOL-1), or the quota
+            of its group does not allow the size (VOL-11)
+        """
+        grown = {'size': size} if size > (volume.size or 0) else {}
+        self._client.volumes.update(volume.id, name=name,
+                                    description=_noted(volume), **grown)
+
+    def undo_volume(self, volume: rest.Volume) -> None:
+        """Make a volume what it was, but for its size."""
+        self._client.volumes.update(volume.id, name=volume.name,
+                                    description=volume.description)
+
+    def give_back(self, name: str, group_name: str) -> None:
+        """Give the volume and the group of these names their own back.
+
+        What has no note keeps its name, and so does, with a warning, what
+        has a name that was given to another meanwhile. Four calls.
+        """
+        volume = self._client.volumes.find(name=name)
+        if volume is not None:
+            self._give_back(self._client.volumes, volume)
+        group = self._client.volume_groups.find(name=group_name)
+        if group is not None:
+            self._give_back(self._client.volume_groups, group)
+
+    @staticmethod
+    def _give_back(collection: rest.Collection[rest.Volume]
+                   | rest.Collection[rest.VolumeGroup],
+                   found: rest.Volume | rest.VolumeGroup) -> None:
+        original = notes.read(found.description, _NOTE)
+        if not original:
+            return
+        try:
+            collection.update(found.id, name=original, description=(
+                notes.write(found.description, _NOTE, '') or None))
+        except rest.Refused as refusal:
+            LOG.warning('%(name)s cannot have its original name '
+                        '%(original)s back: %(reason)s. Rename it on the '
+                        'array.', {'name': found.name, 'original': original,
+                                   'reason': refusal})
+
+
+def _noted(found: rest.Volume | rest.VolumeGroup) -> str:
+    """The description with the name that was there before Cinder's."""
+    return notes.write(found.description, _NOTE, notes.read(
+        found.description, _NOTE) or found.name)

@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The back ends of a cinder.conf that are ours, and their arrays.
+
+``cinder.objects.register_all`` comes before the import: Cinder's own modules
+need it.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import re
+import typing
+
+from cinder.common import config as cinder_config  # noqa: F401  its options
+from cinder import exception
+from cinder import version
+from cinder.volume import configuration as cinder_configuration
+from cinder.volume import manager
+from oslo_config import cfg
+from oslo_utils import importutils
+
+from cinder_k2 import array as k2_array
+from cinder_k2.driver import config
+from cinder_k2 import rest
+
+_OURS = 'cinder_k2.driver.'
+
+
+class ConfigurationError(Exception):
+    """A cinder.conf cannot be used; the text is one line for the user."""
+
+
+@dataclasses.dataclass
+class Site:
+    """An array, and the back ends that are on it.
+
+    :ivar backends: names of their sections
+    """
+
+    backends: list[str]
+    client: rest.Client
+    array: k2_array.Array
+
+
+def load(files: Sequence[str], directories: Sequence[str]) -> None:
+    """Read cinder.conf, by default the one that cinder-volume reads.
+
+    :raises ConfigurationError: there is none, or it cannot be read
+    """
+    arguments = [*(f'--config-file={name}' for name in files),
+                 *(f'--config-dir={name}' for name in directories)]
+    try:
+        cfg.CONF(arguments, project='cinder', prog='cinder-volume',
+                 version=version.version_string())
+    except cfg.ConfigFileParseError as error:
+        raise ConfigurationError(_mistake(error)) from None
+    except (cfg.Error, OSError) as error:
+        raise ConfigurationError(' '.join(str(error).split())) from None
+    if not (cfg.CONF.config_file or cfg.CONF.config_dir):
+        raise ConfigurationError(
+            'no cinder.conf found; name it with --config-file')
+
+
+def _mistake(error: cfg.ConfigFileParseError) -> str:
+    """Where the mistake is; the line itself may hold a password."""
+    line = re.search(r'(?:line |:)(\d+), ', str(error))
+    return (f'{error.config_file} cannot be read: there is a mistake in '
+            + (f'line {line.group(1)}' if line else 'it'))
+
+
+def choose(wanted: Sequence[str]) -> list[str]:
+    """Sections of enabled back ends that are ours.
+
+    :param wanted: those to choose; all if there are none
+    :raises ConfigurationError: one of them is none of ours, or none is
+    """
+    ours = [name for name in dict.fromkeys(cfg.CONF.enabled_backends or ())
+            if _configuration(name).volume_driver.startswith(_OURS)]
+    if not ours:
+        raise ConfigurationError(
+            'no enabled back end in cinder.conf has a volume_driver of '
+            'cinder-k2')
+    for name in wanted:
+        if name not in ours:
+            raise ConfigurationError(
+                f'{name} is no enabled back end of cinder-k2; those are: '
+                f'{", ".join(ours)}')
+    return list(dict.fromkeys(wanted)) or ours
+
+
+def _configuration(name: str) -> typing.Any:
+    return cinder_configuration.Configuration(
+        manager.volume_backend_opts, config_group=name)
+
+
+def open_site(name: str) -> Site:
+    """The array of a back end. One call.
+
+    :raises ConfigurationError: an option of the back end is missing or wrong
+    :raises rest.RestError, exceptions.K2Error: the array does not answer, or
+        does not serve
+    """
+    configuration = _configuration(name)
+    try:
+        # Each driver makes its own options known, and Cinder's for drivers.
+        importutils.import_object(configuration.volume_driver,
+                                  configuration=configuration)
+        client = rest.Client(config.rest_settings(configuration))
+    except ImportError as error:
+        raise ConfigurationError(
+            f'there is no volume_driver {configuration.volume_driver}'
+        ) from error
+    except exception.InvalidInput as error:
+        raise ConfigurationError(str(error)) from None
+    array = k2_array.Array(client, configuration.k2_retention_policy)
+    with client.deadline(configuration.k2_connect_timeout
+                         + configuration.k2_read_timeout):
+        array.system.check()
+    return Site([name], client, array)

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Copying data by this host, where the array cannot help."""
+
+from collections.abc import Iterator
+import contextlib
+import subprocess  # nosec B404
+import threading
+import typing
+
+from cinder import exception
+from cinder import utils
+from cinder.volume import volume_utils
+from oslo_log import log as logging
+
+from cinder_k2.array import Backing
+from cinder_k2.driver import attachments
+from cinder_k2 import exceptions
+from cinder_k2 import transport
+
+LOG = logging.getLogger(__name__)
+
+_KIB_PER_MIB = 1024
+
+
+class CopyingMixin(attachments.AttachmentsMixin):
+    """Attaches two volumes to this host and copies, a few at a time.
+
+    :ivar _turns: how many copies may yet begin now
+    """
+
+    configuration: typing.Any
+    _turns: threading.BoundedSemaphore
+
+    def _copy(self, source: Backing, target: Backing, size: int) -> None:
+        """Copy ``size`` KiB to a volume without data; zeros are left out."""
+        self._copy_blocks(source, target, size, sparse=True)
+
+    def _overwrite(self, source: Backing, target: Backing, size: int,
+                   target_size: int) -> None:
+        """Copy ``size`` KiB over the data of a volume, and zeros behind."""
+        self._copy_blocks(source, target, size, sparse=False,
+                          target_size=target_size)
+
+    def _copy_blocks(self, source: Backing, target: Backing, size: int, *,
+                     sparse: bool, target_size: int = 0) -> None:
+        conf = self.configuration
+        with self._turn():
+            connector = volume_utils.brick_get_connector_properties(
+                conf.use_multipath_for_image_xfer,
+                conf.enforce_multipath_for_image_xfer)
+            with self._attached_here(source, connector) as source_path, \
+                    self._attached_here(target, connector) as target_path:
+                volume_utils.copy_volume(
+                    source_path, target_path, -(-size // _KIB_PER_MIB),
+                    conf.volume_dd_blocksize, sparse=sparse,
+                    execute=self._run)
+                if target_size > size:
+                    self._zero(target_path, size, target_size)
+
+    def _zero(self, path: str, start: int, end: int) -> None:
+        """Write zeros from ``start`` to ``end`` KiB of a device."""
+        self._run(
+            'dd', 'if=/dev/zero', f'of={path}', 'bs=1M', 'conv=fdatasync',
+            'oflag=seek_bytes', 'iflag=count_bytes', f'seek={start * 1024}',
+            f'count={(end - start) * 1024}', run_as_root=True)
+
+    def _run(self, *command: str, **how: typing.Any) -> typing.Any:
+        """Run a program that writes to a device, and see it end.
+
+        :raises CopyTimeout: it took too long
+        """
+        timeout = self.configuration.k2_copy_timeout
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            return utils.execute(*command, timeout=timeout,
+                                 on_execute=started.append, **how)
+        except subprocess.TimeoutExpired:
+            _end(started[-1], timeout)
+            raise exceptions.CopyTimeout(
+                f'Copying took more than {timeout:g} seconds. Raise '
+                'k2_copy_timeout.') from None
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        timeout = self.configuration.k2_copy_timeout
+        if not self._turns.acquire(timeout=timeout):
+            raise exceptions.CopyTimeout(
+                f'Waited {timeout:g} seconds for other copies to end. Raise '
+                'k2_max_concurrent_copies or k2_copy_timeout.')
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    @contextlib.contextmanager
+    def _attached_here(self, backing: Backing,
+                       connector: transport.Connector) -> Iterator[str]:
+        """Attach a volume or view to this host; the path of its device."""
+        with self.deadline(fresh=True):
+            connection = self._connect_backing(None, backing, connector)
+        try:
+            with self._device(connection) as path:
+                yield path
+        finally:
+            with self.deadline(fresh=True):
+                self._disconnect_backing(backing, connector)
+
+    @contextlib.contextmanager
+    def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:
+        try:
+            attached = self._connect_device(  # type: ignore[attr-defined]
+                connection)
+        except exception.DeviceUnavailable as error:
+            # It is connected all the same.
+            _disconnect(error.kwargs['attach_info'])
+            raise
+        try:
+            yield attached['device']['path']
+        finally:
+            _disconnect(attached)
+
+
+def _disconnect(attached: dict[str, typing.Any]) -> None:
+    attached['connector'].disconnect_volume(
+        attached['conn']['data'], attached['device'], force=True)
+
+
+def _end(process: 'subprocess.Popen[bytes]', patience: float) -> None:
+    """End a program; nothing may be unmapped while it writes.
+
+    One that runs as root cannot be killed by Cinder's user, only waited for.
+    """
+    with contextlib.suppress(PermissionError):
+        process.kill()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        LOG.error('Process %s still copies; its devices are taken from it.',
+                  process.pid)

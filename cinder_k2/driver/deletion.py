@@ -1,0 +1,273 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Deleting volumes and snapshots."""
+
+from collections.abc import Iterable
+import dataclasses
+import typing
+
+from cinder import exception
+from oslo_log import log as logging
+
+from cinder_k2.array import Backing
+from cinder_k2.array import hidden
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import attachments
+from cinder_k2.driver import errors
+from cinder_k2.driver import locks
+from cinder_k2.driver import reclaim
+from cinder_k2 import exceptions
+from cinder_k2.flows import deletion
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+class DeletionMixin(attachments.AttachmentsMixin):
+    """Volumes and snapshots go at any time, whatever was made from them.
+
+    What the array must keep for clones is hidden there, and reclaimed by
+    whoever deletes the last of them (``cinder_k2.array.hidden``).
+    """
+
+    @errors.operation
+    def delete_volume(self, volume: typing.Any) -> None:
+        """Delete a volume; one that is gone already is no error. Two calls.
+
+        :raises VolumeIsBusy: somebody else's snapshots need it, or it is
+            mapped to hosts that the driver does not know
+        """
+        known = self._known_backing(volume)
+        try:
+            if known is not None:
+                self._delete_known(volume, known)
+            else:
+                self._delete_by_name(volume)
+        except exceptions.ObjectInUse as error:
+            LOG.error('Volume %(id)s stays: %(why)s',
+                      {'id': volume.id, 'why': error})
+            if volume.launched_at is None:
+                # As busy, one that was never whole would become available.
+                raise exception.VolumeBackendAPIException(
+                    data=str(error)) from error
+            raise errors.busy_volume(error, volume.name) from error
+
+    @errors.operation
+    def delete_snapshot(self, snapshot: typing.Any) -> None:
+        """Delete a snapshot; one that is gone is no error. One call.
+
+        :raises SnapshotIsBusy: somebody else's views need it
+        """
+        try:
+            self._delete_snapshot(snapshot)
+        except exceptions.ObjectInUse as error:
+            LOG.error('Snapshot %(id)s stays: %(why)s',
+                      {'id': snapshot.id, 'why': error})
+            raise errors.busy_snapshot(error, snapshot.name) from error
+
+    def _delete_known(self, volume: typing.Any, known: Backing) -> None:
+        if known.moving:
+            known = self._delete_moving(volume, known)
+        else:
+            self._delete_backing(known)
+        if known.shared and volume.group_id is None:
+            # The service was killed when Cinder was to put it into a group,
+            # and that may have been deleted since.
+            self._drop_if_empty(known.group)
+        if known.unfinished:
+            self._drop_unfinished(volume.name_id)
+            self._delete_former_view(volume.name_id)
+
+    def _delete_moving(self, volume: typing.Any, known: Backing) -> Backing:
+        """Delete a volume, and its own group, wherever it was moved.
+
+        :returns: what backed it
+        """
+        try:
+            known = self._settled(known)
+            self._delete_backing(known)
+        except rest.NotFound:
+            pass
+        self._delete_own_group_by_name(volume.name_id)
+        return known
+
+    def _drop_if_empty(self, group: int) -> None:
+        """Delete a shared group without volumes."""
+        with self._group_held(group):
+            gone = self._array.groups.delete_if_empty(group)
+        if gone:
+            locks.forget_group(self._array.system.id, group)
+
+    def _delete_backing(self, backing: Backing) -> bool:
+        """Delete what backs a volume, and what only it needed.
+
+        :returns: whether it is gone; else clones need it and it is hidden
+        """
+        try:
+            gone = self._retire(backing)
+        except exceptions.StillMapped:
+            self._disconnect_ours(backing)
+            gone = self._retire(backing)
+        if gone:
+            self._forget_group(backing)
+        if backing.parent is not None:
+            self._leave_parent(backing, gone)
+        elif not gone:
+            self._reclaim(backing.group)
+        return gone
+
+    def _delete_former_view(self, name_id: str) -> None:
+        """Delete the view that backed a volume before it was promoted."""
+        view = self._array.volumes.find_view(naming.volume(name_id))
+        parent = self._array.snapshots.find(naming.clone_source(name_id))
+        if view is not None:
+            self._give_up(dataclasses.replace(
+                view, hidden_parent=parent is not None))
+        elif parent is not None:
+            self._reclaim(parent.group)
+
+    def _drop_unfinished(self, name_id: str) -> None:
+        """Delete the volume that a view was being copied to."""
+        made = self._array.volumes.find(naming.unfinished_volume(name_id))
+        if made is not None:
+            self._disconnect_all(made)
+            self._delete_backing(made)
+        else:
+            self._delete_own_group_by_name(name_id)
+
+    def _give_up(self, view: Backing) -> None:
+        """Delete a view that backs nothing now, and what only it needed.
+
+        Snapshots of it may live, so it is noted as hidden first.
+        """
+        own = [view.view, view.parent if view.hidden_parent else None]
+        with self._group_held(view.group):
+            self._array.hidden.keep(view.group, hidden.Marks(
+                snapshots=frozenset(i for i in own if i is not None)))
+        self._reclaim(view.group)
+
+    def _retire(self, backing: Backing) -> bool:
+        """Delete or hide what backs a volume; whether it is gone."""
+        if (not backing.has_clones
+                and deletion.try_delete_volume(self._array, backing)):
+            return True
+        with self._group_held(backing.group):
+            return deletion.retire_volume(self._array, backing)
+
+    def _leave_parent(self, backing: Backing, gone: bool) -> None:
+        """Let go of the snapshot that a volume was made from."""
+        with self._group_held(backing.home):
+            if gone:
+                deletion.delete_parent(self._array, backing)
+            else:
+                deletion.hide_parent(self._array, backing)
+        # Clones of a hidden one may have gone just now.
+        for group in {backing.home} if gone else {backing.group,
+                                                  backing.home}:
+            self._reclaim(group)
+
+    def _reclaim(self, group: int) -> None:
+        """Delete what a group hides and nothing needs any more.
+
+        What hangs together by clones is followed up to its first source.
+        """
+        reclaim.run(self._array, group)
+
+    def _forget_group(self, backing: Backing) -> None:
+        if backing.volume is not None and not backing.shared:
+            locks.forget_group(self._array.system.id, backing.group)
+
+    def _delete_snapshot(self, snapshot: typing.Any) -> None:
+        # A service that made a volume of it may have marked it since the row
+        # was read. Now Cinder's lock keeps others from it.
+        snapshot.refresh()
+        found = self._known_snapshot(snapshot) or self._array.snapshots.find(
+            naming.snapshot(snapshot.id))
+        if found is not None:
+            self._delete_taken(found, [snapshot])
+
+    def _delete_taken(self, found: SnapshotBacking,
+                      snapshots: Iterable[typing.Any]) -> None:
+        """Delete or hide what is behind a snapshot, or all of a group."""
+        if found.has_clones or not deletion.try_delete_snapshot(self._array,
+                                                                found):
+            for snapshot in snapshots:
+                self._drop_temporary_view(snapshot.id)
+            with self._group_held(found.group):
+                deletion.retire_snapshot(self._array, found)
+        if found.view is not None:
+            # It may have been the last that needed a hidden view.
+            self._reclaim(found.group)
+
+    def _delete_by_name(self, volume: typing.Any) -> None:
+        """Delete whatever a volume may have left, where no ids are known.
+
+        That is a volume of the driver inside Cinder, or one whose creation
+        was cut short anywhere.
+        """
+        name_id, found = self._found_by_name(volume)
+        parent = self._array.snapshots.find(naming.clone_source(name_id))
+        origin = parent or self._origin(volume)
+        if found is not None:
+            if volume.launched_at is None:
+                # Whatever it is mapped to, that was to fill it.
+                self._disconnect_all(found)
+            # Its group may be its source's, for a clone half made.
+            found = dataclasses.replace(found, has_clones=True, shared=True)
+            if origin is not None:
+                found = dataclasses.replace(
+                    found, parent=origin.snapshot, parent_group=origin.group,
+                    hidden_parent=parent is not None)
+            if not self._delete_backing(found):
+                return
+        self._delete_own_group_by_name(name_id)
+        self._drop_temporary_view(name_id)
+        if parent is not None:
+            with self._group_held(parent.group):
+                self._array.snapshots.delete_parent(parent.snapshot)
+            self._reclaim(parent.group)
+
+    def _origin(self, volume: typing.Any) -> SnapshotBacking | None:
+        """The snapshot that a volume was to be made from.
+
+        It may be hidden by now, and the array does not tell of which
+        snapshot a thin clone is (CLN-4).
+        """
+        if not volume.snapshot_id:
+            return None
+        return self._array.snapshots.find(
+            naming.snapshot(volume.snapshot_id))
+
+    def _delete_own_group_by_name(self, name_id: str) -> None:
+        gone = deletion.delete_own_group_by_name(
+            self._array, naming.volume_group(name_id))
+        if gone is not None:
+            locks.forget_group(self._array.system.id, gone)
+
+    def _found_by_name(self, volume: typing.Any
+                       ) -> tuple[str, Backing | None]:
+        """The id that stands in a volume's names, and what bears them."""
+        for name_id in self._name_ids(volume):
+            found = self._array.volumes.find(naming.volume(name_id))
+            if found is not None:
+                return name_id, found
+        return volume.name_id, None
+
+    def _drop_temporary_view(self, owner_id: str) -> None:
+        """Remove the view of an operation that was cut short."""
+        view = self._array.snapshots.find_view(
+            naming.temporary_view(owner_id))
+        if view is not None:
+            self._disconnect_all(Backing(group=0, view=view))
+            self._array.snapshots.delete(view)

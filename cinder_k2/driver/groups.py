@@ -1,0 +1,328 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Generic volume groups with consistent snapshots.
+
+All volumes of such a group are in one volume group of the array. For group
+types without ``consistent_group_snapshot_enabled`` every method says that it
+is not implemented, and Cinder does the work volume by volume.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import functools
+import typing
+
+from cinder import exception
+from cinder.objects import fields
+from oslo_log import log as logging
+
+from cinder_k2.array import Backing
+from cinder_k2.array import hidden
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import copies
+from cinder_k2.driver import errors
+from cinder_k2.driver import lookup
+from cinder_k2.driver import membership
+from cinder_k2.driver import regroup
+from cinder_k2 import exceptions
+from cinder_k2.flows import groups
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+_AVAILABLE = {'status': fields.GroupStatus.AVAILABLE}
+_ERROR = {'status': fields.GroupStatus.ERROR}
+_DELETED = {'status': fields.GroupStatus.DELETED}
+_BROKEN = (rest.RestError, exceptions.K2Error)
+
+Updates = list[lookup.ModelUpdate]
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What a volume of a new group is made from.
+
+    :ivar volume: Cinder's volume
+    :ivar size: GiB that it had in the snapshot
+    :ivar taken: the snapshot
+    """
+
+    volume: typing.Any
+    size: int
+    taken: SnapshotBacking
+
+
+class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
+    """Consistency groups: made, copied, snapshotted, deleted."""
+
+    # Groups
+
+    @errors.operation
+    def create_group(self, context: typing.Any, group: typing.Any
+                     ) -> lookup.ModelUpdate:
+        """Make the volume group. One call.
+
+        :raises InvalidGroup: its volume types differ in deduplication, or
+            it is to be replicated
+        """
+        membership.check_kind(group)
+        self._array.groups.create(naming.consistency_group(group.id),
+                                  membership.dedup_of(group))
+        return dict(_AVAILABLE)
+
+    @errors.operation
+    def delete_group(self, context: typing.Any, group: typing.Any,
+                     volumes: Sequence[typing.Any]
+                     ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Delete a group and its volumes; what is gone is no error.
+
+        What clones need is hidden. One call for each volume and three for
+        the group, where nothing was cloned.
+
+        :returns: if something stays, the group is in error and each volume
+            "deleted", "available" (the array must keep it) or
+            "error_deleting"
+        """
+        membership.check_consistent(group)
+        self._mark_together(volumes)
+        updates = [self._delete_member(volume) for volume in volumes]
+        if any(u['status'] != _DELETED['status'] for u in updates):
+            return dict(_ERROR), updates
+        try:
+            with self.deadline(fresh=True):
+                self._delete_volume_group(group)
+        except _BROKEN as error:
+            LOG.error('Volume group %(name)s of group %(id)s stays on the '
+                      'array: %(error)s',
+                      {'name': naming.consistency_group(group.id),
+                       'id': group.id, 'error': error})
+            return dict(_ERROR), updates
+        return dict(_DELETED), updates
+
+    @errors.operation
+    def create_group_from_src(
+            self, context: typing.Any, group: typing.Any,
+            volumes: Sequence[typing.Any],
+            group_snapshot: typing.Any = None,
+            snapshots: Sequence[typing.Any] | None = None,
+            source_group: typing.Any = None,
+            source_vols: Sequence[typing.Any] | None = None
+    ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Make a group with the data of a group snapshot or of a group.
+
+        Each volume is a thin clone, or a copy. Of a group, one snapshot is
+        taken, which is hidden and goes with the last clone. Nothing stays
+        if one volume fails.
+        """
+        membership.check_kind(group)
+        if snapshots:
+            return self._copy_group(group, volumes,
+                                    [self._source(s) for s in snapshots])
+        with self._hidden_snapshot(group, source_vols or []) as sources:
+            return self._copy_group(group, volumes, sources)
+
+    # Snapshots of groups
+
+    @errors.operation
+    def create_group_snapshot(
+            self, context: typing.Any, group_snapshot: typing.Any,
+            snapshots: Sequence[typing.Any]
+    ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Take one snapshot of all volumes at one instant. One call.
+
+        :raises InvalidGroup: the array has a volume in another place
+        """
+        membership.check_kind(group_snapshot)
+        group = self._backing(snapshots[0].volume).group
+        with self._group_held(group):
+            # An update of the group may have come first.
+            for snapshot in snapshots:
+                snapshot.volume.refresh()
+            members = self._members([s.volume for s in snapshots])
+            made = self._array.snapshots.create(
+                naming.group_snapshot(group_snapshot.id), members[0])
+        return dict(_AVAILABLE), [
+            {'id': snapshot.id, 'status': fields.SnapshotStatus.AVAILABLE,
+             **self._ids(dataclasses.replace(made, volume=member.volume))}
+            for snapshot, member in zip(snapshots, members, strict=True)]
+
+    @errors.operation
+    def delete_group_snapshot(
+            self, context: typing.Any, group_snapshot: typing.Any,
+            snapshots: Sequence[typing.Any]
+    ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Delete it; it is hidden while volumes made from it live. One call.
+
+        :returns: if somebody else's objects need it, all its snapshots are
+            "available" and itself in error
+        """
+        membership.check_consistent(group_snapshot)
+        found = self._taken_together(group_snapshot, snapshots)
+        try:
+            if found is not None:
+                self._delete_taken(found, snapshots)
+        except exceptions.ObjectInUse as error:
+            LOG.error('Group snapshot %(id)s stays: %(why)s',
+                      {'id': group_snapshot.id, 'why': error})
+            return dict(_ERROR), _all(snapshots, _AVAILABLE)
+        return dict(_DELETED), _all(snapshots, _DELETED)
+
+    def _taken_together(self, group_snapshot: typing.Any,
+                        snapshots: Sequence[typing.Any]
+                        ) -> SnapshotBacking | None:
+        """What is behind all snapshots of a group snapshot.
+
+        :returns: None if it is gone
+        """
+        for snapshot in snapshots:
+            # Volumes may have been made of it since the rows were read.
+            snapshot.refresh()
+        known = [k for k in map(self._known_snapshot, snapshots) if k]
+        if not known:
+            return self._array.snapshots.find(
+                naming.group_snapshot(group_snapshot.id))
+        return dataclasses.replace(
+            known[0], has_clones=any(k.has_clones for k in known))
+
+    # Copies of groups
+
+    def _copy_group(self, group: typing.Any, volumes: Sequence[typing.Any],
+                    sources: Sequence[Source]
+                    ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Make a group; ``sources`` are in the order of ``volumes``."""
+        made = groups.make(
+            self._array, dedup=membership.dedup_of(group),
+            group_name=naming.consistency_group(group.id),
+            members=[functools.partial(self._copy_member, *member)
+                     for member in zip(volumes, sources, strict=True)])
+        return dict(_AVAILABLE), [
+            {'id': volume.id, 'status': 'available',
+             **self._ids(backing, volume.name_id)}
+            for volume, backing in zip(volumes, made, strict=True)]
+
+    def _copy_member(self, volume: typing.Any, source: Source, group: int
+                     ) -> Backing:
+        order = self._order(volume, source.volume, source.size)
+        return self._cloner.from_snapshot(
+            dataclasses.replace(order, group=group), source.taken,
+            self._strategies(volume))
+
+    def _source(self, snapshot: typing.Any) -> Source:
+        taken = self._marked(snapshot, self._taken)
+        volume = snapshot.volume
+        self._marked(volume, self._backing)
+        return Source(volume, snapshot.volume_size, taken)
+
+    @contextlib.contextmanager
+    def _hidden_snapshot(self, group: typing.Any,
+                         volumes: Sequence[typing.Any]
+                         ) -> Iterator[list[Source]]:
+        """Take a snapshot of a group for clones of its volumes. One call."""
+        members = self._members(volumes)
+        for volume in volumes:
+            self._marked(volume, self._backing)
+        with self._group_held(members[0].group):
+            made = self._array.snapshots.create(
+                naming.clone_source(group.id), members[0])
+        try:
+            yield [
+                Source(volume, volume.size,
+                       dataclasses.replace(made, volume=member.volume))
+                for volume, member in zip(volumes, members, strict=True)]
+        finally:
+            self._leave_to_reclaim(made)
+
+    def _leave_to_reclaim(self, made: SnapshotBacking) -> None:
+        """Let a hidden snapshot go with the last clone; now, without any."""
+        try:
+            with self._group_held(made.group):
+                self._array.hidden.keep(made.group, hidden.Marks(
+                    snapshots=frozenset({made.snapshot})))
+            self._reclaim(made.group)
+        except _BROKEN as error:
+            LOG.warning('Hidden snapshot %(id)s stays on the array until '
+                        'its volumes are deleted: %(error)s',
+                        {'id': made.snapshot, 'error': error})
+
+    # Members
+
+    def _members(self, volumes: Sequence[typing.Any]) -> list[Backing]:
+        """What backs all volumes of a group.
+
+        :raises GroupUnsuitable: they are not in one volume group
+        """
+        found = [self._backing(volume) for volume in volumes]
+        strays = [volume.id for volume, backing in zip(volumes, found)
+                  if not backing.shared or backing.group != found[-1].group]
+        if strays or not found:
+            raise exceptions.GroupUnsuitable(
+                'the array does not have all its volumes in one volume '
+                f'group: {", ".join(strays)}. Remove these from the group '
+                'and add them again.')
+        return found
+
+    def _mark_together(self, volumes: Iterable[typing.Any]) -> None:
+        """Note on all rows of a group that one of its volumes has clones.
+
+        Their snapshots hold the others, too.
+        """
+        known = [(volume, backing) for volume in volumes
+                 if (backing := self._known_backing(volume)) is not None
+                 and not backing.moving]
+        if any(backing.has_clones for _, backing in known):
+            for volume, _ in known:
+                self._marked(volume, self._backing)
+
+    def _delete_member(self, volume: typing.Any) -> lookup.ModelUpdate:
+        status = _DELETED['status']
+        try:
+            self.delete_volume(volume)
+        except exception.VolumeIsBusy:
+            status = 'available'
+        except exception.CinderException as error:
+            LOG.error('Volume %(id)s was not deleted: %(error)s',
+                      {'id': volume.id, 'error': error})
+            status = 'error_deleting'
+        return {'id': volume.id, 'status': status}
+
+    def _delete_volume_group(self, group: typing.Any) -> None:
+        """Delete the volume group, or leave it to the last clone."""
+        name = naming.consistency_group(group.id)
+        found = self._array.groups.find(name)
+        if found is not None:
+            self._drop_if_empty(found.id)
+            self._array.groups.forget(name)
+        self._leave_sources(group)
+
+    def _leave_sources(self, group: typing.Any) -> None:
+        """Let go of what a group was made from.
+
+        Its volumes did, unless the service was killed when it was made.
+        """
+        if group.source_group_id is not None:
+            left = self._array.snapshots.find(naming.clone_source(group.id))
+            if left is not None:
+                self._leave_to_reclaim(left)
+        elif group.group_snapshot_id is not None:
+            left = self._array.snapshots.find(
+                naming.group_snapshot(group.group_snapshot_id))
+            if left is not None:
+                self._reclaim(left.group)
+
+
+def _all(rows: Iterable[typing.Any], update: lookup.ModelUpdate) -> Updates:
+    return [{'id': row.id, **update} for row in rows]

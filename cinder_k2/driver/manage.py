@@ -1,0 +1,292 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Bringing what is on the array under Cinder's management, and out of it."""
+
+from collections.abc import Iterable
+import typing
+
+from cinder import context
+from cinder.volume import volume_types
+from cinder.volume import volume_utils
+from oslo_utils import units
+
+from cinder_k2.array import cache
+from cinder_k2.array import inventory
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import deletion
+from cinder_k2.driver import errors
+from cinder_k2.driver import lookup
+from cinder_k2.driver import manageable
+from cinder_k2.driver import rows
+from cinder_k2 import exceptions
+from cinder_k2.flows import manage
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2 import volume_types as extra_specs
+
+_KIB_PER_GIB = units.Mi
+# A row whose volume could not be managed and which is being removed now.
+_FAILED = 'error_managing_deleting'
+
+Reference = dict[str, typing.Any]
+Entries = list[dict[str, typing.Any]]
+
+
+class ManageMixin(deletion.DeletionMixin):
+    """Managing, unmanaging, and lists of what could be managed.
+
+    References are ``{'source-name': <name>}`` or ``{'source-id': <the
+    array's id>}``.
+    """
+
+    configuration: typing.Any
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Cinder asks for the size, and at once for the rest: what was found
+        # for a row saves finding it again.
+        self._found = cache.Cache()
+
+    # Volumes
+
+    @errors.operation
+    def manage_existing_get_size(self, volume: typing.Any,
+                                 existing_ref: Reference) -> int:
+        """Size in GiB, rounded up, of a volume to be managed. One call.
+
+        :raises ManageExistingInvalidReference: there is no such volume
+        """
+        with errors.managing(f'Volume {volume.id}', existing_ref):
+            found = self._array.inventory.volume(
+                manageable.reference(existing_ref))
+            self._found.put(volume.id, found)
+            return inventory.gib(found.size)
+
+    @errors.operation
+    def manage_existing(self, volume: typing.Any, existing_ref: Reference
+                        ) -> lookup.ModelUpdate:
+        """Take a volume over. Four calls after the one for its size.
+
+        It and its group are renamed, and it is grown to whole GiB.
+
+        :raises ManageExistingAlreadyManaged: Cinder has it
+        :raises ManageExistingVolumeTypeMismatch: its type asks for other
+            deduplication
+        :raises ManageExistingInvalidReference: it is no volume for Cinder;
+            the text has every reason
+        """
+        with errors.managing(f'Volume {volume.id}', existing_ref):
+            found = self._found.peek(volume.id) or (
+                self._array.inventory.volume(
+                    manageable.reference(existing_ref)))
+            self._found.drop(volume.id)
+            return self._manage(volume, found)
+
+    def _manage(self, volume: typing.Any, found: rest.Volume
+                ) -> lookup.ModelUpdate:
+        group = typing.cast(rest.Ref, found.volume_group)
+        with self._group_held(group.id):
+            candidate = self._array.inventory.examine_volume(found)
+            self._check_volume(volume, candidate)
+            taken = manage.take(
+                self._array, candidate, name=naming.volume(volume.name_id),
+                group_name=naming.volume_group(volume.name_id),
+                size=inventory.gib(found.size) * _KIB_PER_GIB)
+        return self._ids(taken, volume.name_id)
+
+    def _check_volume(self, volume: typing.Any,
+                      candidate: inventory.FoundVolume) -> None:
+        """See that Cinder may have a volume.
+
+        :raises NotManageable: it may not
+        """
+        found, group = candidate.volume, candidate.group
+        # The group's name is the later one, if another request for the same
+        # volume was quicker.
+        names = (found.name, group.name)
+        owner = rows.volumes(self._array.system.id, names=names,
+                             having=('volume', found.id)).of(found.ref,
+                                                             *names)
+        if owner is not None:
+            raise exceptions.AlreadyManaged(owner)
+        manageable.check(candidate.reasons())
+        self._check_type(volume, group)
+
+    def _check_type(self, volume: typing.Any, group: rest.VolumeGroup
+                    ) -> None:
+        """See that a volume is what its type asks for.
+
+        :raises OtherType: it is not
+        """
+        if volume_types.is_encrypted(context.get_admin_context(),
+                                     volume.volume_type_id):
+            # Cinder lets it pass, and os-brick would format the volume.
+            raise exceptions.OtherType('the type asks for encryption')
+        dedup = self._type_spec(volume).dedup
+        if group.is_dedup is not None and group.is_dedup != dedup:
+            raise exceptions.OtherType(
+                f'volume group {group.name} has {extra_specs.DEDUP.key} '
+                f'{manageable.DEDUP[group.is_dedup]}, the type asks for '
+                f'{manageable.DEDUP[dedup]}')
+
+    @errors.operation
+    def get_manageable_volumes(
+            self, cinder_volumes: Iterable[typing.Any], marker: typing.Any,
+            limit: int | None, offset: int | None, sort_keys: list[str],
+            sort_dirs: list[str]) -> Entries:
+        """Volumes of the array, and what is against each of them.
+
+        Three calls, and more for more than 1000 objects.
+        """
+        found = self._array.inventory.volumes()
+        owners = rows.volumes(self._array.system.id, cinder_volumes,
+                              names=[f.volume.name for f in found])
+        return _page([manageable.volume_entry(f, owners) for f in found],
+                     marker, limit, offset, sort_keys, sort_dirs)
+
+    @errors.operation
+    def unmanage(self, volume: typing.Any) -> None:
+        """Let a volume go; it stays on the array.
+
+        With k2_unmanage_restores_names it gets its original name back, in
+        up to four calls; without it, or with none, it keeps Cinder's.
+        """
+        if (self.configuration.k2_unmanage_restores_names
+                or volume.status == _FAILED):
+            self._give_names_back(volume)
+
+    def delete_volume(self, volume: typing.Any) -> None:
+        """Delete a volume, unless it never came under Cinder's management.
+
+        A row that failed to be managed stands for somebody else's volume,
+        which may have Cinder's name by now.
+
+        :raises VolumeIsBusy: the array must keep it
+        """
+        if volume.status == _FAILED:
+            self.unmanage(volume)
+        else:
+            super().delete_volume(volume)
+
+    def _give_names_back(self, volume: typing.Any) -> None:
+        backing = self._known_backing(volume) or self._array.volumes.find(
+            naming.volume(volume.name_id))
+        with self._group_held(backing.group if backing else 0):
+            self._array.originals.give_back(
+                naming.volume(volume.name_id),
+                naming.volume_group(volume.name_id))
+
+    # Snapshots
+
+    @errors.operation
+    def manage_existing_snapshot_get_size(
+            self, snapshot: typing.Any, existing_ref: Reference) -> int:
+        """Size in GiB, rounded up, of a snapshot to be managed. Three calls.
+
+        It is what the volume had when the snapshot was taken.
+
+        :raises ManageExistingInvalidReference: it is no snapshot for Cinder
+        """
+        with errors.managing(f'Snapshot {snapshot.id}', existing_ref):
+            found = self._find_snapshot(snapshot, existing_ref)
+            self._found.put(snapshot.id, found)
+            return inventory.gib(found.size) or int(snapshot.volume.size)
+
+    @errors.operation
+    def manage_existing_snapshot(self, snapshot: typing.Any,
+                                 existing_ref: Reference
+                                 ) -> lookup.ModelUpdate:
+        """Take a snapshot over. No call after those for its size.
+
+        It keeps its name, since snapshots cannot be renamed (SNP-10).
+
+        :raises ManageExistingAlreadyManaged: Cinder has it
+        :raises ManageExistingInvalidReference: it is no snapshot for
+            Cinder; the text has every reason
+        """
+        with errors.managing(f'Snapshot {snapshot.id}', existing_ref):
+            found = self._found.peek(snapshot.id) or self._find_snapshot(
+                snapshot, existing_ref)
+            self._found.drop(snapshot.id)
+            backing = self._check_snapshot(snapshot, found)
+            with self._group_held(backing.group):
+                self._check_unowned(found.snapshot)
+                update = self._ids(backing)
+                # Before anybody else asks for it.
+                snapshot.update(update)
+                snapshot.save()
+            return update
+
+    def _find_snapshot(self, snapshot: typing.Any, existing_ref: Reference
+                       ) -> inventory.FoundSnapshot:
+        found = self._array.inventory.snapshot(
+            manageable.reference(existing_ref),
+            self._backing(snapshot.volume).group)
+        self._check_unowned(found.snapshot)
+        self._check_snapshot(snapshot, found)
+        return found
+
+    def _check_snapshot(self, snapshot: typing.Any,
+                        found: inventory.FoundSnapshot) -> SnapshotBacking:
+        """See that Cinder may have a snapshot.
+
+        :raises NotManageable: it may not
+        """
+        volume = self._backing(snapshot.volume)
+        other = [] if found.snapshot.source == volume.snapshot_source else [
+            f'it is no snapshot of volume {snapshot.volume_id}']
+        manageable.check([*other, *found.reasons()])
+        # Somebody may have made views and clones of it.
+        return SnapshotBacking(
+            snapshot=found.snapshot.id, group=volume.group,
+            volume=volume.volume or volume.origin, view=volume.view,
+            has_clones=True)
+
+    def _check_unowned(self, found: rest.Snapshot) -> None:
+        owner = rows.snapshots(
+            self._array.system.id, names=[found.short_name],
+            having=('snapshot', found.id)).of(found.ref, found.short_name)
+        if owner is not None:
+            raise exceptions.AlreadyManaged(owner)
+
+    @errors.operation
+    def get_manageable_snapshots(
+            self, cinder_snapshots: Iterable[typing.Any], marker: typing.Any,
+            limit: int | None, offset: int | None, sort_keys: list[str],
+            sort_dirs: list[str]) -> Entries:
+        """Snapshots of the array, and what is against each of them.
+
+        Three calls, and more for more than 1000 objects.
+        """
+        system = self._array.system.id
+        found = self._array.inventory.snapshots()
+        sources = rows.volumes(system, names=[
+            i.short_name for f in found for i in f.images])
+        owners = rows.snapshots(system, cinder_snapshots, names=[
+            f.snapshot.short_name for f in found
+            if manageable.is_of_ours(f, sources)])
+        return _page(
+            [manageable.snapshot_entry(f, owners, sources) for f in found],
+            marker, limit, offset, sort_keys, sort_dirs)
+
+    def unmanage_snapshot(self, snapshot: typing.Any) -> None:
+        """Let a snapshot go; it stays on the array as it is. No call."""
+
+
+def _page(entries: Entries, marker: typing.Any, limit: int | None,
+          offset: int | None, sort_keys: list[str] | None,
+          sort_dirs: list[str] | None) -> Entries:
+    page: Entries = volume_utils.paginate_entries_list(
+        entries, marker, len(entries) if limit is None else limit, offset,
+        sort_keys or [], sort_dirs or [])
+    return page

@@ -1,0 +1,123 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which volume group a new volume goes into."""
+
+from collections.abc import Callable
+import typing
+
+from cinder.volume import volume_utils
+
+from cinder_k2.array import Backing
+from cinder_k2.array import groups
+from cinder_k2.driver import lookup
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2 import volume_types
+
+_DEDUP = {True: 'dedup', False: 'nodedup'}
+_REPLICATION = ('group_replication_enabled',
+                'consistent_group_replication_enabled')
+
+# What an array says of a volume group that is gone, or full.
+_NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneImpossible)
+
+
+class MembershipMixin(lookup.LookupMixin):
+    """Puts members of a consistency group into its volume group at once.
+
+    All other volumes, those of generic groups without consistent snapshots
+    included, get a volume group of their own.
+    """
+
+    def _into_group(self, volume: typing.Any,
+                    make: Callable[[int | None], Backing]) -> Backing:
+        """Make a volume where it belongs.
+
+        The volume group's id is remembered; should that prove wrong, it is
+        looked up, made again if it is gone, and tried once more.
+
+        :param make: makes it in the volume group of that id, which is None
+            for a group of its own, and leaves nothing when it fails
+        :raises GroupUnsuitable: the group is full, or of another kind
+        """
+        if not volume.group_id or not _is_consistent(volume.group):
+            return make(None)
+        name = naming.consistency_group(volume.group_id)
+        dedup = self._type_spec(volume).dedup
+        group = self._array.groups.known(name, dedup)
+        check_dedup(volume, name, group, dedup)
+        try:
+            return make(group.id)
+        except _NO_ROOM as refusal:
+            with self.deadline(fresh=True):
+                found = self._array.groups.ensure(name, dedup)
+            if found.id != group.id:
+                return make(found.id)
+            groups.check_room(name, found, refusal)
+            raise
+
+
+def check_dedup(volume: typing.Any, name: str, group: groups.Group,
+                dedup: bool) -> None:
+    """See that a volume's type fits a volume group.
+
+    :raises GroupUnsuitable: it does not (VG-4)
+    """
+    if group.dedup not in (None, dedup):
+        raise exceptions.GroupUnsuitable(
+            f'the type of volume {volume.id} has '
+            f'{volume_types.DEDUP.key} {_DEDUP[dedup]}, but volume group '
+            f'{name} on the array was made with {_DEDUP[not dedup]}, which '
+            'holds for all volumes in it. Use another type or group.')
+
+
+def check_consistent(row: typing.Any) -> None:
+    """See that a group or group snapshot is the driver's business.
+
+    :raises NotImplementedError: it is Cinder's
+    """
+    if not _is_consistent(row):
+        raise NotImplementedError
+
+
+def check_kind(row: typing.Any) -> None:
+    """The same, where something is to be made.
+
+    :raises GroupUnsuitable: it is to be replicated
+    """
+    for spec in _REPLICATION:
+        if volume_utils.is_group_a_type(row, spec):
+            raise exceptions.GroupUnsuitable(
+                f'its group type has {spec}, but this version of the driver '
+                'does not replicate groups; use a type without it.')
+    check_consistent(row)
+
+
+def dedup_of(group: typing.Any) -> bool:
+    """Whether a group's volumes are deduplicated.
+
+    :raises GroupUnsuitable: its types differ in that (VG-4)
+    """
+    kinds = {volume_types.parse(kind.extra_specs or {}).dedup
+             for kind in group.volume_types}
+    if len(kinds) > 1:
+        raise exceptions.GroupUnsuitable(
+            f'its volume types differ in {volume_types.DEDUP.key}, which is '
+            'one for all volumes of a consistency group. Make a group for '
+            'those with dedup and another for those with nodedup.')
+    return False not in kinds
+
+
+def _is_consistent(row: typing.Any) -> bool:
+    return bool(volume_utils.is_group_a_cg_snapshot_type(row))

@@ -1,0 +1,174 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Moving volumes into consistency groups, and out of them."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Backing
+from cinder_k2.array import groups as array_groups
+from cinder_k2.driver import errors
+from cinder_k2.driver import locks
+from cinder_k2.driver import lookup
+from cinder_k2.driver import membership
+from cinder_k2.driver import promotion
+from cinder_k2 import exceptions
+from cinder_k2.flows import deletion
+from cinder_k2.flows import groups
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+_BROKEN = (rest.RestError, exceptions.K2Error)
+
+Updates = list[lookup.ModelUpdate]
+Moving = Sequence[tuple[typing.Any, Backing]]
+
+
+class RegroupMixin(promotion.PromotionMixin):
+    """All volumes of a request change their volume group, or none does.
+
+    While they do, their rows say so: a service that is killed meanwhile
+    leaves rows for which the array is asked where the volume is.
+    """
+
+    @errors.operation
+    def update_group(self, context: typing.Any, group: typing.Any,
+                     add_volumes: Sequence[typing.Any] | None = None,
+                     remove_volumes: Sequence[typing.Any] | None = None
+                     ) -> tuple[None, Updates, Updates]:
+        """Move volumes into the group's volume group, and out of it.
+
+        One call finds the group; two for each volume look at it and move
+        it, and one removes or makes its own group. A volume that a view
+        backs is copied first.
+
+        :raises InvalidGroup: the array keeps a volume where it is, or it is
+            of another kind than the group; nothing was moved
+        """
+        membership.check_kind(group)
+        name = naming.consistency_group(group.id)
+        home = self._array.groups.ensure(name, membership.dedup_of(group))
+        leaving = [(v, backing) for v in remove_volumes or ()
+                   if (backing := self._leaving(v, home)) is not None]
+        joining = [(v, self._joining(v, name, home))
+                   for v in add_volumes or ()]
+        moves = [*_joins(joining, name, home), *_leaves(leaving, home)]
+        places = self._regroup([*joining, *leaving], moves)
+        for volume, backing in joining:
+            self._drop_former(volume, backing, home.id)
+        joined, left = [[self._arrive(v, b, home.id, places) for v, b in some]
+                        for some in (joining, leaving)]
+        return None, joined, left
+
+    def _joining(self, volume: typing.Any, name: str,
+                 home: array_groups.Group) -> Backing:
+        """What backs a volume that is to join a group; never a view."""
+        membership.check_dedup(volume, name, home,
+                               self._type_spec(volume).dedup)
+        # Another may have been copied just now.
+        with self.deadline(fresh=True):
+            backing = self._backing(volume)
+            if backing.volume is not None:
+                return backing
+            with self._reserved(volume):
+                return self._promote(volume, backing, volume.size,
+                                     'which cannot join a consistency group')
+
+    def _leaving(self, volume: typing.Any, home: array_groups.Group
+                 ) -> Backing | None:
+        """What backs a volume that is to leave a group.
+
+        Volumes that failed are asked for; until they have left the group
+        nobody can delete them.
+
+        :returns: None if the array has none
+        """
+        try:
+            backing = self._backing(volume)
+            if volume.status.startswith('error') or (
+                    backing.shared and backing.group != home.id):
+                backing = self._settled(backing)
+        except (exceptions.ObjectMissing, rest.NotFound):
+            LOG.warning('Volume %(id)s is not on the array and just leaves '
+                        'its group in Cinder.', {'id': volume.id})
+            volume.update({'provider_id': None})
+            volume.save()
+            return None
+        return backing
+
+    def _regroup(self, moving: Moving, moves: Sequence[groups.Move]
+                 ) -> dict[int, int]:
+        """Move volumes, and have their rows right if that fails."""
+        for volume, backing in moving:
+            self._note(volume, backing, moving=True)
+        try:
+            return groups.regroup(self._array, moves, self._group_held)
+        except Exception:
+            for volume, backing in moving:
+                self._settle(volume, backing)
+            raise
+
+    def _settle(self, volume: typing.Any, backing: Backing) -> None:
+        try:
+            with self.deadline(fresh=True):
+                self._note(volume, self._settled(backing), moving=False)
+        except _BROKEN as error:
+            LOG.warning('The array does not say in which volume group '
+                        'volume %(id)s is; it is asked again when that '
+                        'matters: %(error)s',
+                        {'id': volume.id, 'error': error})
+
+    def _drop_former(self, volume: typing.Any, backing: Backing,
+                     home: int) -> None:
+        """Delete the group that a volume has left."""
+        with self.deadline(fresh=True):
+            if backing.group != home:
+                deletion.delete_own_group(self._array, backing.group)
+                locks.forget_group(self._array.system.id, backing.group)
+            else:
+                # It was moved before, by a service that was killed.
+                deletion.delete_own_group_by_name(
+                    self._array, naming.volume_group(volume.name_id))
+
+    def _arrive(self, volume: typing.Any, backing: Backing, home: int,
+                places: dict[int, int]) -> lookup.ModelUpdate:
+        """Have a volume's row say where it is now; the update of it."""
+        group = places.get(backing.volume_ref.id, backing.group)
+        self._note(volume, backing, group=group, shared=group == home,
+                   moving=False)
+        return {'id': volume.id, 'provider_id': volume.provider_id}
+
+
+def _joins(joining: Moving, name: str, home: array_groups.Group
+           ) -> Iterator[groups.Move]:
+    """The moves into a group, but for those that were done before."""
+    for volume, backing in joining:
+        if backing.group != home.id:
+            yield groups.Move(
+                f'Volume {volume.id}', backing.volume_ref.id, backing.group,
+                home.id, name, home.dedup is not False)
+
+
+def _leaves(leaving: Moving, home: array_groups.Group
+            ) -> Iterator[groups.Move]:
+    """The moves out of a group, but for those that were done before."""
+    for volume, backing in leaving:
+        if backing.group == home.id:
+            yield groups.Move(
+                f'Volume {volume.id}', backing.volume_ref.id, home.id, None,
+                naming.volume_group(volume.name_id), home.dedup is not False)

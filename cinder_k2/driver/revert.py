@@ -1,0 +1,117 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reverting volumes to snapshots."""
+
+import typing
+
+from cinder import exception
+from oslo_log import log as logging
+from oslo_utils import units
+
+from cinder_k2.array import Backing
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import copying
+from cinder_k2.driver import errors
+from cinder_k2.driver import locks
+from cinder_k2.driver import snapshot_attach
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+_KIB_PER_GIB = units.Mi
+
+
+class RevertMixin(snapshot_attach.SnapshotAttachMixin,
+                  copying.CopyingMixin):
+    """By the array where it can, else by copying.
+
+    The array restores whole volume groups only (RST-5), and only to the
+    sizes they have (RST-2). Cinder's own way of copying has a safeguard only
+    if one is taken before each revert, also before those that need none.
+    """
+
+    def snapshot_revert_use_temp_snapshot(self) -> bool:
+        """Whether Cinder is to take a snapshot before each revert.
+
+        A restore happens as a whole or not at all; where data is copied,
+        the snapshot is taken here.
+        """
+        return False
+
+    @errors.operation
+    def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
+                           snapshot: typing.Any) -> None:
+        """Put a volume back to a snapshot. One call if the array can."""
+        backing = self._backing(volume)
+        taken = self._taken(snapshot)
+        if not self._restore(volume, backing, taken, snapshot.volume_size):
+            self._copy_back(context, volume, snapshot)
+
+    def _restore(self, volume: typing.Any, backing: Backing,
+                 taken: SnapshotBacking, volume_size: int) -> bool:
+        """Let the array restore a volume; whether it could."""
+        if (backing.volume is None or backing.shared
+                or taken.view is not None or taken.group != backing.group):
+            return False
+        with self._group_held(backing.group):
+            try:
+                self._array.volumes.restore(taken)
+                if volume.size != volume_size:
+                    # Should the array have given it the snapshot's size.
+                    self._array.volumes.grow(backing.volume,
+                                             volume.size * _KIB_PER_GIB)
+            except rest.Refused as refusal:
+                LOG.info('The array does not restore volume %(id)s, so the '
+                         'data is copied: %(why)s',
+                         {'id': volume.id, 'why': refusal})
+                return False
+        return True
+
+    def _copy_back(self, context: typing.Any, volume: typing.Any,
+                   snapshot: typing.Any) -> None:
+        """Copy a snapshot over its volume, with a snapshot as a safeguard."""
+        safeguard = self._create_temp_snapshot(  # type: ignore[attr-defined]
+            context, volume)
+        try:
+            self._overwrite_from(snapshot, volume)
+        except Exception:
+            LOG.error('Volume %(volume)s is neither what it was nor what '
+                      'its snapshot %(snapshot)s holds. Make a volume from '
+                      'snapshot %(safeguard)s, which holds the data from '
+                      'before; or delete that snapshot and revert again.',
+                      {'volume': volume.id, 'snapshot': snapshot.id,
+                       'safeguard': safeguard.id})
+            raise
+        self._discard_safeguard(safeguard)
+
+    def _overwrite_from(self, snapshot: typing.Any, volume: typing.Any
+                        ) -> None:
+        with locks.snapshot(snapshot.id):
+            with self.deadline(fresh=True):
+                view = self._temporary_view(snapshot)
+            try:
+                self._overwrite(view, self._backing(volume),
+                                snapshot.volume_size * _KIB_PER_GIB,
+                                volume.size * _KIB_PER_GIB)
+            finally:
+                self._drop_quietly(view)
+
+    def _discard_safeguard(self, safeguard: typing.Any) -> None:
+        try:
+            with self.deadline(fresh=True):
+                self.delete_snapshot(safeguard)
+            safeguard.destroy()
+        except exception.CinderException as error:
+            LOG.warning('The volume was reverted; snapshot %(id)s of what '
+                        'it was before stays and can be deleted: %(error)s',
+                        {'id': safeguard.id, 'error': error})

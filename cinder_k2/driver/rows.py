@@ -1,0 +1,109 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which of an array's objects Cinder has, by the rows of its database.
+
+A row stands for what its provider_id names; without one that holds good
+here, for what has its name. Rows of every back end count.
+"""
+
+from collections.abc import Iterable
+import typing
+
+from cinder import context
+from cinder import objects
+
+from cinder_k2.array import Backing
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import provider
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+Row = typing.Any
+
+
+class Owners:
+    """Cinder's ids by what they have on one array."""
+
+    def __init__(self) -> None:
+        self._by_ref: dict[rest.Ref, str] = {}
+        self._by_name: dict[str, str] = {}
+
+    def of(self, ref: rest.Ref, *names: str | None) -> str | None:
+        """Cinder's id of what is that object, or has one of the names."""
+        found = self._by_ref.get(ref)
+        for name in names:
+            found = found or self._by_name.get(name or '')
+        return found
+
+    def add(self, row: Row, ref: rest.Ref | None, names: Iterable[str]
+            ) -> None:
+        """Enter a row; names count only if it has no object here."""
+        if ref is not None:
+            self._by_ref[ref] = row.id
+        else:
+            self._by_name.update((name, row.id) for name in names)
+
+
+def volumes(system_id: str, rows: Iterable[Row] = (), *,
+            having: tuple[str, str | int] | None = None,
+            names: Iterable[str | None] = ()) -> Owners:
+    """Who owns volumes and views of an array.
+
+    :param rows: rows that are known already
+    :param having: what provider_id must have for more rows to be read from
+        the database; those of the whole array if not given
+    :param names: names of objects, whose rows are read, too
+    """
+    owners = Owners()
+    ids = _ids(names)
+    read = objects.VolumeList.get_all
+    for row in [*rows, *_read(read, _pattern(system_id, having)),
+                *_read(read, {'id': ids}), *_read(read, {'_name_id': ids})]:
+        made = provider.load(Backing, system_id, row.provider_id,
+                             row.name_id)
+        owners.add(row, made.mappable if made else None, [
+            name(key) for key in {row.id, row.name_id}
+            for name in (naming.volume, naming.volume_group)])
+    return owners
+
+
+def snapshots(system_id: str, rows: Iterable[Row] = (), *,
+              having: tuple[str, str | int] | None = None,
+              names: Iterable[str | None] = ()) -> Owners:
+    """Who owns snapshots of an array; see ``volumes``."""
+    owners = Owners()
+    read = objects.SnapshotList.get_all
+    # Cinder cannot look for several ids of snapshots at once.
+    named = [row for key in _ids(names) for row in _read(read, {'id': key})]
+    for row in [*rows, *_read(read, _pattern(system_id, having)), *named]:
+        made = provider.load(SnapshotBacking, system_id, row.provider_id)
+        owners.add(row, made.ref if made else None,
+                   [naming.snapshot(row.id)])
+    return owners
+
+
+def _ids(names: Iterable[str | None]) -> list[str]:
+    return [found for found in map(naming.cinder_id, names) if found]
+
+
+def _pattern(system_id: str, having: tuple[str, str | int] | None
+             ) -> dict[str, typing.Any]:
+    # A tilde asks for rows that contain the text.
+    return {'provider_id~': provider.fragment(
+        *(having or ('system', system_id)))}
+
+
+def _read(read: typing.Any, filters: dict[str, typing.Any]) -> list[Row]:
+    if not all(filters.values()):
+        return []
+    return list(read(context.get_admin_context(), filters=filters))

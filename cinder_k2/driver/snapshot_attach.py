@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Attaching snapshots, which is how backups read them."""
+
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Backing
+from cinder_k2.driver import copies
+from cinder_k2.driver import deletion
+from cinder_k2.driver import errors
+from cinder_k2.driver import locks
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2 import transport
+
+LOG = logging.getLogger(__name__)
+
+
+class SnapshotAttachMixin(deletion.DeletionMixin, copies.CopiesMixin):
+    """Snapshots are seen through a temporary view (SNP-8).
+
+    The view is made for the first host and removed after the last.
+    """
+
+    def backup_use_temp_snapshot(self) -> bool:
+        """Whether volumes in use are backed up from a snapshot: always."""
+        return True
+
+    @errors.operation
+    def initialize_connection_snapshot(
+            self, snapshot: typing.Any, connector: transport.Connector,
+            **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a snapshot to a host; where and under which LUN to find it."""
+        with locks.snapshot(snapshot.id), self.deadline(fresh=True):
+            view = self._temporary_view(snapshot)
+            try:
+                return self._connect_backing(None, view, connector)
+            except Exception:
+                self._drop_quietly(view)
+                raise
+
+    @errors.operation
+    def terminate_connection_snapshot(
+            self, snapshot: typing.Any,
+            connector: transport.Connector | None,
+            **kwargs: typing.Any) -> dict[str, typing.Any] | bool:
+        """Unmap a snapshot from a host, from all hosts without a connector.
+
+        :returns: what the transport reports
+        """
+        with locks.snapshot(snapshot.id), self.deadline(fresh=True):
+            view_id = self._array.snapshots.find_view(
+                naming.temporary_view(snapshot.id))
+            if view_id is None:
+                return False
+            view = Backing(group=0, view=view_id)
+            if connector:
+                done = self._disconnect_backing(view, connector)
+            else:
+                done = self._disconnect_all(view)
+            self._drop_if_unused(view)
+            return self._report(done)
+
+    def create_export_snapshot(self, context: typing.Any,
+                               snapshot: typing.Any,
+                               connector: typing.Any) -> None:
+        """Nothing to do: see initialize_connection_snapshot."""
+
+    def remove_export_snapshot(self, context: typing.Any,
+                               snapshot: typing.Any) -> None:
+        """Nothing to do: see terminate_connection_snapshot."""
+
+    def _temporary_view(self, snapshot: typing.Any) -> Backing:
+        name = naming.temporary_view(snapshot.id)
+        taken = self._taken(snapshot)
+        return (self._array.snapshots.view_of(taken, name)
+                or self._array.snapshots.create_view(name, taken))
+
+    def _drop_quietly(self, view: Backing) -> None:
+        """Drop a view where something else is to be reported."""
+        try:
+            with self._array.grace():
+                self._drop_if_unused(view)
+        except (rest.RestError, exceptions.K2Error) as error:
+            LOG.warning('View %(view)s may be left on the array: %(error)s',
+                        {'view': view.view, 'error': error})
+
+    def _drop_if_unused(self, view: Backing) -> None:
+        try:
+            self._array.snapshots.delete(view.mappable.id)
+        except exceptions.StillMapped:
+            # Another host reads it.
+            pass

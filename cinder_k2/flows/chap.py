@@ -1,0 +1,188 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who logs in with CHAP: one profile for each host, known by its IQN.
+
+The password is kept outside of the array, which never tells it (CHP-1), and
+serves again whenever the host comes back. A profile is given to a host, and
+a password is changed, only while the host has no volumes: iSCSI sessions
+show the password when they are renewed after a failure of the network, and
+those that live could not be renewed with another.
+"""
+
+from collections.abc import Iterable
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import chap
+from cinder_k2.array import hosts
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+class Secrets(typing.Protocol):
+    """Where passwords are kept; they are never changed there.
+
+    Its methods may raise SecretsUnavailable.
+    """
+
+    def find(self, initiator: str) -> str | None:
+        """The password of an initiator, None if it has none."""
+
+    def keep(self, initiator: str, secret: str) -> str:
+        """Keep a password; the one that others kept before, if any."""
+
+    def generate(self) -> str:
+        """A new password of 12 to 16 characters (CHP-5)."""
+
+
+class Chap:
+    """CHAP on one array.
+
+    :param required: new hosts get a profile; else only those that have one
+        keep it, and need it to log in
+    """
+
+    def __init__(self, array: Array, registry: hosts.Hosts,
+                 secrets: Secrets, required: bool) -> None:
+        self.array = array
+        self.registry = registry
+        self.secrets = secrets
+        self.required = required
+
+    def guard(self, initiators: list[str]) -> 'Guard':
+        """CHAP of the host with this one initiator."""
+        initiator, = initiators
+        return Guard(self, initiator)
+
+    def forget(self, initiators: Iterable[str]) -> None:
+        """Delete the profiles of a host that is gone. Two calls each.
+
+        No call for those that never had one. Passwords stay.
+        """
+        for initiator in initiators:
+            name = naming.chap_profile(initiator)
+            try:
+                if self.required or self.secrets.find(initiator):
+                    self.array.chap.discard(name)
+            except (rest.RestError, exceptions.K2Error) as error:
+                LOG.warning('CHAP profile %(name)s stays on the array: '
+                            '%(error)s', {'name': name, 'error': error})
+
+
+class Guard:
+    """CHAP of one host, which is locked."""
+
+    def __init__(self, owner: Chap, initiator: str) -> None:
+        self._array = owner.array
+        self._registry = owner.registry
+        self._secrets = owner.secrets
+        self._initiator = initiator
+        self.required = owner.required
+        self.name = naming.chap_profile(initiator)
+
+    def login(self, host: int) -> chap.Login | None:
+        """What a host of the array logs in with, None without CHAP.
+
+        No call for what was seen in the last ten minutes, else one.
+
+        :raises ChapSecretLost: the host has volumes, and nobody knows the
+            password
+        """
+        kept = self._secrets.find(self._initiator)
+        if kept is None and not self.required:
+            return None
+        if kept is None or not self._array.chap.was_given(host, self.name):
+            profile = self._array.chap.find(self.name)
+            if profile is None or not profile.in_use:
+                return None
+            if kept is None:
+                kept = self._renew(profile, host).password
+            self._array.chap.note_given(host, self.name)
+        return chap.Login(self.name, kept)
+
+    def make(self) -> chap.Login:
+        """Make the profile, before a host gets it. One call.
+
+        One that a killed service has left is taken over.
+
+        :raises ChapSecretLost: a host has it, and nobody knows the password
+        """
+        kept = self._secrets.find(self._initiator)
+        login = chap.Login(self.name, kept or self._secrets.generate())
+        profile, right = self._array.chap.ensure(login)
+        if profile.in_use and kept is None:
+            raise self._lost()
+        return self._settle(profile, login, right or profile.in_use)
+
+    def may_give(self, host: int) -> bool:
+        """Whether a host without CHAP may be given it. At most four calls."""
+        if not self.required:
+            return False
+        hindrance = self._hindrance(host)
+        if hindrance:
+            LOG.warning('Host with initiator %(initiator)s logs in without '
+                        'CHAP: %(hindrance)s.',
+                        {'initiator': self._initiator,
+                         'hindrance': hindrance})
+        return not hindrance
+
+    def _hindrance(self, host: int) -> str | None:
+        if self._array.access.is_mapped(host):
+            return 'it has volumes, so it cannot be given a CHAP profile now'
+        if self._array.access.group_of(host) is not None:
+            return 'it is a member of a host group'
+        names = {name.lower() for name in self._registry.initiators(host)}
+        if names != {self._initiator.lower()}:
+            return 'its record on the array has other initiators, too'
+        others = self._array.chap.of_others()
+        if others:
+            return ('it may have a CHAP profile of somebody else: '
+                    + ', '.join(others))
+        return None
+
+    def _renew(self, profile: rest.HostAuthProfile, host: int
+               ) -> chap.Login:
+        """Give a profile a new password, because the old one was lost."""
+        if (self._array.access.is_mapped(host)
+                or self._array.access.group_of(host) is not None):
+            raise self._lost()
+        login = chap.Login(self.name, self._secrets.generate())
+        self._array.chap.set_password(profile.id, login.password)
+        return self._settle(profile, login, right=True)
+
+    def _settle(self, profile: rest.HostAuthProfile, login: chap.Login,
+                right: bool) -> chap.Login:
+        """Keep the password, and let the array have the one that is kept.
+
+        In this order: what is kept may be handed out at once, so the array
+        has it, or will before a host has the profile.
+
+        :param right: the array has that of ``login``
+        """
+        kept = self._secrets.keep(self._initiator, login.password)
+        if not right or kept != login.password:
+            self._array.chap.set_password(profile.id, kept)
+        return chap.Login(self.name, kept)
+
+    def _lost(self) -> exceptions.ChapSecretLost:
+        return exceptions.ChapSecretLost(
+            f'Initiator {self._initiator} logs in to the array at '
+            f'{self._array.address} by CHAP profile {self.name}, but '
+            'Cinder\'s database has no password for it. It gets a new one '
+            'when no volume is mapped to its host: detach them all, then try '
+            'again.')

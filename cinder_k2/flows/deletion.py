@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Deleting volumes and snapshots, and hiding what clones need.
+
+Each function may be called again after it was cut short: what is gone
+already is passed over.
+"""
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import Backing
+from cinder_k2.array import hidden
+from cinder_k2.array import SnapshotBacking
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+def delete_volume(array: Array, backing: Backing) -> None:
+    """Delete what backs a volume. Two calls, one for a view.
+
+    :raises StillMapped, ObjectInUse: the array must keep it; nothing was
+        deleted
+    """
+    if backing.view is not None:
+        array.snapshots.delete(backing.view)
+    elif backing.volume is not None:
+        array.volumes.delete(backing.volume)
+        if not backing.shared:
+            delete_own_group(array, backing.group)
+
+
+def retire_volume(array: Array, backing: Backing) -> bool:
+    """Delete what backs a volume, or hide it if clones need it.
+
+    The caller holds its group.
+
+    :returns: whether it is gone
+    :raises StillMapped: it is mapped
+    :raises ObjectInUse: somebody else's objects need it
+    """
+    array.volumes.check_unmapped(backing)
+    if array.hidden.is_volume_needed(backing):
+        array.hidden.hide_volume(backing)
+        return False
+    delete_volume(array, backing)
+    return True
+
+
+def retire_snapshot(array: Array, found: SnapshotBacking) -> None:
+    """Delete a snapshot, or hide it if volumes made from it need it.
+
+    The caller holds its group.
+
+    :raises ObjectInUse: somebody else's objects need it
+    """
+    if array.hidden.is_snapshot_needed(found):
+        array.hidden.hide_snapshot(found)
+    else:
+        array.snapshots.delete(found.snapshot)
+
+
+def hide_parent(array: Array, backing: Backing) -> None:
+    """Hide the snapshot that was made for a clone which is hidden now.
+
+    The caller holds the group of the snapshot.
+    """
+    if backing.hidden_parent and backing.parent is not None:
+        array.hidden.keep(backing.home, hidden.Marks(
+            snapshots=frozenset({backing.parent})))
+
+
+def delete_parent(array: Array, backing: Backing) -> None:
+    """Delete the snapshot that was made for a clone which is gone now.
+
+    The caller holds the group of the snapshot.
+    """
+    if backing.hidden_parent and backing.parent is not None:
+        try:
+            array.snapshots.delete_parent(backing.parent)
+        except rest.Refused:
+            # Somebody made a view of it.
+            hide_parent(array, backing)
+
+
+def delete_own_group(array: Array, group: int) -> bool:
+    """Delete the group that held a volume; False if others use it."""
+    try:
+        array.volumes.delete_group(group)
+    except rest.Refused as refusal:
+        # The volume is gone, as Cinder asked; somebody else put objects
+        # into its group.
+        LOG.warning('Volume group %(group)s is not empty and stays on the '
+                    'array: %(reason)s', {'group': group, 'reason': refusal})
+        return False
+    return True
+
+
+def delete_own_group_by_name(array: Array, name: str) -> int | None:
+    """Delete the empty group of a volume whose creation was cut short.
+
+    :returns: the id of what was deleted
+    """
+    group = array.volumes.find_group(name)
+    if group is None or not delete_own_group(array, group):
+        return None
+    return group
+
+
+def try_delete_volume(array: Array, backing: Backing) -> bool:
+    """Delete what backs a volume; False if something there needs it.
+
+    :raises StillMapped: it is mapped
+    """
+    try:
+        delete_volume(array, backing)
+    except exceptions.StillMapped:
+        raise
+    except exceptions.ObjectInUse:
+        return False
+    return True
+
+
+def try_delete_snapshot(array: Array, found: SnapshotBacking) -> bool:
+    """Delete a snapshot; False if something on the array needs it."""
+    try:
+        array.snapshots.delete(found.snapshot)
+    except exceptions.ObjectInUse:
+        return False
+    return True

@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Watches in which order the driver takes its locks.
+
+Two threads can wait for each other only if one takes locks in an order that
+the other does not. So what is taken while something else is held must rank
+below it, see ``cinder_k2.driver.locks``.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import re
+import threading
+from typing import Any
+from unittest import mock
+
+from cinder_k2.driver import copying
+from cinder_k2.driver import locks
+
+# As the documentation of the locks has it. Copies have no lock, but those
+# that wait for their turn hold what they hold.
+RANKS = ('group', 'snapshot', 'copy', 'host', 'volume')
+_KIND = re.compile(r'k2-(?:[^-]+-)*?(group|host|snapshot|volume)-')
+
+
+class Watch:
+    """What was taken while something else was held.
+
+    :ivar nested: pairs of what was held and what was taken then, by kind
+    :ivar wrong: those of them that are against the order, by name
+    """
+
+    def __init__(self) -> None:
+        self.nested: set[tuple[str, str]] = set()
+        self.wrong: list[str] = []
+        self._held = threading.local()
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Watch the locks of this process."""
+        lock, turn = locks._lock, copying.CopyingMixin._turn
+        with mock.patch.object(
+                locks, '_lock', lambda name: self._taking(
+                    _kind(name), name, lock(name))), \
+            mock.patch.object(
+                copying.CopyingMixin, '_turn', lambda driver: self._taking(
+                    'copy', 'copy', turn(driver))):
+            yield
+
+    @contextlib.contextmanager
+    def _taking(self, kind: str, name: str, lock: Any) -> Iterator[None]:
+        held = self._held.__dict__.setdefault('names', [])
+        for other_kind, other in held:
+            self.nested.add((other_kind, kind))
+            if not _may_follow((other_kind, other), (kind, name)):
+                self.wrong.append(f'{name} while {other} is held')
+        with lock:
+            held.append((kind, name))
+            try:
+                yield
+            finally:
+                held.pop()
+
+
+def _kind(name: str) -> str:
+    found = _KIND.match(name)
+    if found is None:
+        raise AssertionError(f'{name} has no rank')
+    return found.group(1)
+
+
+def _may_follow(first: tuple[str, str], second: tuple[str, str]) -> bool:
+    """Whether one lock may be taken while another is held.
+
+    Of one kind only hosts may: the initiators of one host, in order.
+    """
+    ranks = [RANKS.index(kind) for kind, _ in (first, second)]
+    if ranks[0] == ranks[1]:
+        return first[0] == 'host' and first[1] < second[1]
+    return ranks[0] < ranks[1]

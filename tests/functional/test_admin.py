@@ -1,0 +1,268 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""k2-admin as an operator uses it, on simulated arrays."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+from unittest import mock
+
+from cinder import coordination
+from cinder import version
+from oslo_config import cfg
+
+from cinder_k2.cmd import admin
+from cinder_k2.driver import locks
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import base
+
+
+class AdminTest(base.FunctionalTest):
+    """The command in this process, on the cinder.conf of the tests."""
+
+    # What is hidden takes more calls.
+    keeps_budgets = False
+    profile = 'sdp'
+
+    def setUp(self) -> None:
+        super().setUp()
+        cinder = self.backend.cinder
+        self.config = os.path.join(cinder.state, f'{cinder.host}.conf')
+        self.more = os.path.join(cinder.state, 'more.conf')
+        self.enable(self.backend.name)
+        self.addCleanup(cfg.CONF, ['--config-file', self.config],
+                        project='cinder', version=version.version_string())
+
+    def enable(self, *names: str, **sections: Any) -> None:
+        """Enable back ends; ``sections`` are more of them."""
+        lines = ['[DEFAULT]', f'enabled_backends = {",".join(names)}']
+        for name, options in sections.items():
+            lines += [f'[{name}]', *(f'{k} = {v}' for k, v in
+                                     options.items())]
+        with open(self.more, 'w', encoding='utf-8') as stream:
+            stream.write('\n'.join(lines))
+
+    def run_main(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit status, output and errors."""
+        output, error = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                contextlib.redirect_stderr(error):
+            status = admin.main([
+                *arguments, '--config-file', self.config, '--config-file',
+                self.more])
+        for secret in arrays.SECRETS:
+            self.assertNotIn(secret, output.getvalue() + error.getvalue())
+        return status, output.getvalue(), error.getvalue()
+
+    def reports(self, *arguments: str) -> Any:
+        """What is printed as JSON, where all goes well."""
+        status, output, error = self.run_main(*arguments, '--json')
+        self.assertEqual((0, ''), (status, error))
+        return json.loads(output)['arrays']
+
+    def refused(self, text: str, *arguments: str) -> str:
+        """One clear line, exit status 1; gives the output."""
+        status, output, error = self.run_main(*arguments)
+        self.assertEqual(1, status)
+        self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
+        self.assertIn(text, error)
+        return output
+
+
+class HiddenTest(AdminTest):
+
+    def test_nothing(self) -> None:
+        self.backend.create_snapshot(self.backend.create_volume(1))
+        self.assertEqual((0, (
+            f'Array {self.array.address}:{self.array.port}, back ends: '
+            f'{self.backend.name}\n  nothing is hidden\n'), ''),
+            self.run_main('hidden'))
+
+    def test_clones_of_what_is_deleted(self) -> None:
+        """A volume, its clone, and a snapshot with a view."""
+        volume = self.backend.create_volume(2)
+        self.backend.clone(volume)
+        other = self.backend.create_volume(1)
+        snapshot = self.backend.create_snapshot(other)
+        view = self.backend.volume_from_snapshot(
+            snapshot, kaminario__clone_strategy='view')
+        self.backend.delete_volume(volume)
+        self.backend.delete_snapshot(snapshot)
+        report, = self.reports('hidden')
+        self.assertEqual(
+            {'volumes': 1, 'snapshots': 1, 'groups': 2,
+             'volumes_size': 2 << 20, 'backends': [self.backend.name]},
+            {key: report[key] for key in (
+                'volumes', 'snapshots', 'groups', 'volumes_size',
+                'backends')})
+        found = {item['name']: item for item in report['hidden']}
+        self.assertEqual([f'cv-{view.id}'],
+                         found[f'cs-{snapshot.id}']['needed_by'])
+        kept = next(i for i in report['hidden'] if i['kind'] == 'volume')
+        self.assertEqual(
+            (f'cdel-{kept["id"]}', f'cvg-{volume.id}', 2 << 20),
+            (kept['name'], kept['group'], kept['size']))
+        # The snapshot that was made for the clone.
+        needed_by, = kept['needed_by']
+        _, text, _ = self.run_main('hidden')
+        self.assertIn('hidden: 1 volumes (2 GiB), 1 snapshots and views, in '
+                      '2 volume groups', text)
+        self.assertRegex(text, rf'volume +{kept["id"]} +cdel-{kept["id"]} '
+                         rf'+2 +cvg-{volume.id} +{needed_by}\n')
+
+    def test_back_ends_on_one_array_are_one(self) -> None:
+        other = self.own('fc')
+        self.enable(self.backend.name, other.name)
+        volume = self.backend.create_volume(1)
+        self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        report, = self.reports('hidden')
+        self.assertEqual([other.name], report['backends'][:1])
+
+    def test_chosen_back_ends(self) -> None:
+        self.use(self.protocol, 'k2')
+        self.enable('lvm', *(b.name for b in self._used),
+                    lvm={'volume_driver': 'cinder.volume.drivers.lvm.X'})
+        self.assertEqual(2, len(self.reports('hidden')))
+        report, = self.reports('hidden', '--backend', self.backend.name)
+        self.assertEqual([self.backend.name], report['backends'])
+        self.refused('lvm is no enabled back end of cinder-k2; those are: '
+                     f'{self._used[0].name}, {self.backend.name}', 'hidden',
+                     '--backend', 'lvm')
+
+    def test_what_can_be_done_is_done(self) -> None:
+        """One array is gone, the other is listed."""
+        self.enable(self.backend.name, 'gone', gone={
+            'volume_driver': backend.DRIVERS['iscsi'], 'san_login': 'x',
+            'san_password': 'y', 'san_ip': self.array.address,
+            'san_api_port': 9, 'driver_ssl_cert_verify': True,
+            'k2_connect_timeout': 0.2, 'k2_read_timeout': 0.2})
+        output = self.refused('gone: K2 array 127.0.0.1:9: GET /system/state:'
+                              ' Connection refused', 'hidden')
+        self.assertIn('nothing is hidden', output)
+
+    def test_a_password_that_is_wrong(self) -> None:
+        mine = self.new_backend('iscsi', san_password='wrong')
+        self.enable(mine.name)
+        self.refused('check san_login and san_password', 'hidden')
+
+    def test_no_back_end(self) -> None:
+        self.enable('lvm', lvm={
+            'volume_driver': 'cinder.volume.drivers.lvm.LVMVolumeDriver'})
+        self.refused('no enabled back end in cinder.conf has a '
+                     'volume_driver of cinder-k2', 'hidden')
+
+    def test_options_that_cannot_be_used(self) -> None:
+        driver = backend.DRIVERS['iscsi']
+        for section, text in (
+                ({}, 'Set san_ip, san_password in section [bad]'),
+                ({'san_password': f'a${arrays.PASSWORD}'},
+                 'san_password in cinder.conf cannot be read'),
+                ({'k2_read_timeout': 'x'}, 'k2_read_timeout in cinder.conf'),
+                ({'volume_driver': 'cinder_k2.driver.Nothing'},
+                 'there is no volume_driver cinder_k2.driver.Nothing')):
+            self.enable('bad', bad={'volume_driver': driver, **section})
+            self.refused(text, 'hidden')
+
+    def test_a_file_that_cannot_be_read(self) -> None:
+        with open(self.more, 'w', encoding='utf-8') as stream:
+            stream.write(f'[bad]\nsan_password {arrays.PASSWORD}\n')
+        self.refused(f'{self.more} cannot be read: there is a mistake in '
+                     'line 2', 'hidden')
+        os.remove(self.more)
+        self.refused(self.more, 'hidden')
+
+
+class ReclaimTest(AdminTest):
+
+    def leave_something(self) -> tuple[Any, str]:
+        """Have the array refuse a reclaim; gives the source's group."""
+        volume = self.backend.create_volume(1)
+        clone = self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        self.fault('status', 'DELETE', 'snapshots/*', status=400, times=99)
+        self.backend.delete_volume(clone)
+        self.array.control.clear_faults()
+        group, = self.admin.list('volume_groups', name=f'cvg-{volume.id}')
+        return group['id'], f'cdel-{json.loads(volume.provider_id)["volume"]}'
+
+    def test_what_a_refusal_left_behind(self) -> None:
+        _, name = self.leave_something()
+        report, = self.reports('hidden')
+        self.assertEqual(2, len(report['hidden']))
+        self.assertEqual([], next(
+            item['needed_by'] for item in report['hidden']
+            if item['kind'] == 'snapshot'))
+        status, text, error = self.run_main('reclaim')
+        self.assertEqual((0, ''), (status, error))
+        self.assertIn('2 reclaimed', text)
+        self.assertIn(name, text)
+        self.assertTrue(text.endswith('nothing is hidden\n'), text)
+        self.assertNothingLeft()
+        report, = self.reports('reclaim')
+        self.assertEqual(([], []), (report['reclaimed'], report['hidden']))
+
+    def test_what_is_needed_stays(self) -> None:
+        volume = self.backend.create_volume(1)
+        clone = self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        report, = self.reports('reclaim')
+        self.assertEqual(([], 1), (report['reclaimed'],
+                                   len(report['hidden'])))
+        self.backend.detach(self.backend.attach(clone, self.host()))
+
+    def test_a_group_that_is_busy(self) -> None:
+        """An operation holds its lock: the others are reclaimed."""
+        group, _ = self.leave_something()
+        self.leave_something()
+        name = locks._group_name(self.backend.driver._array.system.id, group)
+        with mock.patch.object(locks, '_PATIENCE', 0.2), \
+                coordination.COORDINATOR.get_lock(name):
+            output = self.refused(f'volume group {group}: Waited', 'reclaim')
+        self.assertIn('2 reclaimed', output)
+        self.assertEqual(2, len(self.reports('reclaim')[0]['reclaimed']))
+
+
+class ProcessTest(AdminTest):
+
+    def run_process(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit status, output and errors of a process of its own."""
+        done = subprocess.run(
+            [sys.executable, '-m', 'cinder_k2.cmd.admin', *arguments,
+             '--config-file', self.config, '--config-file', self.more],
+            capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_alone(self) -> None:
+        """Cinder's own warnings are not shown, its locks are used."""
+        volume = self.backend.create_volume(1)
+        self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        status, output, error = self.run_process('reclaim')
+        self.assertEqual((0, ''), (status, error))
+        self.assertIn('hidden: 1 volumes', output)
+
+    def test_locks_that_cannot_be_had(self) -> None:
+        volume = self.backend.create_volume(1)
+        self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        self.enable(self.backend.name, coordination={
+            'backend_url': 'file:///proc/none'})
+        status, output, error = self.run_process('reclaim')
+        self.assertEqual((1, ''), (status, output))
+        self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')

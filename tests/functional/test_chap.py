@@ -1,0 +1,576 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""CHAP: hosts show a password when they log in over iSCSI."""
+
+import functools
+import logging
+from typing import Any
+from unittest import mock
+
+from cinder import context
+from cinder.db import api as db_api
+from cinder import exception
+from cinder.volume import driver_utils
+import ddt
+import sqlalchemy
+
+from cinder_k2 import naming
+from tests.functional import base
+
+MIGRATION = '7e000000-0000-4000-8000-000000000001'
+FAILED = exception.VolumeBackendAPIException
+AUTH = ('auth_method', 'auth_username', 'auth_password')
+
+
+class ChapTestCase(base.FunctionalTest):
+    """A back end with CHAP, and a look behind the array's API."""
+
+    feature = 'CHAP'
+    options = {'use_chap_auth': True}
+
+    def setUp(self) -> None:
+        super().setUp()
+        logger = logging.getLogger('taskflow')
+        self.addCleanup(logger.setLevel, logger.level)
+        logger.setLevel(logging.DEBUG)
+        self.addCleanup(self._check_secrets)
+        self.volume = self.backend.create_volume(1)
+        self.connector = self.host()
+
+    def _check_secrets(self) -> None:
+        for secret in self.kept():
+            self.assertNotIn(secret, self.log.text())
+
+    def kept(self) -> list[str]:
+        """The passwords in Cinder's database."""
+        with db_api.get_engine().begin() as connection:
+            return [row[0] for row in connection.execute(sqlalchemy.text(
+                'SELECT value FROM driver_initiator_data'))]
+
+    def lose_secrets(self) -> None:
+        """Cinder's database forgets all passwords."""
+        with db_api.get_engine().begin() as connection:
+            connection.execute(sqlalchemy.text(
+                'DELETE FROM driver_initiator_data'))
+
+    def asked(self, connector: dict[str, Any]) -> tuple[str, str] | None:
+        """Username and password that the array asks of a host."""
+        store = self.array.array.store
+        record, = [r for r in store.rows('host_iqns')
+                   if r['iqn'].lower() == connector['initiator'].lower()]
+        profile = store.at(record['host'])['auth_profile']
+        if profile is None:
+            return None
+        row = store.at(profile)
+        return row['username'], row['password']
+
+    def assert_logs_in(self, connector: dict[str, Any], *attachments: Any
+                       ) -> None:
+        """The host is asked for CHAP and was told what to answer."""
+        asked = self.asked(connector)
+        self.assertIsNotNone(asked)
+        for attachment in attachments:
+            self.assertEqual(('CHAP', *(asked or ())),
+                             self.told(attachment))
+
+    def told(self, attachment: Any) -> tuple[Any, ...]:
+        """What os-brick was told of CHAP."""
+        return tuple(attachment.connection_info.get(key) for key in AUTH)
+
+    def assert_open(self, connector: dict[str, Any], attachment: Any) -> None:
+        """The host is not asked for CHAP and was told nothing of it."""
+        self.assertIsNone(self.asked(connector))
+        for key in AUTH:
+            self.assertNotIn(key, attachment.connection_info)
+
+    def profiles(self) -> Any:
+        """CHAP profiles on the array."""
+        return self.admin.list('host_auth_profiles')
+
+    def warnings(self) -> str:
+        """What the driver warned of."""
+        return ' '.join(self.log.messages(logging.WARNING, 'cinder_k2'))
+
+    def unprotected(self) -> Any:
+        """A back end on the same array, without the option."""
+        return self.own('iscsi')
+
+
+class ChapTest(ChapTestCase):
+    """The life of a password."""
+
+    def test_a_new_host(self) -> None:
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        password = attachment.connection_info['auth_password']
+        self.assertEqual(16, len(password))
+        self.assertEqual([password], self.kept())
+        self.assertEqual([1], [p['hosts_count'] for p in self.profiles()])
+        self.assert_left(volumes=1, volume_groups=1, mappings=1, hosts=1,
+                         host_iqns=1, host_auth_profiles=1)
+        self.backend.detach(attachment)
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_the_host_returns(self) -> None:
+        """Its profile was removed with it, and is made as it was."""
+        first = self.backend.attach(self.volume, self.connector)
+        self.backend.detach(first)
+        self.assertEqual([], self.profiles())
+        second = self.backend.attach(self.volume, self.connector)
+        self.assertEqual(self.told(first), self.told(second))
+        self.assert_logs_in(self.connector, second)
+
+    def test_further_volumes(self) -> None:
+        """They cost nothing besides, and change nothing."""
+        with self.assert_calls(4 + 2):
+            first = self.backend.attach(self.volume, self.connector)
+        other = self.backend.create_volume(1)
+        with self.assert_calls(2):
+            second = self.backend.attach(other, self.connector)
+        self.assert_logs_in(self.connector, first, second)
+        self.backend.detach(first)
+        self.assert_logs_in(self.connector, second)
+        with self.assert_calls(5 + 2):
+            self.backend.detach(second)
+        self.assert_left(volumes=2, volume_groups=2)
+
+    def test_two_hosts(self) -> None:
+        connectors = self.host(), self.host()
+        made = [self.backend.attach(self.volume, c, MIGRATION)
+                for c in connectors]
+        for connector, attachment in zip(connectors, made, strict=True):
+            self.assert_logs_in(connector, attachment)
+        self.assertEqual(2, len({self.told(a)[1] for a in made}))
+        self.assertEqual(2, len({self.told(a)[2] for a in made}))
+
+    def test_a_clone_and_its_source(self) -> None:
+        """Clones by view are mapped in another way, with the same login."""
+        self.spend_freely()
+        clone = self.backend.clone(self.volume)
+        first = self.backend.attach(clone, self.connector)
+        second = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, first, second)
+
+    def test_force_detach(self) -> None:
+        self.backend.attach(self.volume, self.connector)
+        self.backend.force_detach(self.volume)
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_another_service(self) -> None:
+        """After a restart the first attach to a host looks once."""
+        first = self.backend.attach(self.volume, self.connector)
+        other = self.own('iscsi', use_chap_auth=True)
+        volumes = [other.create_volume(1) for _ in range(3)]
+        other.attach(volumes[0], self.host())
+        with self.assert_calls(2 + 1):
+            second = other.attach(volumes[1], self.connector)
+        with self.assert_calls(2):
+            third = other.attach(volumes[2], self.connector)
+        self.assertEqual(1, len({*map(self.told, (first, second, third))}))
+        self.assert_logs_in(self.connector, third)
+
+    def test_a_host_in_capitals(self) -> None:
+        """INI-5: the same host, so the same login."""
+        first = self.backend.attach(self.volume, self.connector)
+        other = self.own('iscsi', use_chap_auth=True)
+        second = other.attach(other.create_volume(1), {
+            **self.connector, 'initiator':
+            self.connector['initiator'].upper()})
+        self.assertEqual(self.told(first), self.told(second))
+        self.assertEqual(1, len(self.profiles()))
+
+    def test_a_host_with_another_name(self) -> None:
+        """It was renamed; its IQN is what it logs in with."""
+        first = self.backend.attach(self.volume, self.connector)
+        second = self.backend.attach(self.backend.create_volume(1), {
+            **self.connector, 'host': 'renamed'})
+        self.assertEqual(self.told(first), self.told(second))
+
+    def test_an_initiator_that_the_array_has_seen(self) -> None:
+        """INI-2."""
+        self.make('host_iqns', iqn=self.connector['initiator'])
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        self.backend.detach(attachment)
+        self.assertEqual(([], []), (self._hosts(), self.profiles()))
+
+
+class SDPTest(ChapTest):
+    """The same on the other kind of array."""
+
+    profile = 'sdp'
+
+
+class SwitchTest(ChapTestCase):
+    """The option is changed while hosts have volumes."""
+
+    def test_switched_on(self) -> None:
+        """Live sessions stay as they are until the host is empty."""
+        self.spend_freely()
+        before = self.unprotected()
+        first = before.attach(before.create_volume(1), self.connector)
+        after = self.own('iscsi', use_chap_auth=True)
+        second = after.attach(self.volume, self.connector)
+        self.assert_open(self.connector, second)
+        self.assertIn(f'{self.connector["initiator"]} logs in without CHAP: '
+                      'it has volumes', self.warnings())
+        self.assertEqual(([], []), (self.profiles(), self.kept()))
+        after.detach(first)
+        after.detach(second)
+        self.assert_logs_in(self.connector,
+                            after.attach(self.volume, self.connector))
+
+    def test_switched_off(self) -> None:
+        """The array still asks those that have volumes."""
+        first = self.backend.attach(self.volume, self.connector)
+        after = self.unprotected()
+        second = after.attach(after.create_volume(1), self.connector)
+        self.assert_logs_in(self.connector, first, second)
+        after.detach(first)
+        after.detach(second)
+        self.assert_left(volumes=2, volume_groups=2)
+        third = after.attach(self.volume, self.connector)
+        self.assert_open(self.connector, third)
+        self.assert_open(self.connector, after.attach(
+            after.create_volume(1), self.connector))
+
+    def test_off(self) -> None:
+        """No call and no row more than ever."""
+        plain = self.unprotected()
+        volumes = [plain.create_volume(1) for _ in range(2)]
+        plain.detach(plain.attach(volumes[0], self.host()))
+        with self.assert_calls(4):
+            first = plain.attach(volumes[0], self.connector)
+        with self.assert_calls(2):
+            second = plain.attach(volumes[1], self.connector)
+        self.assert_open(self.connector, second)
+        plain.detach(first)
+        with self.assert_calls(5):
+            plain.detach(second)
+        self.assertEqual([], self.kept())
+
+    def test_a_value_that_is_none(self) -> None:
+        wrong = self.new_backend('iscsi', use_chap_auth='perhaps')
+        self.assertFalse(wrong.start())
+        self.assertIn('use_chap_auth', self.log.errors_text())
+
+    def test_fibre_channel(self) -> None:
+        """CHAP is for iSCSI only, which is said once."""
+        fc = self.own('fc', use_chap_auth=True)
+        self.assertEqual(1, self.warnings().count('use_chap_auth'))
+        attachment = fc.attach(fc.create_volume(1), self.connector)
+        for key in AUTH:
+            self.assertNotIn(key, attachment.connection_info)
+        self.assertEqual([], self.profiles())
+        fc.detach(attachment)
+        self.assertEqual(1, self.warnings().count('use_chap_auth'))
+
+
+class AdministratorTest(ChapTestCase):
+    """Hosts and profiles of somebody else."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.spend_freely()
+
+    def _host(self, **fields: Any) -> Any:
+        host = self.make('hosts', name='by-hand', type='Linux', **fields)
+        self.make('host_iqns', iqn=self.connector['initiator'],
+                  host={'ref': f'/hosts/{host["id"]}'})
+        return host
+
+    def _remove_profiles(self) -> None:
+        for host in self.admin.list('hosts'):
+            self.admin.update('hosts', host['id'],
+                              map_auth_profiles_names=None)
+        for profile in self.profiles():
+            self.admin.delete('host_auth_profiles', profile['id'])
+
+    def test_an_empty_host(self) -> None:
+        """It gets a profile, and keeps it as it keeps itself."""
+        self._host()
+        first = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, first)
+        self.backend.detach(first)
+        with self.assert_calls(2):
+            second = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, second)
+        self.assertEqual(self.told(first), self.told(second))
+        self.backend.detach(second)
+        self._remove_profiles()
+
+    def _assert_left_alone(self) -> None:
+        """What is there may depend on logging in as before."""
+        before = self.left()
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_open(self.connector, attachment)
+        self.assertIn('logs in without CHAP', self.warnings())
+        self.backend.detach(attachment)
+        self.assertEqual((before, []), (self.left(), self.kept()))
+
+    def test_a_host_with_volumes(self) -> None:
+        host = self._host()
+        group = self.make('volume_groups', name='others', quota=0)
+        volume = self.make('volumes', name='others', size=1 << 20,
+                           volume_group={
+                               'ref': f'/volume_groups/{group["id"]}'})
+        self.make('mappings', host={'ref': f'/hosts/{host["id"]}'},
+                  volume={'ref': f'/volumes/{volume["id"]}'})
+        self._assert_left_alone()
+
+    def test_a_host_in_a_host_group(self) -> None:
+        group = self.make('host_groups', name='cluster')
+        self._host(host_group={'ref': f'/host_groups/{group["id"]}'})
+        self._assert_left_alone()
+
+    def test_a_host_with_two_initiators(self) -> None:
+        host = self._host()
+        self.make('host_iqns', iqn='iqn.2000-01.com.example:two',
+                  host={'ref': f'/hosts/{host["id"]}'})
+        self._assert_left_alone()
+
+    def test_profiles_of_others(self) -> None:
+        """CHP-6: nobody can tell whether the host has one of them."""
+        self.make('host_auth_profiles', name='theirs', type='CHAP',
+                  username='them', password='Their-Password')
+        other = self.make('hosts', name='other', type='Linux')
+        self._host()
+        self.admin.update('hosts', other['id'],
+                          map_auth_profiles_names='theirs')
+        self._assert_left_alone()
+        self.assertIn('theirs', self.warnings())
+
+    def test_a_refused_profile(self) -> None:
+        """The host stays as it was, and the volume unmapped."""
+        self._host()
+        before = self.left()
+        for path in ('mappings', 'hosts/*', 'host_auth_profiles'):
+            self.fault('status', 'write', path, status=403)
+            self.assertRaises(FAILED, self.backend.attach, self.volume,
+                              self.connector)
+            self.assertEqual(before, self.left())
+            self.assertIsNone(self.asked(self.connector))
+            self.backend.force_detach(self.volume)
+
+    def test_a_profile_that_was_taken_away(self) -> None:
+        """What was seen is believed for a while, then looked at."""
+        first = self.backend.attach(self.volume, self.connector)
+        self._remove_profiles()
+        fresh = self.own('iscsi', use_chap_auth=True)
+        other = fresh.create_volume(1)
+        second = fresh.attach(other, self.connector)
+        self.assert_open(self.connector, second)
+        fresh.detach(second)
+        self.backend.detach(first)
+        third = fresh.attach(other, self.connector)
+        self.assert_logs_in(self.connector, third)
+        self.assertEqual(self.told(first), self.told(third))
+
+    def test_a_lost_password_of_an_empty_host(self) -> None:
+        self._host()
+        first = self.backend.attach(self.volume, self.connector)
+        self.backend.detach(first)
+        self.lose_secrets()
+        second = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, second)
+        self.assertNotEqual(self.told(first), self.told(second))
+        self.backend.detach(second)
+        self._remove_profiles()
+
+    def test_a_lost_password_of_a_host_with_volumes(self) -> None:
+        """Its sessions live by the old one."""
+        first = self.backend.attach(self.volume, self.connector)
+        asked, before = self.asked(self.connector), self.left()
+        self.lose_secrets()
+        other = self.backend.create_volume(1)
+        error = self.assertRaises(FAILED, self.backend.attach, other,
+                                  self.connector)
+        self.assertIn(naming.chap_profile(self.connector['initiator']),
+                      str(error))
+        self.assertIn('detach them all', str(error))
+        self.backend.delete_volume(other, force=True)
+        self.assertEqual((asked, before, []), (
+            self.asked(self.connector), self.left(), self.kept()))
+        self.backend.detach(first)
+        second = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, second)
+
+
+@ddt.ddt
+class BadWeatherTest(ChapTestCase):
+    """Failures, kills and meetings."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.spend_freely()
+
+    # Each write fails once, whether it was carried out or not.
+    @ddt.data(*[(path, commit, status)
+                for path in ('host_auth_profiles', 'hosts', 'hosts/*',
+                             'host_iqns', 'mappings')
+                for commit, status in (('before', 403), ('after', 500))])
+    @ddt.unpack
+    def test_whatever_fails_nothing_is_left(
+            self, path: str, commit: str, status: int) -> None:
+        before = self.left()
+        self.fault('status', 'write', path, status=status, commit=commit)
+        try:
+            attachment = self.backend.attach(self.volume, self.connector)
+        except FAILED:
+            self.assertEqual(before, self.left())
+            self.backend.force_detach(self.volume)
+            attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        self.assertEqual(1, len(self.profiles()))
+
+    def test_a_lun_that_cannot_be_read(self) -> None:
+        """The whole host is taken back."""
+        clone = self.backend.clone(self.volume)
+        before = self.left()
+        self.fault('status', 'GET', 'mappings', status=403)
+        self.assertRaises(FAILED, self.backend.attach, clone, self.connector)
+        self.assertEqual(before, self.left())
+
+    def test_lost_replies(self) -> None:
+        """Every write is carried out, and none is answered at first."""
+        for path in ('host_auth_profiles', 'hosts', 'hosts/*', 'host_iqns',
+                     'mappings'):
+            self.fault('reset', 'write', path, commit='after')
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        self.assert_left(volumes=1, volume_groups=1, mappings=1, hosts=1,
+                         host_iqns=1, host_auth_profiles=1)
+
+    @ddt.data(('chap', 'ensure', 0, 0), ('iscsi_hosts', 'create', 1, 0),
+              ('chap', 'give', 1, 1), ('iscsi_hosts', 'add_initiators', 1, 1),
+              ('access', 'grant', 1, 1))
+    @ddt.unpack
+    def test_killed(self, part: str, step: str, profiles: int, hosts: int
+                    ) -> None:
+        """Before one of its writes; then somebody attaches again."""
+        driver = self.backend.driver
+        kill = mock.patch.object(getattr(driver._array, part), step,
+                                 autospec=True, side_effect=Killed)
+        with kill, no_undoing():
+            self.assertRaises(Killed, driver.initialize_connection,
+                              self.volume, self.connector)
+        self.assertEqual((profiles, hosts),
+                         (len(self.profiles()), len(self._hosts())))
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        self.assert_left(volumes=1, volume_groups=1, mappings=1, hosts=1,
+                         host_iqns=1, host_auth_profiles=1)
+
+    def test_killed_before_the_password_was_kept(self) -> None:
+        """The profile that is left has one that nobody knows."""
+        self.make('host_auth_profiles', type='CHAP', password='x' * 12, **{
+            key: naming.chap_profile(self.connector['initiator'])
+            for key in ('name', 'username')})
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+
+    def test_killed_before_the_profile_was_removed(self) -> None:
+        first = self.backend.attach(self.volume, self.connector)
+        with mock.patch.object(self.backend.driver._chap, 'forget',
+                               autospec=True):
+            self.backend.detach(first)
+        self.assertEqual(1, len(self.profiles()))
+        second = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, second)
+        self.assertEqual(self.told(first), self.told(second))
+
+    def test_a_profile_that_cannot_be_removed(self) -> None:
+        """The detach is done; a warning names it."""
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.fault('status', 'DELETE', 'host_auth_profiles/*', status=403)
+        self.backend.detach(attachment)
+        profile, = self.profiles()
+        self.assertIn(f'{profile["name"]} stays', self.warnings())
+        self.admin.delete('host_auth_profiles', profile['id'])
+
+    def test_many_volumes_one_new_host(self) -> None:
+        volumes = [self.backend.create_volume(1) for _ in range(4)]
+        services = [self.backend, self.own('iscsi', use_chap_auth=True)] * 2
+        attachments = self.together(*[
+            functools.partial(service.attach, volume, self.connector)
+            for service, volume in zip(services, volumes, strict=True)])
+        self.assert_logs_in(self.connector, *attachments)
+        self.assertEqual((1, 1), (len(self.profiles()), len(self.kept())))
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assert_left(volumes=5, volume_groups=5)
+
+    def test_attaches_and_detaches(self) -> None:
+        services = [self.backend, self.own('iscsi', use_chap_auth=True)]
+
+        def work(service: Any, volume: Any) -> str:
+            for _ in range(3):
+                attachment = service.attach(volume, self.connector)
+                self.assert_logs_in(self.connector, attachment)
+                service.detach(attachment)
+            return 'done'
+
+        self.assertEqual(['done'] * 2, self.together(*[
+            functools.partial(work, service, service.create_volume(1))
+            for service in services]))
+        self.assert_left(volumes=3, volume_groups=3)
+
+    def test_a_password_that_others_kept_first(self) -> None:
+        """Locks do not hold, but the database decides."""
+        self._others_keep('Kept-first-pass1')
+        attachment = self.backend.attach(self.volume, self.connector)
+        self.assert_logs_in(self.connector, attachment)
+        self.assertEqual(['Kept-first-pass1'], self.kept())
+
+    def _others_keep(self, secret: str) -> None:
+        """Between looking into the database and keeping a password."""
+        secrets = self.backend.driver._chap.secrets
+        generate = secrets.generate
+
+        def meanwhile() -> str:
+            driver_utils.VolumeDriverUtils(
+                f'k2-{self.backend.driver._array.system.id}',
+                self.backend.driver.db).insert_driver_initiator_data(
+                    self.connector['initiator'], 'chap_password', secret)
+            return str(generate())
+        patch = mock.patch.object(secrets, 'generate', meanwhile)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    @ddt.data('driver_initiator_data_get',
+              'driver_initiator_data_insert_by_key')
+    def test_a_database_that_fails(self, method: str) -> None:
+        """Errors of databases tell what was to be stored."""
+        before, secrets = self.left(), []
+
+        def fail(ctxt: context.RequestContext, *args: Any) -> None:
+            secrets.append(args[-1])
+            raise sqlalchemy.exc.OperationalError(
+                'INSERT', {'value': args[-1]}, Exception('gone away'))
+
+        with mock.patch.object(db_api, method, fail):
+            error = self.assertRaises(FAILED, self.backend.attach,
+                                      self.volume, self.connector)
+        self.assertIn('database', str(error))
+        self.assertNotIn(secrets[0], self.log.text() + str(error))
+        self.assertEqual(before, self.left())
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+def no_undoing() -> Any:
+    """Nobody undoes what a killed process has done."""
+    return mock.patch('cinder_k2.flows.engine.Step.revert',
+                      lambda *args, **kwargs: None)

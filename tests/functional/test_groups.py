@@ -1,0 +1,881 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Generic volume groups, with consistent snapshots and without."""
+
+import functools
+import json
+from typing import Any
+from unittest import mock
+
+from cinder.db import api as db_api
+from cinder import exception
+import ddt
+
+from cinder_k2.driver import groups
+from cinder_k2.driver import regroup
+from cinder_k2.flows import clones
+from cinder_k2.flows import engine
+from cinder_k2.flows import groups as flows_groups
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import disks
+
+MIB = 1 << 20
+VIEW = {'kaminario__clone_strategy': 'view'}
+NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+GENERIC = {'some_spec': 'some value'}
+
+
+class Killed(BaseException):
+    """The service dies: nobody handles this."""
+
+
+class GroupsTest(disks.DisksTest):
+    """Helpers."""
+
+    def group(self, volumes: int, **specs: str) -> Any:
+        """A group with so many volumes, which are in ``self.volumes``."""
+        group = self.backend.create_group(**specs)
+        self.volumes = [self.backend.create_volume(1, group)
+                        for _ in range(volumes)]
+        return group
+
+    def on_array(self, group: Any) -> Any:
+        """The volume group of a group."""
+        found = self.admin.list('volume_groups', name=f'ccg-{group.id}')
+        return found[0] if found else None
+
+    def volumes_in(self, name: str) -> list[str]:
+        """Names of the array's volumes in a volume group."""
+        found = self.admin.list('volume_groups', name=name)
+        return sorted(v['name'] for g in found for v in self.admin.list(
+            'volumes', **{'volume_group.ref': f'/volume_groups/{g["id"]}'}))
+
+    def assert_members(self, group: Any, *volumes: Any) -> None:
+        """The group has exactly these, for Cinder and on the array."""
+        self.assertEqual(
+            sorted(v.id for v in volumes),
+            sorted(v.id for v in self.backend.members(group)))
+        self.assertEqual(sorted(f'cv-{v.id}' for v in volumes),
+                         self.volumes_in(f'ccg-{group.id}'))
+
+    def ids(self, row: Any) -> Any:
+        """What a row knows of the array now."""
+        get = (self.backend.snapshot if hasattr(row, 'volume_id')
+               else self.backend.volume)
+        return json.loads(get(row.id).provider_id)
+
+    def assert_rows_are_true(self) -> None:
+        """Each volume's row names the group where the volume is."""
+        for row in self.backend.volumes():
+            ids = self.ids(row)
+            found = self.admin.list('volumes', id=ids['volume'])[0]
+            self.assertEqual(f'/volume_groups/{ids["group"]}',
+                             found['volume_group']['ref'])
+            name = self.admin.list('volume_groups', id=ids['group'])[0]
+            self.assertEqual(name['name'].startswith('ccg-'),
+                             ids.get('shared', False))
+            self.assertNotIn('moving', ids)
+
+    def assert_refused(self, operation: Any, *args: Any, words: str,
+                       **kwargs: Any) -> backend.OperationFailed:
+        """The operation fails for a reason that is said."""
+        failure: backend.OperationFailed = self.assertRaises(
+            backend.OperationFailed, operation, *args, **kwargs)
+        self.assertIn(words, str(failure.cause))
+        return failure
+
+    def available(self, *rows: Any) -> None:
+        """Reset states, as an operator does."""
+        for row in rows:
+            row.status = 'available'
+            row.save()
+
+    def reset(self, group: Any) -> None:
+        """Reset a group and all volumes, which a failed update leaves."""
+        self.available(self.backend.group(group.id),
+                       *self.backend.volumes())
+
+    def fill(self, *volumes: Any) -> None:
+        """Write to volumes, to each something else."""
+        for number, volume in enumerate(volumes):
+            self.disks.write(volume, 5 * MIB, b'volume %d' % number)
+
+    def assert_filled(self, *volumes: Any) -> None:
+        """They hold what ``fill`` wrote."""
+        self.assertEqual(
+            [b'volume %d' % number for number in range(len(volumes))],
+            [self.disks.read(v, 5 * MIB, 8) for v in volumes])
+
+
+@base.everywhere
+class ConsistencyGroupTest(GroupsTest):
+
+    feature = 'consistency groups'
+
+    def test_use_it(self) -> None:
+        group = self.backend.create_group()
+        with self.assert_calls(1):
+            first = self.backend.create_volume(1, group)
+        second = self.backend.create_volume(2, group)
+        self.assert_left(volumes=2, volume_groups=1)
+        self.assert_members(group, first, second)
+        self.assertEqual((None, True), (self.on_array(group)['quota'],
+                                        self.on_array(group)['is_dedup']))
+        self.backend.detach(self.backend.attach(first, self.host()))
+        self.backend.extend_volume(first, 2)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+        self.assertEqual([], self.backend.volumes())
+
+    def test_add_and_remove(self) -> None:
+        """Two calls for each and three around them; ids are saved."""
+        group = self.group(1)
+        more = [self.backend.create_volume(1) for _ in range(2)]
+        self.backend.attach(more[1], self.host())
+        with self.assert_calls(1 + 3 * 2):
+            self.backend.update_group(group, add=more)
+        self.assert_members(group, *self.volumes, *more)
+        self.assert_left(volumes=3, volume_groups=1, hosts=1, mappings=1,
+                         **{self.initiators: self.ports})
+        self.assert_rows_are_true()
+        with self.assert_calls(1 + 3 * 2):
+            self.backend.update_group(
+                group, remove=[more[1], self.volumes[0]])
+        self.assert_members(group, more[0])
+        self.assert_rows_are_true()
+        snapshot = self.backend.create_snapshot(more[1])
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(self.volumes[0])
+        self.assertEqual(2, self.left()['volume_groups'])
+
+    @property
+    def initiators(self) -> str:
+        """Where hosts of this transport have their initiators."""
+        return 'host_iqns' if self.protocol == 'iscsi' else 'host_fc_ports'
+
+    @property
+    def ports(self) -> int:
+        """How many initiators a host has."""
+        return 1 if self.protocol == 'iscsi' else 2
+
+    def test_snapshots_keep_a_volume_where_it_is(self) -> None:
+        """VOL-10: all stays as it was, and the reason is said."""
+        group = self.group(1)
+        free, bound = [self.backend.create_volume(1) for _ in range(2)]
+        snapshot = self.backend.create_snapshot(bound)
+        before = self.left()
+        self.assert_refused(self.backend.update_group, group,
+                            add=[free, bound], words=f'cs-{snapshot.id}')
+        self.assertEqual(before, self.left())
+        self.assert_members(group, *self.volumes)
+        self.reset(group)
+        taken = self.backend.create_group_snapshot(group)
+        self.assert_refused(self.backend.update_group, group, add=[free],
+                            remove=self.volumes, words=f'cgs-{taken.id}')
+        self.assert_members(group, *self.volumes)
+        self.assert_rows_are_true()
+        self.reset(group)
+        self.backend.delete_group_snapshot(taken)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.update_group(group, add=[free, bound],
+                                  remove=self.volumes)
+        self.assert_members(group, free, bound)
+
+
+@base.everywhere
+class GroupSnapshotTest(GroupsTest):
+
+    feature = 'group snapshots'
+    keeps_budgets = False
+
+    def test_take_and_delete(self) -> None:
+        """One call for all volumes, one to delete."""
+        group = self.group(3)
+        with self.assert_calls(1):
+            taken = self.backend.create_group_snapshot(group)
+        self.assert_left(volumes=3, volume_groups=1, snapshots=1)
+        rows = self.backend.snapshots()
+        found = self.admin.list('snapshots')[0]
+        self.assertEqual(f'cgs-{taken.id}', found['short_name'])
+        for row in rows:
+            ids = self.ids(row)
+            self.assertEqual((found['id'], True),
+                             (ids['snapshot'], ids['shared']))
+            self.assertEqual(self.ids(row.volume)['volume'], ids['volume'])
+        self.assertEqual(3, len({self.ids(r)['volume'] for r in rows}))
+        with self.assert_calls(1):
+            self.backend.delete_group_snapshot(taken)
+        self.assert_left(volumes=3, volume_groups=1)
+
+    def test_a_volume_from_it_outlives_it(self) -> None:
+        group = self.group(2)
+        self.fill(*self.volumes)
+        taken = self.backend.create_group_snapshot(group)
+        self.disks.write(self.volumes[1], 5 * MIB, b'too late')
+        row = next(s for s in self.backend.snapshots()
+                   if s.volume_id == self.volumes[1].id)
+        volume = self.backend.volume_from_snapshot(row)
+        self.assertNotIn('view', self.ids(volume))
+        self.assertEqual(b'volume 1', self.disks.read(volume, 5 * MIB, 8))
+        self.backend.delete_group_snapshot(taken)
+        self.backend.delete_group(group)
+        self.assertEqual(b'volume 1', self.disks.read(volume, 5 * MIB, 8))
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_snapshots_of_one_member(self) -> None:
+        """They hold the others, too; only the one is put back."""
+        self.group(2)
+        first, second = self.volumes
+        self.fill(first, second)
+        with self.assert_calls(1):
+            snapshot = self.backend.create_snapshot(first)
+        self.assertIs(True, self.ids(snapshot)['shared'])
+        for volume in self.volumes:
+            self.disks.write(volume, 5 * MIB, b'too late')
+        before = self.left()
+        self.backend.revert(first, snapshot)
+        self.assertEqual([b'volume 0', b'too late'],
+                         [self.disks.read(v, 5 * MIB, 8)
+                          for v in self.volumes])
+        self.assertEqual(before, self.left())
+        with self.assert_calls(1):
+            self.backend.delete_snapshot(snapshot)
+
+
+@base.everywhere
+class FromGroupSnapshotTest(GroupsTest):
+
+    feature = 'group from group snapshot'
+    keeps_budgets = False
+
+    def test_data_and_independence(self) -> None:
+        source = self.group(2)
+        self.fill(*self.volumes)
+        taken = self.backend.create_group_snapshot(source)
+        for volume in self.volumes:
+            self.disks.write(volume, 5 * MIB, b'too late')
+        group = self.backend.group_from(taken)
+        made = sorted(self.backend.members(group), key=lambda v: [
+            w.id for w in self.volumes].index(
+                self.backend.snapshot(v.snapshot_id).volume_id))
+        self.assert_members(group, *made)
+        self.assert_filled(*made)
+        self.backend.delete_group_snapshot(taken)
+        self.backend.delete_group(source)
+        self.assert_filled(*made)
+        self.backend.delete_group_snapshot(
+            self.backend.create_group_snapshot(group))
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+
+@base.everywhere
+class FromGroupTest(GroupsTest):
+
+    feature = 'group from group'
+    keeps_budgets = False
+
+    def test_data_and_independence(self) -> None:
+        source = self.group(2)
+        self.fill(*self.volumes)
+        group = self.backend.group_from(source)
+        self.assertEqual(1 if self.profile == 'sdp' else 0,
+                         self.left().get('snapshots', 0))
+        made = sorted(self.backend.members(group), key=lambda v: [
+            w.id for w in self.volumes].index(v.source_volid))
+        self.assert_members(group, *made)
+        self.assert_filled(*made)
+        self.backend.delete_group(source)
+        self.assert_filled(*made)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_a_clone_into_a_group(self) -> None:
+        group = self.group(1)
+        self.fill(self.volumes[0])
+        clone = self.backend.clone(self.volumes[0], group=group)
+        self.assert_members(group, self.volumes[0], clone)
+        self.assert_filled(clone)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+
+@base.everywhere
+class GenericTest(GroupsTest):
+    """Groups without consistent snapshots: Cinder does it all."""
+
+    feature = 'generic groups'
+    keeps_budgets = False
+
+    def test_all_of_it(self) -> None:
+        group = self.group(2, **GENERIC)
+        self.assertIsNone(self.on_array(group))
+        self.assert_left(volumes=2, volume_groups=2)
+        other = self.backend.create_volume(1)
+        with self.assert_calls(0):
+            self.backend.update_group(group, add=[other],
+                                      remove=[self.volumes[0]])
+        taken = self.backend.create_group_snapshot(group)
+        self.assert_left(volumes=3, volume_groups=3, snapshots=2)
+        copies = [self.backend.group_from(taken),
+                  self.backend.group_from(group)]
+        self.backend.delete_group_snapshot(taken)
+        for made in (group, *copies):
+            self.assertEqual(2, len(self.backend.members(made)))
+            self.backend.delete_group(made)
+        self.assert_left(volumes=1, volume_groups=1)
+
+
+class CarefulTest(GroupsTest):
+    """What does not depend on profile or protocol."""
+
+    profile = 'sdp'
+    keeps_budgets = False
+
+    # What is refused
+
+    def test_types_that_differ_in_dedup(self) -> None:
+        types = [self.backend.volume_type(),
+                 self.backend.volume_type(**NODEDUP)]
+        failure = self.assert_refused(
+            self.backend.create_group, *types,
+            words='differ in kaminario:thin_prov_type')
+        self.assertEqual('error', failure.status)
+        self.assertNothingLeft()
+        self.backend.delete_group(failure.row)
+
+    def test_nodedup(self) -> None:
+        kind = self.backend.volume_type(**NODEDUP)
+        group = self.backend.create_group(kind)
+        volume = self.backend.create_volume(1, group, **NODEDUP)
+        self.assertIs(False, self.on_array(group)['is_dedup'])
+        self.backend.update_group(group, remove=[volume])
+        self.assertIs(False, self.admin.list(
+            'volume_groups', name=f'cvg-{volume.id}')[0]['is_dedup'])
+        self.backend.update_group(group, add=[volume])
+        self.assert_members(group, volume)
+
+    def test_a_type_that_was_changed(self) -> None:
+        """The array's group stays what it was made as (VG-4)."""
+        kind = self.backend.volume_type(clone='here')
+        group = self.backend.create_group(kind)
+        outside = self.backend.create_volume(1, clone='here')
+        db_api.volume_type_extra_specs_update_or_create(
+            self.backend.context, kind.id,
+            {'kaminario:thin_prov_type': 'nodedup'})
+        try:
+            failure = self.assert_refused(
+                self.backend.create_volume, 1, group, clone='here',
+                words='was made with dedup')
+            self.assertEqual('error', failure.status)
+            self.assert_refused(self.backend.update_group, group,
+                                add=[outside], words='was made with dedup')
+        finally:
+            db_api.volume_type_extra_specs_update_or_create(
+                self.backend.context, kind.id,
+                {'kaminario:thin_prov_type': 'dedup'})
+        self.assertEqual([], self.volumes_in(f'ccg-{group.id}'))
+
+    def test_full(self) -> None:
+        """VG-7: neither a new volume nor one that is there fits in."""
+        group = self.group(0)
+        ref = {'ref': f'/volume_groups/{self.on_array(group)["id"]}'}
+        made = [self.admin.create('volumes', name=f'other-{n}', size=1 << 20,
+                                  volume_group=ref) for n in range(31)]
+        self.backend.create_volume(1, group)
+        self.assert_refused(self.backend.create_volume, 1, group,
+                            words='32 at most (VG-7)')
+        others = [self.backend.create_volume(1) for _ in range(2)]
+        self.admin.delete('volumes', made.pop()['id'])
+        self.assert_refused(self.backend.update_group, group, add=others,
+                            words='32 at most (VG-7)')
+        for volume in others:
+            self.assertEqual([f'cv-{volume.id}'],
+                             self.volumes_in(f'cvg-{volume.id}'))
+        self.assert_rows_are_true_but_failed()
+        for volume in made:
+            self.admin.delete('volumes', volume['id'])
+
+    def assert_rows_are_true_but_failed(self) -> None:
+        """The same, but for rows of volumes that were never made."""
+        for row in self.backend.volumes():
+            if row.provider_id is None:
+                row.destroy()
+        self.assert_rows_are_true()
+
+    def test_a_failed_volume_leaves_and_is_deleted(self) -> None:
+        """Whether the array has it or not."""
+        group = self.group(2)
+        self.fault('status', 'POST', 'volumes', status=403)
+        failed = self.assertRaises(backend.OperationFailed,
+                                   self.backend.create_volume, 1, group).row
+        lost, kept = self.volumes
+        self.admin.delete('volumes', self.ids(lost)['volume'])
+        for row in (lost, kept):
+            row.status = 'error'
+            row.save()
+        self.backend.update_group(group, remove=[failed, lost, kept])
+        self.assert_members(group)
+        for row in (failed, lost, kept):
+            self.backend.delete_volume(row)
+        self.assert_left(volume_groups=1)
+
+    def test_replicated_groups(self) -> None:
+        for spec in ('consistent_group_replication_enabled',
+                     'group_replication_enabled'):
+            for more in ({}, backend.CONSISTENT):
+                failure = self.assert_refused(
+                    self.backend.create_group, words='does not replicate',
+                    **{spec: '<is> True', **more})
+                self.backend.delete_group(failure.row)
+        self.assertNothingLeft()
+
+    def test_a_view_joins_when_it_is_detached(self) -> None:
+        """It becomes a full volume."""
+        kind = self.backend.volume_type(**VIEW)
+        group = self.backend.create_group(kind)
+        source = self.backend.create_volume(1, **VIEW)
+        self.fill(source)
+        clone = self.backend.clone(source, **VIEW)
+        self.assertIn('view', self.ids(clone))
+        attachment = self.backend.attach(clone, self.host())
+        self.assert_refused(self.backend.update_group, group, add=[clone],
+                            words='cannot join a consistency group')
+        self.backend.detach(attachment)
+        self.reset(group)
+        self.backend.update_group(group, add=[clone])
+        self.assert_members(group, clone)
+        self.assert_rows_are_true()
+        self.assert_filled(*self.backend.members(group))
+        self.assert_left(volumes=2, volume_groups=2)
+
+    def test_what_only_the_array_refuses(self) -> None:
+        """All that were moved before come back."""
+        group = self.group(1)
+        plain = self.backend.create_volume(1)
+        clone = self.backend.clone(self.backend.create_volume(1))
+        self.switch(clones_movable=False)
+        before = self.left()
+        self.assert_refused(
+            self.backend.update_group, group, add=[plain, clone],
+            remove=self.volumes, words='cannot change its volume group')
+        self.assertEqual(before, self.left())
+        self.assert_members(group, *self.volumes)
+        self.assert_rows_are_true()
+
+    # What the service remembers
+
+    def test_a_service_that_knows_nothing(self) -> None:
+        """One call more to find the group."""
+        group = self.group(1)
+        self.backend.restart()
+        with self.assert_calls(2):
+            self.backend.create_volume(1, group)
+        with self.assert_calls(1):
+            self.backend.create_volume(1, group)
+        self.backend.restart()
+        with self.assert_calls(1):
+            self.backend.create_group_snapshot(group)
+
+    def test_a_group_that_is_gone(self) -> None:
+        """An empty one can be deleted on the array; it is made again."""
+        group = self.group(0)
+        self.admin.delete('volume_groups', self.on_array(group)['id'])
+        volume = self.backend.create_volume(1, group)
+        self.assert_members(group, volume)
+
+    def test_a_group_that_is_another(self) -> None:
+        for make in (self.backend.create_volume, self.clone_into):
+            group = self.group(0)
+            self.admin.delete('volume_groups', self.on_array(group)['id'])
+            self.admin.create('volume_groups', name=f'ccg-{group.id}',
+                              quota=0, is_dedup=True)
+            self.assert_members(group, make(1, group))
+
+    def clone_into(self, size: int, group: Any) -> Any:
+        """A clone in a group."""
+        return self.backend.clone(self.backend.create_volume(size),
+                                  group=group)
+
+    def test_rows_without_ids(self) -> None:
+        """All is found by name, and known to be shared."""
+        group = self.group(2)
+        self.fill(*self.volumes)
+        taken = self.backend.create_group_snapshot(group)
+        rows = self.backend.snapshots()
+        for row in (*self.backend.volumes(), *rows):
+            row.provider_id = None
+            row.save()
+        row = next(r for r in rows if r.volume_id == self.volumes[1].id)
+        volume = self.backend.volume_from_snapshot(row)
+        self.assertEqual(b'volume 1', self.disks.read(volume, 5 * MIB, 8))
+        self.backend.delete_volume(volume)
+        self.backend.delete_volume(self.assert_refused(
+            self.backend.volume_from_snapshot, row, **VIEW,
+            words='all volumes of a consistency group at once').row)
+        for number in range(2):
+            self.disks.write(self.volumes[number], 5 * MIB, b'too late')
+        self.backend.revert(self.volumes[1], row)
+        self.assertEqual([b'too late', b'volume 1'],
+                         [self.disks.read(v, 5 * MIB, 8)
+                          for v in self.backend.members(group)])
+        self.backend.delete_group_snapshot(taken)
+        second = self.backend.create_group_snapshot(group)
+        self.backend.delete_group_snapshot(second)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_rows_that_are_out_of_date(self) -> None:
+        """No snapshot passes for one of all volumes that is not."""
+        group = self.group(2)
+        taken = self.backend.create_group_snapshot(group)
+        rows = self.backend.snapshots()
+        self.assertEqual(2, len([row.volume for row in rows]))
+        self.backend.delete_group_snapshot(taken)
+        self.backend.update_group(group, remove=self.volumes[:1])
+        self.assertRaisesRegex(
+            exception.InvalidGroup, str(self.volumes[0].id),
+            self.backend.driver.create_group_snapshot, self.backend.context,
+            taken, rows)
+        self.assertEqual(0, self.left().get('snapshots', 0))
+
+    # Deleting
+
+    def test_what_is_gone_is_deleted(self) -> None:
+        group = self.group(2)
+        taken = self.backend.create_group_snapshot(group)
+        self.admin.delete('snapshots', self.admin.list('snapshots')[0]['id'])
+        self.backend.delete_group_snapshot(taken)
+        for volume in self.admin.list('volumes', name__prefix='cv-'):
+            self.admin.delete('volumes', volume['id'])
+        self.admin.delete('volume_groups', self.on_array(group)['id'])
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_what_must_stay_is_said(self) -> None:
+        """A scheduler's snapshot holds all volumes; then it goes."""
+        group = self.group(2)
+        hourly = self._snapshot_of_an_administrator(
+            f'/volume_groups/{self.on_array(group)["id"]}')
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.delete_group, group)
+        self.assertEqual('error', failure.status)
+        self.assertEqual(['available'] * 2, [
+            v.status for v in self.backend.members(group)])
+        self.admin.delete('snapshots', hourly['id'])
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def _snapshot_of_an_administrator(self, source: str, **more: Any) -> Any:
+        policy = self.admin.list('retention_policies')[0]['id']
+        return self.admin.create(
+            'snapshots', short_name='hourly-7', source={'ref': source},
+            retention_policy={'ref': f'/retention_policies/{policy}'}, **more)
+
+    def test_a_group_snapshot_that_must_stay(self) -> None:
+        group = self.group(2)
+        taken = self.backend.create_group_snapshot(group)
+        found = self.admin.list('snapshots')[0]['id']
+        view = self._snapshot_of_an_administrator(f'/snapshots/{found}',
+                                                  is_exposable=True)
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.delete_group_snapshot, taken)
+        self.assertEqual('error', failure.status)
+        self.assertIn('hourly-7', self.log.errors_text())
+        self.assertEqual(['available'] * 2, [
+            s.status for s in self.backend.snapshots()])
+        self.admin.delete('snapshots', view['id'])
+        self.backend.delete_group_snapshot(taken)
+
+    def test_clones_elsewhere(self) -> None:
+        """The group stays, hidden, as long as one of them lives."""
+        group = self.group(3)
+        clones_ = [self.backend.clone(v) for v in self.volumes[:2]]
+        self.backend.delete_group(group)
+        self.assertEqual([], self.admin.list('volumes',
+                                             name__prefix='cv-' + str(
+                                                 self.volumes[2].id)))
+        for clone in clones_:
+            self.assertIsNotNone(self.on_array(group))
+            self.backend.restart()
+            self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def test_a_half_deleted_group(self) -> None:
+        """A clone goes while the group waits to be deleted again."""
+        group = self.group(2)
+        clone = self.backend.clone(self.volumes[0])
+        self.fault('status', 'PATCH', 'volumes/*', status=403, after=1)
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.delete_group, group)
+        self.assertEqual({'deleted', 'error_deleting'}, {
+            v.status for v in self.backend.members(group)})
+        self.backend.delete_volume(clone)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_foreign_volumes_stay(self) -> None:
+        group = self.group(1)
+        ref = {'ref': f'/volume_groups/{self.on_array(group)["id"]}'}
+        other = self.make('volumes', name='other', size=1 << 20,
+                          volume_group=ref)
+        found = self.on_array(group)['id']
+        self.backend.delete_group(group)
+        self.assert_left(volumes=1, volume_groups=1)
+        self.admin.delete('volumes', other['id'])
+        self._made.remove(('volumes', other['id']))
+        self.admin.delete('volume_groups', found)
+
+    def test_an_array_that_cascades(self) -> None:
+        """VOL-7 is assumed: nothing is deleted that clones need."""
+        for make in (
+                lambda: self.backend.volume_from_snapshot(
+                    self.backend.snapshots()[1]),
+                lambda: self.backend.group_from(taken)):
+            group = self.group(2)
+            taken = self.backend.create_group_snapshot(group)
+            make()
+            self.assert_only_hidden(self.backend.delete_group_snapshot, taken)
+            self.assert_only_hidden(self.backend.delete_group, group)
+            self.backend.delete_everything()
+            self.assertNothingLeft()
+        group = self.group(2)
+        self.backend.group_from(group)
+        self.assert_only_hidden(self.backend.delete_group, group)
+
+    def assert_only_hidden(self, operation: Any, row: Any) -> None:
+        """The array is asked to delete nothing."""
+        self.array.control.clear_journal()
+        operation(row)
+        self.assertEqual([], [c for c in self.calls()
+                              if c.startswith('DELETE')])
+
+    def test_a_copied_group_lets_its_source_go(self) -> None:
+        """When it is deleted, volumes may leave the source again."""
+        source = self.group(2)
+        with self.assert_calls(1 + 2 * 2 + 5):
+            copies = [self.backend.group_from(source)]
+        taken = self.backend.create_group_snapshot(source)
+        with self.assert_calls(1 + 2 * 2):
+            copies.append(self.backend.group_from(taken))
+        self.backend.delete_group_snapshot(taken)
+        self.assert_refused(self.backend.update_group, source,
+                            remove=self.volumes, words='ccs-')
+        self.reset(source)
+        for group in copies:
+            self.backend.delete_group(group)
+        self.assert_left(volumes=2, volume_groups=1)
+        self.backend.update_group(source, remove=self.volumes)
+
+
+@ddt.ddt
+class WeatherTest(GroupsTest):
+    """Faults, and services that die."""
+
+    profile = 'sdp'
+    keeps_budgets = False
+
+    def each_fault(self, *places: str, times: int = 3) -> Any:
+        """What lets each of some calls of these kinds fail, in turn."""
+        for place in places:
+            for after in range(times):
+                yield functools.partial(self.fault, 'status', *place.split(),
+                                        status=403, after=after)
+
+    def attempt(self, fault: Any, operation: Any, *args: Any, **kwargs: Any
+                ) -> Any:
+        """What it returns; None when it failed, as it may."""
+        fault()
+        try:
+            return operation(*args, **kwargs)
+        except backend.OperationFailed:
+            return None
+        finally:
+            self.array.control.clear_faults()
+
+    def test_updates_are_all_or_nothing(self) -> None:
+        group = self.group(1)
+        other = [self.backend.create_volume(1) for _ in range(2)]
+        before = self.left()
+        for fault in self.each_fault(
+                'PATCH volumes/*', 'POST volume_groups', 'GET vol*'):
+            done = self.attempt(fault, self.backend.update_group, group,
+                                add=other, remove=self.volumes)
+            self.reset(group)
+            self.assert_rows_are_true()
+            if done:
+                self.assert_members(group, *other)
+                self.backend.update_group(group, add=self.volumes,
+                                          remove=other)
+            self.assertEqual(before, self.left())
+            self.assert_members(group, *self.volumes)
+
+    def test_a_note_of_clones_is_not_lost(self) -> None:
+        """Another service clones the volume that is being moved."""
+        group = self.group(0)
+        other = self.backend.create_volume(1)
+        regroup_ = flows_groups.regroup
+
+        def meddling(*args: Any) -> Any:
+            self.backend.clone(other)
+            return regroup_(*args)
+
+        with mock.patch.object(flows_groups, 'regroup', autospec=True,
+                               side_effect=meddling):
+            self.assert_refused(self.backend.update_group, group, add=[other],
+                                words='clones were made from it')
+        self.assertIs(True, self.ids(other)['has_clones'])
+        self.assert_rows_are_true()
+
+    def test_a_move_back_that_fails_is_known(self) -> None:
+        """The row says then where the volume is."""
+        group = self.group(1)
+        other = self.backend.create_volume(1)
+        self.fault('status', 'POST', 'volume_groups', status=403)
+        self.fault('status', 'PATCH', 'volumes/*', status=403, after=2)
+        self.assertRaises(backend.OperationFailed, self.backend.update_group,
+                          group, add=[other], remove=self.volumes)
+        self.assert_rows_are_true()
+        self.assertEqual(2, len(self.volumes_in(f'ccg-{group.id}')))
+        self.reset(group)
+        self.backend.update_group(group, add=[other])
+        self.assert_members(group, *self.volumes, other)
+        self.assert_left(volumes=2, volume_groups=1)
+
+    def killed_while_moving(self, when: str) -> tuple[Any, Any]:
+        """A volume joins, another leaves, and the service dies then."""
+        group = self.group(1)
+        other = self.backend.create_volume(1)
+        with mock.patch.object(regroup.RegroupMixin, when, autospec=True,
+                               side_effect=Killed()):
+            self.assertRaises(Killed, self.backend.update_group, group,
+                              add=[other], remove=self.volumes)
+        self.backend.restart()
+        self.reset(group)
+        return group, other
+
+    @ddt.data('_drop_former', '_arrive')
+    def test_killed_while_moving_and_repeated(self, when: str) -> None:
+        group, other = self.killed_while_moving(when)
+        self.backend.update_group(group, add=[other], remove=self.volumes)
+        self.assert_members(group, other)
+        self.assert_rows_are_true()
+        self.assert_left(volumes=2, volume_groups=2)
+
+    @ddt.data('_drop_former', '_arrive')
+    def test_killed_while_moving_and_used(self, when: str) -> None:
+        """The array is asked where it is."""
+        group, other = self.killed_while_moving(when)
+        self.assertIs(True, self.ids(other)['moving'])
+        self.fill(other)
+        snapshot = self.backend.create_snapshot(other)
+        clone = self.backend.clone(other)
+        self.assert_filled(clone)
+        self.assertIs(True, self.ids(snapshot)['shared'])
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(clone)
+
+    @ddt.data('_drop_former', '_arrive')
+    def test_killed_while_moving_and_deleted(self, when: str) -> None:
+        group, other = self.killed_while_moving(when)
+        self.backend.delete_volume(other)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_copies_are_all_or_nothing(self) -> None:
+        source = self.group(2)
+        taken = self.backend.create_group_snapshot(source)
+        before = self.left()
+        for fault in self.each_fault('POST volume*', times=2):
+            for origin in (source, taken):
+                self.attempt(fault, self.backend.group_from, origin)
+            for group in self.backend.groups():
+                if group.id != source.id and group.status == 'error':
+                    self.assertEqual([], self.volumes_in(f'ccg-{group.id}'))
+                if group.id != source.id:
+                    self.backend.delete_group(group)
+            self.assertEqual(before, self.left())
+
+    @ddt.data('group', 'snapshot')
+    def test_killed_while_copying(self, kind: str) -> None:
+        """Deleting the group then clears up, and frees the source."""
+        source = self.group(2)
+        origin = taken = self.backend.create_group_snapshot(source)
+        if kind == 'group':
+            self.backend.delete_group_snapshot(taken)
+            origin = source
+        made = clones.Cloner.from_snapshot
+        done: list[Any] = []
+
+        def dies(*args: Any) -> Any:
+            done.append(made(*args))
+            raise Killed
+
+        with mock.patch.object(clones.Cloner, 'from_snapshot',
+                               autospec=True, side_effect=dies), \
+                mock.patch.object(engine.Step, 'revert', autospec=True), \
+                mock.patch.object(groups.GroupsMixin, '_leave_to_reclaim',
+                                  autospec=True):
+            self.attempt_killed(self.backend.group_from, origin)
+        self.assertEqual(1, len(done))
+        group = next(g for g in self.backend.groups() if g.id != source.id)
+        group.status = 'error'
+        group.save()
+        if kind == 'snapshot':
+            self.backend.delete_group_snapshot(taken)
+        self.backend.delete_group(group)
+        self.assert_left(volumes=2, volume_groups=1)
+        self.backend.update_group(source, remove=self.volumes)
+
+    def attempt_killed(self, operation: Any, *args: Any) -> None:
+        """It dies on the way."""
+        try:
+            operation(*args)
+        except (Killed, backend.OperationFailed):
+            pass
+
+    def test_deletions_are_repeated(self) -> None:
+        """Nothing is forgotten, whatever call fails."""
+        for fault in self.each_fault('DELETE vol*', 'PATCH vol*', times=2):
+            group = self.group(2)
+            clone = self.backend.clone(self.volumes[0])
+            taken = self.backend.create_group_snapshot(group)
+            self.attempt(fault, self.backend.delete_group_snapshot, taken)
+            if not self.backend.group_snapshots():
+                self.attempt(fault, self.backend.delete_group, group)
+            self.backend.delete_volume(clone)
+            self.backend.delete_everything()
+            self.assertNothingLeft()
+
+    def test_lost_replies(self) -> None:
+        """What the array did all the same is done once."""
+        for method in ('POST', 'PATCH', 'DELETE'):
+            self.fault('reset', method, '*', commit='after', times=2)
+        group = self.group(2)
+        self.backend.delete_group_snapshot(
+            self.backend.create_group_snapshot(group))
+        self.backend.update_group(group, remove=self.volumes[:1])
+        self.assert_members(group, self.volumes[1])
+        self.backend.delete_group(group)
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_many_at_once(self) -> None:
+        group = self.group(1)
+        self.backend.restart()
+        self.together(*[
+            lambda: self.backend.create_volume(1, group)] * 4,
+            lambda: self.backend.create_group_snapshot(group))
+        self.assertEqual(5, len(self.volumes_in(f'ccg-{group.id}')))
+        self.assert_rows_are_true()

@@ -1,0 +1,354 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Deleting what clones were made from: hidden at once, reclaimed later."""
+
+import functools
+import json
+import threading
+from typing import Any
+from unittest import mock
+
+from cinder_k2.array import hidden
+from cinder_k2 import exceptions
+from cinder_k2.flows import clones
+from cinder_k2.flows import deletion
+from cinder_k2.simulator.rules import groups
+from tests.functional import backend
+from tests.functional import base
+
+
+class HiddenTest(base.FunctionalTest):
+    """Helpers."""
+
+    # Deletions with dependants look before they delete.
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+
+    def descriptions(self) -> list[str]:
+        return [g['description'] or ''
+                for g in self.admin.list('volume_groups')]
+
+    def assert_busy(self, operation: Any, row: Any, *words: str) -> None:
+        """Refused as busy; the reason names these."""
+        self.log.records.clear()
+        failure = self.assertRaises(backend.OperationFailed, operation, row)
+        self.assertEqual('available', failure.status)
+        for word in words:
+            self.assertIn(word, self.log.errors_text())
+
+
+@base.everywhere
+class DeletionTest(HiddenTest):
+
+    feature = 'delete the source of clones'
+
+    def test_source_of_a_clone(self) -> None:
+        clone = self.backend.clone(self.volume)
+        self.backend.delete_volume(self.volume)
+        self.assertEqual([], self.admin.list('volumes',
+                                             name=f'cv-{self.volume.id}'))
+        attachment = self.backend.attach(clone, self.host())
+        self.backend.detach(attachment)
+        self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def test_snapshot_with_volumes(self) -> None:
+        snapshot = self.backend.create_snapshot(self.volume)
+        volumes = [self.backend.volume_from_snapshot(snapshot)
+                   for _ in range(2)]
+        self.backend.delete_snapshot(snapshot)
+        self.assertEqual(1, len(self.admin.list(
+            'snapshots', short_name=f'cs-{snapshot.id}')))
+        self.backend.delete_volume(volumes[0])
+        self.assertEqual(1, len(self.admin.list(
+            'snapshots', short_name=f'cs-{snapshot.id}')))
+        self.backend.delete_volume(volumes[1])
+        self.assert_left(volumes=1, volume_groups=1)
+        self.assertEqual([''], self.descriptions())
+
+    def test_everything_at_once(self) -> None:
+        """Source, snapshot, clone of the clone; deleted oldest first."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        first = self.backend.volume_from_snapshot(snapshot)
+        second = self.backend.clone(first)
+        third = self.backend.volume_from_snapshot(
+            self.backend.create_snapshot(second))
+        self.backend.delete_snapshot(snapshot)
+        for volume in (self.volume, first):
+            self.backend.delete_volume(volume)
+        self.backend.delete_snapshot(self.backend.snapshots()[0])
+        self.backend.delete_volume(second)
+        self.assertEqual(1, len(self.backend.volumes()))
+        self.backend.restart()
+        self.backend.delete_volume(third)
+        self.assertNothingLeft()
+
+    def test_in_every_order_and_by_another_service(self) -> None:
+        clones = [self.backend.clone(self.volume) for _ in range(3)]
+        self.backend.delete_volume(clones[1])
+        self.backend.delete_volume(self.volume)
+        self.backend.restart()
+        self.backend.delete_volume(clones[2])
+        self.assertNotEqual({}, self.left())
+        self.backend.delete_volume(clones[0])
+        self.assertNothingLeft()
+
+    def test_all_at_once(self) -> None:
+        clones = [self.backend.clone(self.volume) for _ in range(4)]
+        results = self.together(*[
+            lambda row=row: self.backend.delete_volume(row)
+            for row in (self.volume, *clones)])
+        self.assertEqual([None] * 5, results)
+        self.assertNothingLeft()
+
+    def test_a_schedulers_snapshot_is_respected(self) -> None:
+        group = self.admin.list('volume_groups',
+                                name=f'cvg-{self.volume.id}')[0]['id']
+        policy = self.admin.list('retention_policies')[0]['id']
+        clone = self.backend.clone(self.volume)
+        hourly = self.admin.create(
+            'snapshots', short_name='hourly-7',
+            source={'ref': f'/volume_groups/{group}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'})
+        before = self.left()
+        self.assert_busy(self.backend.delete_volume, self.volume, 'hourly-7')
+        self.assertEqual(before, self.left())
+        self.assertEqual(1, len(self.admin.list(
+            'volumes', name=f'cv-{self.volume.id}')))
+        self.backend.delete_volume(clone)
+        self.admin.delete('snapshots', hourly['id'])
+
+
+class CarefulTest(HiddenTest):
+    """What does not depend on profile or protocol."""
+
+    profile = 'sdp'
+
+    def _view(self, snapshot: int, name: str) -> Any:
+        policy = self.admin.list('retention_policies')[0]['id']
+        return self.admin.create(
+            'snapshots', short_name=name, is_exposable=True,
+            source={'ref': f'/snapshots/{snapshot}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'})
+
+    def test_an_administrators_view_is_respected(self) -> None:
+        snapshot = self.backend.create_snapshot(self.volume)
+        volume = self.backend.volume_from_snapshot(
+            snapshot, kaminario__clone_strategy='view')
+        array_id = json.loads(snapshot.provider_id)['snapshot']
+        view = self._view(array_id, 'for-tests')
+        self.assert_busy(self.backend.delete_snapshot, snapshot, 'for-tests')
+        self.backend.delete_volume(volume)
+        self.assert_busy(self.backend.delete_snapshot, snapshot, 'for-tests')
+        self.admin.delete('snapshots', view['id'])
+
+    def test_an_unmanaged_snapshot_is_not_reclaimed(self) -> None:
+        """What Cinder did not delete stays, though it has no row of it."""
+        clone = self.backend.clone(self.volume)
+        snapshot = self.backend.create_snapshot(self.volume)
+        on_array = json.loads(snapshot.provider_id)['snapshot']
+        snapshot.destroy()
+        self.assert_busy(self.backend.delete_volume, self.volume,
+                         f'cs-{snapshot.id}')
+        self.backend.delete_volume(clone)
+        self.assertEqual(1, len(self.admin.list('snapshots', id=on_array)))
+        self.admin.delete('snapshots', on_array)
+
+    def test_the_notes_of_others_stay(self) -> None:
+        group = self.admin.list('volume_groups',
+                                name=f'cvg-{self.volume.id}')[0]['id']
+        self.admin.update('volume_groups', group, description='gold tier')
+        snapshot = self.backend.create_snapshot(self.volume)
+        volume = self.backend.volume_from_snapshot(snapshot)
+        self.backend.delete_snapshot(snapshot)
+        self.assertIn('gold tier [cinder deleted: s', str(
+            self.descriptions()))
+        self.backend.delete_volume(volume)
+        self.assertEqual(['gold tier'], self.descriptions())
+
+    def test_an_array_that_cascades(self) -> None:
+        """VOL-7 is assumed: the driver looks before it deletes."""
+        for make in (lambda: self.backend.clone(self.volume),
+                     lambda: self.backend.volume_from_snapshot(
+                         self.backend.create_snapshot(self.volume))):
+            make()
+            for snapshot in self.backend.snapshots():
+                self.array.control.clear_journal()
+                self.backend.delete_snapshot(snapshot)
+                self.assert_no_deletes()
+            self.array.control.clear_journal()
+            self.backend.delete_volume(self.volume)
+            self.assert_no_deletes()
+            self.volume = self.backend.create_volume(1)
+
+    def assert_no_deletes(self) -> None:
+        self.assertEqual([], [c for c in self.calls()
+                              if c.startswith('DELETE')])
+
+    def test_killed_after_the_clone_was_deleted(self) -> None:
+        """Cinder repeats a deletion that was under way."""
+        clone = self.backend.clone(self.volume)
+        self.backend.delete_volume(self.volume)
+        for path in ('snapshots/*', 'volumes/*', 'volume_groups/*'):
+            for after in range(4):
+                self.fault('status', '*', path, status=403, after=after)
+                try:
+                    self.backend.delete_volume(clone)
+                except backend.OperationFailed:
+                    pass
+                self.array.control.clear_faults()
+                self._again(clone)
+                self.assertNothingLeft()
+                self.volume = self.backend.create_volume(1)
+                clone = self.backend.clone(self.volume)
+                self.backend.delete_volume(self.volume)
+
+    def _again(self, volume: Any) -> None:
+        if any(v.id == volume.id for v in self.backend.volumes()):
+            self.backend.delete_volume(volume, force=True)
+
+    def test_killed_while_the_source_was_deleted(self) -> None:
+        for path in ('snapshots*', 'volumes/*', 'volume_groups/*', 'vols*'):
+            for after in range(3):
+                clone = self.backend.clone(self.volume)
+                self.fault('status', '*', path, status=403, after=after)
+                try:
+                    self.backend.delete_volume(self.volume)
+                except backend.OperationFailed:
+                    pass
+                self.array.control.clear_faults()
+                self._again(self.volume)
+                self.backend.delete_volume(clone)
+                self.assertNothingLeft()
+                self.volume = self.backend.create_volume(1)
+
+    def test_a_full_description_is_said(self) -> None:
+        """The array may not take the note: then the volume stays."""
+        clone = self.backend.clone(self.volume)
+        self.fault('status', 'PATCH', 'volume_groups/*', status=400)
+        self.assert_busy(self.backend.delete_volume, self.volume, 'note')
+        self.backend.delete_volume(self.volume)
+        self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def test_a_note_that_is_cut_off(self) -> None:
+        """Then the array cannot hide it, and says so before it is lost."""
+        clone = self.backend.clone(self.volume)
+        update = groups.GroupRules.update
+
+        def cut(rules: Any, scope: Any, row: Any, values: Any) -> Any:
+            if values.get('description'):
+                values = {**values, 'description': values['description'][:9]}
+            return update(rules, scope, row, values)
+
+        with mock.patch.object(groups.GroupRules, 'update', cut):
+            self.assert_busy(self.backend.delete_volume, self.volume, 'note')
+        self.assertEqual(1, len(self.admin.list(
+            'volumes', name=f'cv-{self.volume.id}')))
+        self.backend.delete_volume(clone)
+
+    def test_killed_between_a_group_and_its_home(self) -> None:
+        first = self.backend.clone(self.volume)
+        second = self.backend.clone(first)
+        self.backend.delete_volume(self.volume)
+        self.backend.delete_volume(first)
+        reclaim, seen = hidden.Hidden.reclaim, []
+
+        def killed(this: Any, group: int) -> Any:
+            done = reclaim(this, group)
+            if done.homes and not seen:
+                seen.append(group)
+                self.fault('status', '*', '*', status=403, times=None)
+            return done
+
+        with mock.patch.object(hidden.Hidden, 'reclaim', killed):
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.delete_volume, second)
+        self.array.control.clear_faults()
+        self.backend.delete_volume(second, force=True)
+        self.assertNothingLeft()
+
+    def test_the_last_clone_goes_while_its_source_is_hidden(self) -> None:
+        first = self.backend.clone(self.volume)
+        second = self.backend.clone(first)
+        self.backend.delete_volume(self.volume)
+        hide, done = deletion.hide_parent, []
+
+        def late(array: Any, backing: Any) -> None:
+            hide(array, backing)
+            if not done:
+                done.append(threading.Thread(
+                    target=self.backend.delete_volume, args=(second,)))
+                done[0].start()
+                done[0].join(0.3)
+
+        with mock.patch.object(deletion, 'hide_parent', late):
+            self.backend.delete_volume(first)
+        done[0].join(30)
+        self.assertNothingLeft()
+
+    def test_a_source_that_nobody_locks(self) -> None:
+        """Cinder's image cache may drop a volume while it is cloned."""
+        make, done = clones.Cloner.from_snapshot, []
+
+        def slow(*args: Any) -> Any:
+            if not done:
+                done.append(self.backend.driver.delete_volume(
+                    self.backend.volume(self.volume.id)))
+                self.backend.volume(self.volume.id).destroy()
+            return make(*args)
+
+        with mock.patch.object(clones.Cloner, 'from_snapshot', slow):
+            clone = self.backend.clone(self.volume)
+        self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def test_a_volume_that_was_never_whole_does_not_become_available(
+            self) -> None:
+        """A copy was killed on a host that is in a host group."""
+        host = self.host()
+        group = self.make('host_groups', name='cluster')
+        made = self.make('hosts', name='converged', type='Linux',
+                         host_group={'ref': f'/host_groups/{group["id"]}'})
+        self.make('host_iqns', iqn=host['initiator'],
+                  host={'ref': f'/hosts/{made["id"]}'})
+
+        def killed(driver: Any, source: Any, target: Any, size: int) -> None:
+            driver._connect_backing(None, target, host)
+            self.fault('status', '*', '*', status=403, times=None)
+            raise exceptions.CopyTimeout('killed')
+
+        own = self.own('iscsi')
+        with mock.patch.object(own.driver._cloner, '_strategies', {
+                'copy': functools.partial(
+                    clones.copied,
+                    functools.partial(killed, own.driver))}):
+            volume = own.create_volume(1)
+            failure = self.assertRaises(
+                backend.OperationFailed, own.clone, volume,
+                kaminario__clone_strategy='copy')
+        self.array.control.clear_faults()
+        own.delete_volume(failure.row)
+        own.delete_volume(volume)
+
+    def test_a_snapshot_that_a_killed_copy_reads(self) -> None:
+        """The reason says which volume to delete."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        on_array = json.loads(snapshot.provider_id)['snapshot']
+        view = self._view(on_array, 'cview-7')
+        self.assert_busy(self.backend.delete_snapshot, snapshot,
+                         'is being read through cview-7')
+        self.admin.delete('snapshots', view['id'])

@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""All functional tests watch in which order locks are taken: could they fail?
+"""
+
+import contextlib
+import re
+import unittest
+from unittest import mock
+
+from cinder_k2.driver import locks
+from tests.functional import lock_order
+
+
+class WatchTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(
+            locks, '_lock', lambda name: contextlib.nullcontext()))
+        self.watch = lock_order.Watch()
+        self.enterContext(self.watch.installed())
+
+    def test_the_order_is_the_documented_one(self):
+        kinds = {'hosts': 'host', 'host_groups': 'volume'}
+        documented = re.findall(r'^``(\w+)`` ', locks.__doc__, re.M)
+        self.assertEqual(
+            [kind for kind in lock_order.RANKS if kind != 'copy'],
+            [kinds.get(name, name) for name in documented])
+
+    def test_in_order(self):
+        with locks.group('x', 1), locks.snapshot('s'), \
+                locks.hosts('x', ['b', 'a']), locks.host_groups('v'):
+            pass
+        self.assertEqual([], self.watch.wrong)
+        self.assertLessEqual(
+            {('group', 'snapshot'), ('host', 'host'), ('host', 'volume')},
+            self.watch.nested)
+
+    def test_one_after_the_other(self):
+        """Only what is held counts."""
+        for lock in (locks.hosts('x', ['a']), locks.group('x', 2),
+                     locks.group('x', 1)):
+            with lock:
+                pass
+        self.assertEqual([], self.watch.wrong)
+
+    def test_out_of_order(self):
+        for outer, inner in (
+                (locks.hosts('x', ['a']), locks.group('x', 1)),
+                (locks.host_groups('v'), locks.hosts('x', ['a'])),
+                (locks.hosts('x', ['a']), locks.snapshot('s')),
+                (locks.hosts('x', ['b']), locks.hosts('x', ['a'])),
+                (locks.hosts('x', ['a']), locks.hosts('x', ['a'])),
+                (locks.group('x', 1), locks.group('x', 2)),
+                (locks.snapshot('s'), locks.snapshot('t'))):
+            self.watch.wrong.clear()
+            with outer, inner:
+                pass
+            self.assertEqual(1, len(self.watch.wrong))

@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from cinder_k2.array import groups
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class GroupsTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.group = self.array.groups.create('ccg-1', True)
+        self.sim.control.clear_journal()
+
+    def test_made_groups_are_known(self):
+        self.assertEqual(self.group, self.array.groups.known('ccg-1', True))
+        self.assertEqual([], self.calls())
+
+    def test_others_are_looked_up_once(self):
+        made = self.array.volumes.create_group('ccg-2', False)
+        self.sim.control.clear_journal()
+        for _ in range(2):
+            self.assertEqual(groups.Group(made, False, 0),
+                             self.array.groups.known('ccg-2', True))
+        self.assertEqual(['GET volume_groups'], self.calls())
+
+    def test_until_they_are_forgotten(self):
+        self.array.groups.forget('ccg-1')
+        self.array.groups.known('ccg-1', True)
+        self.assertEqual(['GET volume_groups'], self.calls())
+
+    def test_what_is_gone_is_made_again(self):
+        self.array.volumes.delete_group(self.group.id)
+        made = self.array.groups.ensure('ccg-1', True)
+        self.assertNotEqual(self.group.id, made.id)
+        self.assertEqual(made, self.array.groups.known('ccg-1', True))
+
+    def test_another_service_may_be_quicker(self):
+        """Its group has a volume already, so it cannot be taken over."""
+        find, early = self.array.groups.find, [None]
+        self.array.volumes.create('theirs', GIB, self.group.id)
+        self.array.groups.find = lambda name: (
+            early.pop() if early else find(name))
+        self.assertEqual(self.group.id,
+                         self.array.groups.ensure('ccg-1', True).id)
+
+    def test_other_refusals_are_said(self):
+        self.array.groups.forget('ccg-1')
+        self.assertRaises(rest.Refused, self.array.groups.ensure,
+                          'x' * 50, True)
+
+    def test_only_an_empty_group_is_deleted(self):
+        volume = self.array.volumes.create('v', GIB, self.group.id)
+        self.sim.control.clear_journal()
+        self.assertFalse(self.array.groups.delete_if_empty(self.group.id))
+        self.assertEqual(['GET volumes'], self.calls())
+        self.array.volumes.delete(volume)
+        self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
+        self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
+        self.assertEqual({}, self.leftovers())
+
+    def test_where_a_volume_is(self):
+        volume = self.array.volumes.create('v', GIB, self.group.id)
+        self.assertEqual(self.group.id, self.array.groups.group_of(volume))
+        self.assertTrue(self.array.groups.is_shared(self.group.id))
+        own = self.array.volumes.create_group('cvg-1', True)
+        self.assertFalse(self.array.groups.is_shared(own))
+        self.assertRaises(exceptions.ObjectMissing,
+                          self.array.groups.group_of, 1)
+        self.assertRaises(rest.NotFound, self.array.groups.group_of, 999)
+
+    def test_a_refusal_of_a_full_group(self):
+        refusal = rest.Refused('no')
+        groups.check_room('ccg-1', groups.Group(1, True, 31), refusal)
+        error = self.assertRaises(
+            exceptions.GroupUnsuitable, groups.check_room, 'ccg-1',
+            groups.Group(1, True, 32), refusal)
+        self.assertIn('ccg-1 holds 32 volumes', str(error))

@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cinder_k2.array import hidden
+from cinder_k2 import exceptions
+from cinder_k2.flows import volumes
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+ids = st.frozensets(st.integers(min_value=1, max_value=10 ** 9), max_size=5)
+
+
+class MarksTest(unittest.TestCase):
+
+    @given(ids, ids, ids)
+    def test_what_is_written_is_read_back(self, volumes_, snapshots, homes):
+        marks = hidden.Marks(volumes_, snapshots, homes)
+        self.assertEqual(marks, hidden.Marks.parse(str(marks)))
+
+    @given(st.text())
+    def test_other_text_is_passed_over(self, text):
+        hidden.Marks.parse(text)
+
+    def test_words_of_others(self):
+        self.assertEqual(hidden.Marks(snapshots=frozenset({7})),
+                         hidden.Marks.parse('very old, s7 sold x9 s v1a'))
+
+
+class HiddenTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.array.snapshots.check()
+        self.before = self.leftovers()
+        self.source = volumes.create(self.array, name='cv-1',
+                                     group_name='cvg-1', size=GIB,
+                                     dedup=True)
+        self.snapshot = self.array.snapshots.create('ccs-2', self.source)
+        self.view = self.array.snapshots.create_view('cv-2', self.snapshot)
+
+    def hide(self):
+        self.assertTrue(self.array.hidden.is_volume_needed(self.source))
+        self.array.hidden.hide_volume(self.source)
+
+    def delete_clone(self):
+        """With the snapshot that was made for it."""
+        self.array.snapshots.delete(self.view.view)
+        self.array.snapshots.delete(self.snapshot.snapshot)
+
+    def test_hidden_and_reclaimed(self):
+        self.hide()
+        name = f'cdel-{self.source.volume}'
+        self.assertEqual([name], self.leftovers()['volumes'])
+        self.assertFalse(self.array.hidden.reclaim(self.source.group).gone)
+        self.delete_clone()
+        self.assertTrue(self.array.hidden.reclaim(self.source.group).empty)
+        self.array.hidden.delete_group(self.source.group)
+        self.assertEqual(self.before, self.leftovers())
+        # And again, by somebody who was late.
+        self.assertTrue(self.array.hidden.reclaim(self.source.group).gone)
+
+    def test_hiding_twice(self):
+        self.hide()
+        self.hide()
+        [found] = self.array.hidden.marked()
+        self.assertEqual({self.source.volume}, found.marks.volumes)
+        self.assertEqual('cvg-1', found.group.name)
+
+    def test_what_was_not_deleted_stays(self):
+        """A snapshot of somebody else's keeps the volume."""
+        self.hide()
+        self.array.snapshots.create('theirs', self.source)
+        self.delete_clone()
+        self.assertFalse(self.array.hidden.reclaim(self.source.group).gone)
+        self.assertEqual(1, len(self.leftovers()['snapshots']))
+        self.assertEqual({self.source.volume},
+                         self.array.hidden.marked()[0].marks.volumes)
+
+    def test_somebody_elses_snapshot_is_named(self):
+        self.array.snapshots.create('theirs', self.source)
+        error = self.assertRaises(exceptions.ObjectInUse,
+                                  self.array.hidden.is_volume_needed,
+                                  self.source)
+        self.assertIn('cvg-1:theirs', str(error))
+        self.assertNotIn('ccs-2', str(error))
+
+    def test_nothing_hidden_costs_one_call(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(hidden.Reclaimed(),
+                         self.array.hidden.reclaim(self.source.group))
+        self.assertEqual(1, len(self.calls()))

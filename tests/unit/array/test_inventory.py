@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is on an array, as the driver sees it."""
+
+import dataclasses
+from unittest import mock
+
+from cinder_k2.array import inventory
+from cinder_k2 import exceptions
+from cinder_k2.flows import manage
+from cinder_k2 import rest
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class WithVolumeTest(simulated.SimulatedTest):
+    """Has a volume in a group of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.group = self.client.volume_groups.create(name='db', quota=0,
+                                                      is_dedup=True)
+        self.volume = self.client.volumes.create(
+            name='data', size=GIB, volume_group=self.group.ref)
+
+    def found(self):
+        return self.array.inventory.examine_volume(
+            self.client.volumes.get(self.volume.id))
+
+
+class InventoryTest(WithVolumeTest):
+
+    def taken(self):
+        policy = self.client.retention_policies.find(
+            name='Best_Effort_Retention')
+        made = self.client.snapshots.create(
+            short_name='s', source=self.group.ref,
+            retention_policy=policy.ref, is_auto_deleteable=False)
+        return self.array.inventory.snapshot(
+            inventory.Reference(id=made.id), self.group.id)
+
+    def test_nothing_is_against_a_plain_volume(self):
+        self.assertEqual([], self.found().reasons())
+        self.assertEqual([self.found()], self.array.inventory.volumes())
+
+    def test_replication_under_both_names_of_the_field(self):
+        """Section 14: newer arrays have another field, of unknown form."""
+        found = self.found()
+        session = rest.Ref('replication/sessions', 1)
+        for group, replicated in (
+                ({'replication_session': session}, True),
+                ({'replication_sessions': [{'ref': str(session)}]}, True),
+                ({'replication_sessions': {'hits': [1]}}, True),
+                ({'replication_sessions': []}, False)):
+            other = dataclasses.replace(
+                found, group=dataclasses.replace(found.group, **group))
+            self.assertEqual(replicated, 'replicated' in str(
+                other.reasons()), str(group))
+
+    def test_the_newer_field_is_read_from_a_reply(self):
+        read = rest.VolumeGroup.from_json({
+            'id': 1, 'name': 'g', 'replication_sessions': [{'ref': 'x'}]})
+        self.assertEqual([{'ref': 'x'}], read.replication_sessions)
+
+    def test_nothing_is_against_a_plain_snapshot(self):
+        found = self.taken()
+        self.assertEqual([], found.reasons())
+        self.assertEqual(GIB, found.size)
+        self.assertEqual([found], self.array.inventory.snapshots())
+
+    def test_snapshots_that_the_array_may_delete(self):
+        """SNP-4: so it may if nothing is said."""
+        found = self.taken()
+        for value, safe in ((False, True), (True, False), (None, False)):
+            snapshot = dataclasses.replace(found.snapshot,
+                                           is_auto_deleteable=value)
+            self.assertEqual(safe, not dataclasses.replace(
+                found, snapshot=snapshot).reasons(), str(value))
+
+    def test_snapshots_of_replication(self):
+        found = self.taken()
+        for name, value, replicated in (
+                ('generation_number', 0, True),
+                ('is_locked_by_replication', True, True),
+                ('is_locked_by_replication', False, False),
+                ('replication_session',
+                 rest.Ref('replication/sessions', 1), True)):
+            snapshot = dataclasses.replace(found.snapshot, **{name: value})
+            self.assertEqual(replicated, 'replication' in str(
+                dataclasses.replace(found, snapshot=snapshot).reasons()))
+
+    def test_what_is_deleted_and_lingers(self):
+        """QRY-10: it may still be listed, and be there by its id."""
+        found = self.taken()
+        gone = dataclasses.replace(found.snapshot, is_deleted=True)
+        with mock.patch.object(self.client.snapshots, 'get', autospec=True,
+                               return_value=gone):
+            self.assertRaises(exceptions.NotManageable,
+                              self.array.inventory.snapshot,
+                              inventory.Reference(id=gone.id), self.group.id)
+
+    def test_sizes_are_rounded_up(self):
+        for kib, gib in ((0, 0), (None, 0), (1, 1), (GIB, 1), (GIB + 1, 2)):
+            self.assertEqual(gib, inventory.gib(kib))
+
+
+class TakeTest(WithVolumeTest):
+    """Names of a volume and its group, taken and given back."""
+
+    def take(self, name):
+        return manage.take(self.array, self.found(), name=name,
+                           group_name=f'{name}-group', size=2 * GIB)
+
+    def names(self):
+        found = self.found()
+        return found.volume.name, found.group.name
+
+    def descriptions(self):
+        found = self.found()
+        return found.volume.description, found.group.description
+
+    def test_the_first_names_are_given_back(self):
+        self.client.volumes.update(self.volume.id, description='for Ann')
+        backing = self.take('cv-1')
+        self.assertEqual((self.volume.id, self.group.id, True), (
+            backing.volume, backing.group, backing.has_clones))
+        self.take('cv-2')
+        self.assertEqual(('cv-2', 'cv-2-group'), self.names())
+        self.assertEqual(2 * GIB, self.found().volume.size)
+        self.array.originals.give_back('cv-2', 'cv-2-group')
+        self.assertEqual(('data', 'db'), self.names())
+        self.assertEqual(('for Ann', None), self.descriptions())
+
+    def test_a_quota_that_is_too_small_changes_nothing(self):
+        """VOL-11: the array refuses to grow the volume."""
+        self.client.volume_groups.update(self.group.id, quota=GIB)
+        self.assertRaises(rest.Refused, self.take, 'cv-1')
+        self.assertEqual(('data', 'db'), self.names())
+        self.assertEqual((None, None), self.descriptions())
+
+    def test_a_volume_of_whole_gib_is_not_grown(self):
+        self.client.volumes.update(self.volume.id, size=3 * GIB)
+        self.take('cv-1')
+        self.assertEqual(3 * GIB, self.found().volume.size)

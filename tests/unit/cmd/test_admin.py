@@ -1,0 +1,64 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""k2-admin before it reads a cinder.conf; see also the functional tests."""
+
+import contextlib
+import io
+import sys
+from unittest import mock
+
+import ddt
+import testtools
+
+from cinder_k2.cmd import admin
+
+
+@ddt.ddt
+class ArgumentsTest(testtools.TestCase):
+
+    def run_main(self, *arguments):
+        """Exit status, output and errors."""
+        output, error = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                contextlib.redirect_stderr(error):
+            try:
+                status = admin.main(arguments)
+            except SystemExit as exc:
+                status = exc.code
+        return status, output.getvalue(), error.getvalue()
+
+    @ddt.data((), ('hide',), ('hidden', '--nothing'),
+              ('reclaim', '--backend'), ('hidden', 'more'))
+    def test_without_sense(self, arguments):
+        """Exit status 2 and the usage, as for any command."""
+        status, output, error = self.run_main(*arguments)
+        self.assertEqual((2, ''), (status, output))
+        self.assertIn('usage: k2-admin', error)
+
+    @ddt.data('hidden', 'reclaim')
+    def test_help(self, command):
+        status, output, _ = self.run_main('--help')
+        self.assertEqual(0, status)
+        self.assertIn(command, output)
+        status, output, _ = self.run_main(command, '--help')
+        self.assertEqual(0, status)
+        for option in ('--config-file', '--config-dir', '--backend',
+                       '--json'):
+            self.assertIn(option, output)
+
+    def test_without_cinder(self):
+        with mock.patch.dict(sys.modules, {'cinder': None}):
+            self.assertEqual((1, '', (
+                'k2-admin: error: Cinder is not installed here; run k2-admin'
+                ' where cinder-volume runs, with the same Python\n')),
+                self.run_main('hidden'))

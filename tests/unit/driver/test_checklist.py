@@ -1,0 +1,470 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cinder's checklist for reviewers of new drivers, as far as a test can.
+
+Each test's text is an item in our words. What only people can judge, and
+where each item is met, is in doc/source/contributor/checklist.rst.
+"""
+
+import ast
+import importlib.metadata
+import inspect
+import pathlib
+import pkgutil
+import re
+import sys
+import unittest
+
+from cinder import exception
+from cinder.interface import util
+from cinder.volume import driver as cinder_driver
+from cinder.volume.drivers.san import san
+import ddt
+import yaml
+
+import cinder_k2
+from cinder_k2 import driver
+from cinder_k2.driver import config
+from cinder_k2.driver import errors
+from cinder_k2 import options
+from cinder_k2 import rest
+from tests.unit.driver import signatures
+from tools import support_matrix
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / 'cinder_k2'
+DRIVERS = (driver.K2ISCSIDriver, driver.K2FCDriver)
+# What cinder-volume loads: all but the simulated array and its command.
+SOURCES = {path: ast.parse(path.read_text())
+           for path in sorted(PACKAGE.rglob('*.py'))
+           if not {'simulator', 'cmd'} & set(path.parts)}
+
+# Rows of Cinder's matrix: what is required, and what cannot be said yet.
+REQUIRED = 'Supported: all that Cinder requires of a driver'
+MISSING = {'QoS', 'Volume replication'}
+# What cinder.conf is refused with at the start, not in an operation.
+AT_START = {rest.InvalidSettings}
+# Tests of the tests here.
+OWN_TESTS = {'test_methods_that_reach_the_array_are_seen',
+             'test_every_item_is_explained'}
+# Methods through which a driver reaches the array.
+REACH = {'_array', '_client', '_backing', '_snapshot_backing'}
+
+
+def nodes(kind, below=''):
+    """All nodes of a kind, with the file that has them."""
+    return [(path, node) for path, tree in SOURCES.items()
+            if (PACKAGE / below) in path.parents
+            for node in ast.walk(tree) if isinstance(node, kind)]
+
+
+def calls(prefix, below=''):
+    """Calls of what begins with ``prefix``, such as "LOG."."""
+    return [(path, node) for path, node in nodes(ast.Call, below)
+            if ast.unparse(node.func).startswith(prefix)]
+
+
+def imported():
+    """The modules and names that the driver's code imports."""
+    found = set()
+    for _, node in nodes((ast.Import, ast.ImportFrom)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        else:
+            found.update(f'{node.module}.{alias.name}'
+                         for alias in node.names)
+    return found
+
+
+def public_methods(cls):
+    """The methods of a driver that Cinder calls and that are ours."""
+    names = signatures.methods_of(cinder_driver.VolumeDriver)
+    return [name for name in names if not name.startswith('_')
+            and signatures.owner(cls, name).__module__.startswith(
+                'cinder_k2.')]
+
+
+def reaches_the_array(cls, name, seen=()):
+    """Whether a method talks to the array in none of our decorators.
+
+    Looks at the names in a method, and in the methods it calls.
+    """
+    member = getattr(cls, name, None)
+    if (name in seen or not inspect.isfunction(member)
+            or hasattr(member, '__wrapped__')
+            or not signatures.owner(cls, name).__module__.startswith(
+                'cinder_k2.')):
+        return False
+    names = set(member.__code__.co_names)
+    return bool(REACH & names) or any(
+        reaches_the_array(cls, n, (*seen, name)) for n in names)
+
+
+def row_of_matrix(feature):
+    """The cells of a feature in the support matrix of the documents."""
+    found = re.search(rf'^   \* - {re.escape(feature)}\n((?:     - .*\n)+)',
+                      support_matrix.PAGE.read_text(), re.M)
+    return re.findall('- (.*)', found[1]) if found else []
+
+
+@ddt.ddt
+class DriverClassTest(unittest.TestCase):
+
+    @ddt.data(*DRIVERS)
+    def test_cinder_finds_the_class(self, cls):
+        """The concrete class is registered with the decorator."""
+        found = [d for d in util.get_volume_drivers() if d.cls is cls]
+        self.assertEqual(1, len(found))
+        self.assertTrue(found[0].driver_options)
+
+    @ddt.data(*DRIVERS)
+    def test_version(self, cls):
+        """It has a version, and its text has the history up to that."""
+        self.assertRegex(cls.VERSION, r'^\d+\.\d+\.\d+$')
+        history = cls.__doc__.partition('Version history:')[2]
+        self.assertEqual(
+            cls.VERSION, re.findall(r'\* (\d+\.\d+\.\d+): \w', history)[-1])
+
+    @ddt.data(*DRIVERS)
+    def test_ci_name(self, cls):
+        """It names its third-party CI."""
+        self.assertRegex(cls.CI_WIKI_NAME, r'^\w+$')
+
+    @ddt.data(*DRIVERS)
+    def test_it_is_supported(self, cls):
+        """It does not call itself unsupported."""
+        self.assertIs(True, cls.SUPPORTED)
+
+    @ddt.data(*DRIVERS)
+    def test_errors_are_cinders(self, cls):
+        """What talks to the array raises Cinder's exceptions only."""
+        names = public_methods(cls)
+        self.assertGreater(len(names), 12)
+        self.assertEqual([], [name for name in names
+                              if reaches_the_array(cls, name)])
+
+    def test_methods_that_reach_the_array_are_seen(self):
+        """The test above would see one that lacks the decorator."""
+        class Careless(driver.K2ISCSIDriver):
+            __module__ = 'cinder_k2.driver.iscsi'
+
+            def extend_volume(self, volume, new_size):
+                self._grow(volume)
+
+            def _grow(self, volume):
+                return self._backing(volume)
+
+        self.assertTrue(reaches_the_array(Careless, 'extend_volume'))
+        self.assertFalse(reaches_the_array(Careless, 'create_volume'))
+
+
+@ddt.ddt
+class FeaturesTest(unittest.TestCase):
+
+    @ddt.data(*support_matrix.CINDER[REQUIRED])
+    def test_minimum_features(self, feature):
+        """It has the features that every driver must have."""
+        self._assert_works(feature)
+
+    @ddt.data(*sorted(set(support_matrix.CINDER) - MISSING))
+    def test_support_matrix(self, row):
+        """It is in a support matrix, which says what tests have shown."""
+        self._assert_works(row)
+
+    def test_force_detach(self):
+        """A detach without connector unmaps the volume from every host."""
+        self._assert_works('force detach')
+
+    def test_larger_copies(self):
+        """A clone can be larger than its source."""
+        self._assert_works('clones of any size and type')
+
+    def test_delete_what_is_gone(self):
+        """Deleting what the array does not have succeeds."""
+        self._assert_works('delete what is gone')
+
+    def test_name_id(self):
+        """After a migration, objects are found by the name id."""
+        self._assert_works('host-assisted migration')
+
+    def _assert_works(self, feature):
+        columns = len(support_matrix.COLUMNS)
+        cells = row_of_matrix(feature)[:columns]
+        self.assertEqual(columns, len(cells), feature)
+        for cell in cells:
+            self.assertRegex(cell, r'^yes \(\d+\)$', feature)
+
+
+class OptionsTest(unittest.TestCase):
+
+    def _read(self):
+        """Names of options that the code reads from the configuration."""
+        names = {node.attr for _, node in nodes(ast.Attribute)
+                 if ast.unparse(node.value) in (
+                     'configuration', 'self.configuration', 'conf')}
+        for _, call in [*calls('configuration.safe_get'),
+                        *calls('self.configuration.safe_get')]:
+            names.update(a.value for a in call.args
+                         if isinstance(a, ast.Constant))
+        return names - {'safe_get', 'append_config_values', 'config_group'}
+
+    def test_only_cinder_conf(self):
+        """All settings are in cinder.conf, in no file of the vendor's."""
+        readers = ('xml', 'lxml', 'configparser', 'tomllib', 'yaml', 'csv')
+        self.assertEqual(
+            set(), {n for n in imported() if n.split('.')[0] in readers})
+        self.assertEqual([], calls('open'))
+        self.assertEqual([], [p for p in PACKAGE.rglob('*')
+                              if p.suffix in ('.xml', '.conf', '.ini')])
+
+    def test_every_option_is_known(self):
+        """What the code reads is what get_driver_options returns."""
+        known = {option.name for cls in DRIVERS
+                 for option in cls.get_driver_options()}
+        read = self._read()
+        self.assertIn('k2_retention_policy', read)
+        self.assertIn('volume_backend_name', read)
+        self.assertEqual([], sorted(read - known))
+
+    def test_every_option_is_read(self):
+        """There is no option that does nothing, but for one kept as such."""
+        source = ' '.join(path.read_text() for path in SOURCES
+                          if path.name != 'options.py')
+        unread = [option.name for option
+                  in options.k2_opts + options.shared_opts
+                  if not re.search(rf'\b{option.name}\b', source)]
+        self.assertEqual(['disable_discovery'], unread)
+
+    def test_options_are_listed(self):
+        """oslo-config-generator prints every option of ours."""
+        listed = {option.name for _, group in options.list_opts()
+                  for option in group}
+        self.assertEqual({option.name for option
+                          in options.k2_opts + options.shared_opts}, listed)
+        found = importlib.metadata.entry_points(group='oslo.config.opts',
+                                                name='cinder_k2')
+        self.assertEqual({'cinder_k2.options:list_opts'},
+                         {entry.value for entry in found})
+
+    def test_no_option_for_what_cinder_has(self):
+        """Options that Cinder has are used, not made again."""
+        cinders = {option.name for option
+                   in san.san_opts + cinder_driver.volume_opts}
+        self.assertIn('san_password', cinders)
+        for option in options.k2_opts:
+            plain = option.name.removeprefix('k2_')
+            for name in (plain, f'san_{plain}', f'driver_{plain}',
+                         f'driver_ssl_{plain}'):
+                self.assertNotIn(name, cinders, option.name)
+
+    def test_secrets(self):
+        """Options that hold a secret are marked, so that no log has them."""
+        words = re.compile('password|token|secret|credential')
+        held = [o for o in options.k2_opts if words.search(o.name)]
+        self.assertTrue(held)
+        for option in held:
+            self.assertTrue(
+                option.secret or option.type.type_name == 'boolean value',
+                option.name)
+
+    def test_tls_options(self):
+        """The certificate of the array is checked as Cinder's options say."""
+        passed = {node.arg for _, node in nodes(ast.keyword, 'driver')
+                  if ast.unparse(node.value).startswith(
+                      'configuration.driver_ssl_cert_')}
+        self.assertEqual({'verify', 'ca_path'}, passed)
+        self.assertLessEqual({'driver_ssl_cert_verify',
+                              'driver_ssl_cert_path'},
+                             set(config._READ_FROM_CINDER))
+
+
+class CodeTest(unittest.TestCase):
+
+    def test_licence(self):
+        """Every file begins with the Apache licence, for nobody's glory."""
+        for path in sorted(ROOT.glob('[ct]*/**/*.py')):
+            if '.venv' in path.parts or not path.read_text().strip():
+                continue
+            head = path.read_text()[:700]
+            self.assertIn('Licensed under the Apache License, Version 2.0',
+                          head, path)
+            self.assertNotIn('OpenStack Foundation', head, path)
+
+    def test_unit_tests(self):
+        """Each package has unit tests."""
+        for module in pkgutil.walk_packages(cinder_k2.__path__,
+                                            'cinder_k2.'):
+            if module.ispkg and not module.name.startswith(
+                    'cinder_k2.simulator.'):
+                tests = ROOT.joinpath('tests', 'unit',
+                                      *module.name.split('.')[1:])
+                self.assertTrue(list(tests.rglob('test_*.py')), module.name)
+
+    def _exceptions(self):
+        """Every exception that the driver defines."""
+        for path in {path for path, _ in nodes(ast.ClassDef)}:
+            name = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
+            name = name.removesuffix('.__init__')
+            for cls in vars(importlib.import_module(name)).values():
+                if (inspect.isclass(cls) and issubclass(cls, Exception)
+                        and cls.__module__ == name):
+                    yield cls
+
+    def test_exceptions_are_translated(self):
+        """Exceptions of our own become the volume back end's for Cinder."""
+        found = list(self._exceptions())
+        self.assertGreater(len(found), 8)
+        for cls in set(found) - AT_START:
+            class Raised(cls):
+                missing = 'initiator'
+
+                def __init__(self):
+                    Exception.__init__(self, 'why')
+
+                def __str__(self):
+                    return 'why'
+
+            with self.assertRaises(exception.CinderException, msg=cls):
+                errors.translated(lambda kind: _raise(kind))(Raised)
+
+    def test_messages_for_users_are_translated(self):
+        """Texts in Cinder's exceptions are marked for translation."""
+        found = calls('exception.', 'driver')
+        self.assertGreater(len(found), 6)
+        for path, call in found:
+            for value in [*call.args, *[k.value for k in call.keywords]]:
+                own = [n for n in ast.walk(value)
+                       if isinstance(n, (ast.JoinedStr, ast.Constant))
+                       and not isinstance(getattr(n, 'value', None), int)]
+                if own:
+                    self.assertIn('_(', ast.unparse(value),
+                                  f'{path}:{call.lineno}')
+
+    def test_log_lines(self):
+        """Log lines are plain text that is filled in only when printed."""
+        found = calls('LOG.')
+        self.assertGreater(len(found), 12)
+        for path, call in found:
+            self.assertIsInstance(call.args[0], ast.Constant,
+                                  f'{path}:{call.lineno}')
+
+    def test_log_lines_of_failures_name_what_failed(self):
+        """An error in the log says which object, host or array it is on."""
+        for path, call in [*calls('LOG.error'), *calls('LOG.exception')]:
+            self.assertGreater(len(call.args), 1, f'{path}:{call.lineno}')
+
+    def test_no_tracebacks_of_our_own(self):
+        """Cinder logs tracebacks; a second one beside it helps nobody."""
+        self.assertEqual([], calls('LOG.exception'))
+
+    def test_libraries(self):
+        """Every library that is imported is in requirements.txt."""
+        required = set(re.findall(
+            r'^([\w.-]+)[><=]', (ROOT / 'requirements.txt').read_text(),
+            re.M))
+        owners = importlib.metadata.packages_distributions()
+        for name in {name.split('.')[0] for name in imported()}:
+            if name in sys.stdlib_module_names or name in (
+                    'cinder', 'cinder_k2'):
+                continue
+            self.assertTrue(
+                {_spelt(o) for o in owners[name]}
+                & {_spelt(r) for r in required}, name)
+
+    def test_licences_of_libraries(self):
+        """Every library is under a licence of the OSI."""
+        for line in (ROOT / 'requirements.txt').read_text().splitlines():
+            if line and not line.startswith('#'):
+                self.assertRegex(line, '# (Apache-2.0|BSD|MIT)$')
+
+    def test_no_database(self):
+        """The driver goes to the database through Cinder's objects only."""
+        self.assertEqual(set(), {n for n in imported() if n.startswith(
+            ('cinder.db', 'sqlalchemy', 'oslo_db'))})
+        self.assertEqual([], calls('self.db.'))
+
+    def test_no_global_state(self):
+        """What a driver object knows is its own: no globals are changed."""
+        self.assertEqual([], nodes(ast.Global))
+        for path, tree in SOURCES.items():
+            for node in tree.body:
+                if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                    target = getattr(node, 'target', None) or node.targets[0]
+                    if (path.name != 'options.py' and isinstance(
+                            node.value, (ast.Dict, ast.List, ast.Set))):
+                        self.assertRegex(ast.unparse(target),
+                                         '^_?[A-Z_]+$|__all__', path)
+
+    def test_no_eventlet(self):
+        """The driver works on native threads and does not ask for others."""
+        self.assertEqual(set(), {n for n in imported() if n.split('.')[0] in (
+            'eventlet', 'greenlet', 'gevent')})
+
+    def test_locks(self):
+        """Locks on objects hold over all services of a cluster."""
+        users = {path.name for path, node in nodes(ast.ImportFrom)
+                 if any(a.name == 'coordination' for a in node.names)}
+        self.assertEqual({'locks.py'}, users)
+        self.assertEqual(set(), {n for n in imported() if n.startswith((
+            'oslo_concurrency.lockutils', 'fasteners'))})
+        self.assertEqual([], [node for _, node in nodes(ast.Call, 'driver')
+                              if ast.unparse(node.func) in (
+                                  'threading.Lock', 'threading.RLock')])
+
+    def test_pauses(self):
+        """Nothing sleeps for good: each wait has a deadline of its own."""
+        users = {path.name for path, _ in calls('time.sleep')}
+        self.assertEqual({'waiting.py'}, users)
+
+
+class DocumentsTest(unittest.TestCase):
+
+    def test_release_note(self):
+        """A release note announces the driver."""
+        notes = [yaml.safe_load(path.read_text()) for path
+                 in (ROOT / 'releasenotes' / 'notes').glob('*.yaml')]
+        text = ' '.join(line for note in notes
+                        for line in note.get('features', []))
+        self.assertIn('driver', text)
+        for cls in DRIVERS:
+            self.assertIn(cls.__name__, text)
+
+    def test_configuration(self):
+        """The documents say how to configure each driver."""
+        named = {name for path in (
+            ROOT / 'doc' / 'source' / 'operator').glob('*.rst')
+            for name in re.findall(r'cinder_k2\.driver\.\w+',
+                                   path.read_text())}
+        self.assertLessEqual(
+            {f'cinder_k2.driver.{cls.__name__}' for cls in DRIVERS}, named)
+
+    def test_every_item_is_explained(self):
+        """The contributors' page names each test here, and no other."""
+        page = (ROOT / 'doc' / 'source' / 'contributor' /
+                'checklist.rst').read_text()
+        named = set(re.findall('``(test_\\w+)``', page))
+        tests = {name for case in (DriverClassTest, FeaturesTest, OptionsTest,
+                                   CodeTest, DocumentsTest)
+                 for name, member in inspect.getmembers(case)
+                 if name.startswith('test_') and inspect.isfunction(member)}
+        # ddt makes several tests of one.
+        tests = {re.sub(r'_\d+_.*', '', name) for name in tests}
+        self.assertEqual(tests - OWN_TESTS, named)
+
+
+def _raise(kind):
+    raise kind
+
+
+def _spelt(name):
+    return re.sub('[-_.]+', '-', name).lower()
