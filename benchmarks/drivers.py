@@ -86,7 +86,6 @@ def snapshot(source: Any) -> Any:
         cinder_env.cinder().context(), volume_id=source.id,
         volume_size=source.size, status='available', project_id='bench')
     row.create()
-    row.volume = source
     return row
 
 
@@ -97,6 +96,7 @@ def connector(host: str) -> dict[str, Any]:
 
 
 def keep(row: Any, update: dict[str, Any] | None) -> Any:
-    """Take a driver's model update over, without the time to save it."""
+    """Save a driver's model update, as Cinder's manager does."""
     row.update(update or {})
+    row.save()
     return row
