@@ -26,6 +26,9 @@ LOG = logging.getLogger(__name__)
 PREFIX = 'kaminario'
 STRATEGIES = ('thin', 'view', 'copy')
 
+#: What a type says of deduplication.
+DEDUP_WORDS = {True: 'dedup', False: 'nodedup'}
+
 # Cinder's filters know these before a value; they change nothing here.
 _OPERATORS = ('<is>', '<in>', 's==')
 _MOST_WARNINGS = 256

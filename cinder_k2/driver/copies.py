@@ -24,12 +24,10 @@ from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver import errors
 from cinder_k2.driver import lookup
 from cinder_k2.driver import membership
-from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2 import naming
 
 _KIB_PER_GIB = units.Mi
-_ATTEMPTS = 5
 
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
@@ -87,18 +85,8 @@ class CopiesMixin(membership.MembershipMixin):
 
         :raises RowChanged: the row changes all the time
         """
-        for _ in range(_ATTEMPTS):
-            backing = find(row)
-            if backing.has_clones:
-                return backing
-            marked = dataclasses.replace(backing, has_clones=True)
-            # Snapshots have no name_id.
-            ids = self._ids(marked, getattr(row, 'name_id', ''))
-            if row.conditional_update(ids, {'provider_id': row.provider_id}):
-                return marked
-            row.refresh()
-        raise exceptions.RowChanged(
-            f'The row of {row.id} changes while it is cloned; try again.')
+        return self._rewrite(row, find, lambda found: dataclasses.replace(
+            found, has_clones=True))
 
     def _order(self, volume: typing.Any, source: typing.Any,
                source_gib: int) -> clones.Order:

@@ -12,6 +12,7 @@
 
 """From Cinder's rows to the array's objects."""
 
+from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
 import dataclasses
@@ -27,6 +28,9 @@ from cinder_k2 import naming
 from cinder_k2 import volume_types
 
 ModelUpdate = dict[str, typing.Any]
+
+F = typing.TypeVar('F')
+T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 _ATTEMPTS = 5
 
@@ -75,18 +79,32 @@ class LookupMixin:
 
         :raises RowChanged: the row changes all the time
         """
-        for _ in range(_ATTEMPTS):
-            known = self._known_backing(volume)
+        def change(known: Backing | None) -> Backing:
             cloned = backing.has_clones or (known and known.has_clones)
-            ids = self._ids(dataclasses.replace(
-                backing, has_clones=bool(cloned), **changes), volume.name_id)
-            if volume.conditional_update(
-                    ids, {'provider_id': volume.provider_id}):
-                return
-            volume.refresh()
+            return dataclasses.replace(backing, has_clones=bool(cloned),
+                                       **changes)
+        self._rewrite(volume, self._known_backing, change)
+
+    def _rewrite(self, row: typing.Any, find: Callable[[typing.Any], F],
+                 change: Callable[[F], T]) -> T:
+        """Save another backing in a row, over nothing but what was found.
+
+        :param find: what backs the row, by the row as it is
+        :param change: what is to back it; the same for no change
+        :returns: that
+        :raises RowChanged: others change the row all the time
+        """
+        for _ in range(_ATTEMPTS):
+            found = find(row)
+            wanted = change(found)
+            # Snapshots have no name_id.
+            ids = self._ids(wanted, getattr(row, 'name_id', ''))
+            if wanted == found or row.conditional_update(
+                    ids, {'provider_id': row.provider_id}):
+                return wanted
+            row.refresh()
         raise exceptions.RowChanged(
-            f'The row of volume {volume.id} changes all the time; try '
-            'again.')
+            f'The row of {row.id} changes all the time; try again.')
 
     @staticmethod
     def _type_spec(row: typing.Any) -> volume_types.TypeSpec:

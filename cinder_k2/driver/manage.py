@@ -133,11 +133,12 @@ class ManageMixin(deletion.DeletionMixin):
             # Cinder lets it pass, and os-brick would format the volume.
             raise exceptions.OtherType('the type asks for encryption')
         dedup = self._type_spec(volume).dedup
+        words = extra_specs.DEDUP_WORDS
         if group.is_dedup is not None and group.is_dedup != dedup:
             raise exceptions.OtherType(
                 f'volume group {group.name} has {extra_specs.DEDUP.key} '
-                f'{manageable.DEDUP[group.is_dedup]}, the type asks for '
-                f'{manageable.DEDUP[dedup]}')
+                f'{words[group.is_dedup]}, the type asks for '
+                f'{words[dedup]}')
 
     @errors.operation
     def get_manageable_volumes(

@@ -24,7 +24,6 @@ from cinder_k2 import volume_types
 Entry = dict[str, typing.Any]
 
 # The words of that extra spec.
-DEDUP = {True: 'dedup', False: 'nodedup'}
 
 
 def reference(existing_ref: typing.Any) -> inventory.Reference:
@@ -62,7 +61,8 @@ def volume_entry(found: inventory.FoundVolume, owners: rows.Owners) -> Entry:
     volume, group = found.volume, found.group
     extra = {'source-id': str(volume.id), 'volume_group': group.name,
              'snapshots': str(group.snapshots_count or 0),
-             volume_types.DEDUP.key: DEDUP[group.is_dedup is not False]}
+             volume_types.DEDUP.key:
+                 volume_types.DEDUP_WORDS[group.is_dedup is not False]}
     owner = owners.of(volume.ref, volume.name)
     if owner is None and naming.is_volume(volume.name):
         extra['note'] = ('named by a Cinder, maybe another one that still '

@@ -25,7 +25,6 @@ from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import volume_types
 
-_DEDUP = {True: 'dedup', False: 'nodedup'}
 _REPLICATION = ('group_replication_enabled',
                 'consistent_group_replication_enabled')
 
@@ -74,11 +73,12 @@ def check_dedup(volume: typing.Any, name: str, group: groups.Group,
 
     :raises GroupUnsuitable: it does not (VG-4)
     """
+    words = volume_types.DEDUP_WORDS
     if group.dedup not in (None, dedup):
         raise exceptions.GroupUnsuitable(
             f'the type of volume {volume.id} has '
-            f'{volume_types.DEDUP.key} {_DEDUP[dedup]}, but volume group '
-            f'{name} on the array was made with {_DEDUP[not dedup]}, which '
+            f'{volume_types.DEDUP.key} {words[dedup]}, but volume group '
+            f'{name} on the array was made with {words[not dedup]}, which '
             'holds for all volumes in it. Use another type or group.')
 
 

@@ -42,6 +42,9 @@ _RELEASED = 'k2_released'
 # Cinder fails and keeps the row.
 _MARK_LASTS = 120.0
 
+# Cinder notes an attachment's connector just after the driver has mapped
+# the volume: what is about to be noted counts. Only volumes that several
+# may attach can meet this; others are reserved without connector for long.
 _NOTE_TAKES = 5.0
 
 Row = typing.Any

@@ -44,7 +44,11 @@ class Step(task.Task):
         self.revert_rebind = self.rebind
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        """Take back what ``execute`` returned ``done`` for."""
+        """Take back what ``execute`` returned ``done`` for.
+
+        By default as if that were in doubt.
+        """
+        self.undo_doubtful(**inputs)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         """Take back what ``execute`` may have done before it failed."""

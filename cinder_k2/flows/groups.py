@@ -88,9 +88,6 @@ class MoveVolume(engine.Step):
                 f'{refusal}') from refusal
         return target
 
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
-
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         array, move = inputs['array'], self._move
         array.volumes.move(move.volume, move.source)

@@ -57,9 +57,6 @@ class MakeProfile(engine.Step):
     def execute(self, array: Array, guard: chap.Guard) -> array_chap.Login:
         return guard.make()
 
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
-
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].chap.discard(inputs['guard'].name)
 
@@ -90,9 +87,6 @@ class GiveProfile(engine.Step):
     def execute(self, array: Array, host: int, login: array_chap.Login,
                 found: hosts.HostInitiators) -> None:
         array.chap.give(host, login.name)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         # A new host goes with all that it has.
@@ -143,9 +137,6 @@ class RemoveInitiators(engine.Step):
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 initiators: Mapping[str, int]) -> None:
         registry.remove_initiators(initiators.values())
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         registry, host = inputs['registry'], inputs['host']

@@ -30,9 +30,6 @@ class TakeGroup(engine.Step):
                 group_name: str) -> None:
         array.originals.take_group(group, group_name)
 
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
-
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].originals.undo_group(inputs['group'])
 
@@ -43,9 +40,6 @@ class TakeVolume(engine.Step):
     def execute(self, array: Array, volume: rest.Volume, name: str,
                 size: int) -> None:
         array.originals.take_volume(volume, name, size)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].originals.undo_volume(inputs['volume'])

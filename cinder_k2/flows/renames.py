@@ -28,9 +28,6 @@ class RenameGroup(engine.Step):
                 old_group_name: str) -> None:
         array.names.set_group(group, group_name)
 
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
-
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].names.set_group(inputs['group'],
                                         inputs['old_group_name'])
@@ -42,9 +39,6 @@ class RenameVolume(engine.Step):
     def execute(self, array: Array, volume: int, name: str,
                 old_name: str) -> None:
         array.names.set_volume(volume, name)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        self.undo_doubtful(**inputs)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].names.set_volume(inputs['volume'],
