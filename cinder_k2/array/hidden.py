@@ -105,7 +105,7 @@ class Hidden:
         :raises ObjectInUse: the array does not take the note
         """
         record = self._client.volume_groups.get(group)
-        wanted = _marks(record) | marks
+        wanted = marks_of(record) | marks
         reason = 'it cuts it off'
         try:
             if self._note(record, wanted) == wanted:
@@ -173,7 +173,7 @@ class Hidden:
             record = self._client.volume_groups.get(group)
         except rest.NotFound:
             return Reclaimed(gone=True)
-        marks = _marks(record)
+        marks = marks_of(record)
         if not marks:
             return Reclaimed()
         left = self._delete_snapshots(group, marks.snapshots)
@@ -191,7 +191,7 @@ class Hidden:
 
     def marked(self) -> list[Marked]:
         """The volume groups that hide something. One call."""
-        found = [Marked(group, _marks(group))
+        found = [Marked(group, marks_of(group))
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.marks]
 
@@ -220,15 +220,15 @@ class Hidden:
                 'array first.')
 
     def _marks(self, group: int) -> Marks:
-        return _marks(self._client.volume_groups.get(group))
+        return marks_of(self._client.volume_groups.get(group))
 
     def _note(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
         """Change the note of a group; what the array says it is then."""
-        if marks != _marks(record):
+        if marks != marks_of(record):
             record = self._client.volume_groups.update(
                 record.id, description=notes.write(
                     record.description, NOTE, str(marks)))
-        return _marks(record)
+        return marks_of(record)
 
     def _clones_of(self, snapshot: int) -> int:
         try:
@@ -269,7 +269,8 @@ class Hidden:
         return True
 
 
-def _marks(record: rest.VolumeGroup) -> Marks:
+def marks_of(record: rest.VolumeGroup) -> Marks:
+    """What the note of a volume group names."""
     return Marks.parse(notes.read(record.description, NOTE))
 
 

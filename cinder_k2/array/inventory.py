@@ -21,7 +21,6 @@ import dataclasses
 import typing
 
 from cinder_k2.array import hidden
-from cinder_k2.array import notes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -152,7 +151,8 @@ class Inventory:
 
     def snapshots(self) -> list[FoundSnapshot]:
         """All snapshots but internal ones. Three calls and more pages."""
-        kept = {g.ref: _kept(g) for g in self._client.volume_groups.search()}
+        kept = {g.ref: hidden.marks_of(g).snapshots
+                for g in self._client.volume_groups.search()}
         images = collections.defaultdict(list)
         for image in self._client.volsnaps.search():
             images[image.snapshot].append(image)
@@ -205,8 +205,8 @@ class Inventory:
                 'the volume\'s own group')
         return FoundSnapshot(
             found, tuple(self._client.volsnaps.search(snapshot=found.ref)),
-            found.id in _kept(self._client.volume_groups.get(
-                found.volume_group.id)))
+            found.id in hidden.marks_of(self._client.volume_groups.get(
+                found.volume_group.id)).snapshots)
 
     def _snapshot_named(self, name: str, group: int) -> rest.Snapshot | None:
         """Full names have a colon (SNP-1); short ones might, too."""
@@ -232,9 +232,3 @@ def _live(collection: rest.Collection[R], key: int) -> R | None:
     except rest.NotFound:
         return None
     return None if records.is_going(found) else found
-
-
-def _kept(group: rest.VolumeGroup) -> frozenset[int]:
-    """Snapshots of a group that Cinder deleted and clones need."""
-    return hidden.Marks.parse(
-        notes.read(group.description, hidden.NOTE)).snapshots
