@@ -10,38 +10,46 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The simulated array, in a process of its own.
+"""Simulated arrays, each in a process of its own.
 
-It does not share the interpreter with the drivers, so that neither waits
+They do not share the interpreter with the drivers, so that neither waits
 for the other's work.
 """
 
 from collections.abc import Iterator
 import contextlib
 import os
+import shutil
 import socket
 import subprocess  # nosec B404
 import sys
 import time
+import typing
 from typing import Any
 
 import requests
 
+from cinder_k2.simulator import tls
+
 LOGIN = 'admin'
 PASSWORD = 'benchmark'  # nosec B105
 _PATIENCE = 30.0
+_REST = 'api/v2'
+
+Object = dict[str, Any]
 
 
 class Array:
     """A running ``k2-sim`` and its control API.
 
-    :ivar address, port, authority: where it answers, and who signed its
-        certificate (a file)
+    :ivar address, port, host: where it answers; the host is both
+    :ivar authority: who signed its certificate (a file)
     """
 
     def __init__(self, folder: str, port: int) -> None:
         self.address = '127.0.0.1'
         self.port = port
+        self.host = f'{self.address}:{port}'
         self.authority = os.path.join(folder, 'ca.crt')
         self._http = requests.Session()
         self._http.trust_env = False
@@ -70,21 +78,52 @@ class Array:
         left: dict[str, Any] = self._call('GET', 'leftovers')
         return left
 
-    def _call(self, method: str, what: str, body: Any = None) -> Any:
+    def contents(self) -> dict[str, str]:
+        """What was written last to each volume, by id."""
+        found: dict[str, str] = self._call('GET', 'contents')
+        return found
+
+    def write(self, volume: int, token: str) -> None:
+        """Write to a volume, as a host does."""
+        self._call('POST', 'contents', {'volume': volume, 'token': token})
+
+    def create(self, resource: str, items: list[Object]) -> list[Object]:
+        """Make objects, all at once."""
+        made: list[Object] = self._bulk('POST', resource, items)['hits']
+        return made
+
+    def change(self, resource: str, items: list[Object]) -> None:
+        """Change objects, all at once; each with its id."""
+        self._bulk('PATCH', resource, items)
+
+    def objects(self, resource: str) -> list[Object]:
+        """All objects of a resource."""
+        found: list[Object] = self._call(
+            'GET', f'{resource}?__limit=9999', base=_REST)['hits']
+        return found
+
+    def _bulk(self, method: str, resource: str, items: list[Object]) -> Any:
+        return self._call(method, f'{resource}/__bulk', items, base=_REST)
+
+    def _call(self, method: str, what: str, body: Any = None,
+              base: str = 'sim/v1') -> Any:
         reply = self._http.request(
-            method, f'https://{self.address}:{self.port}/sim/v1/{what}',
-            json=body, timeout=_PATIENCE)
+            method, f'https://{self.host}/{base}/{what}', json=body,
+            timeout=_PATIENCE)
         reply.raise_for_status()
         return reply.json() if reply.content else None
 
 
 @contextlib.contextmanager
-def running(folder: str, profile: str) -> Iterator[Array]:
+def running(folder: str, profile: str, port: int = 0, *arguments: str
+            ) -> Iterator[Array]:
     """Start ``k2-sim`` in a directory; stop it at the end.
 
+    :param port: where it is to listen; 0 for any
+    :param arguments: further ones of ``k2-sim``
     :raises RuntimeError: it does not start; the text has its last words
     """
-    port = _free_port()
+    port = port or _free_port()
     secret = os.path.join(folder, 'password')
     with open(secret, 'w', encoding='utf-8') as stream:
         stream.write(f'{PASSWORD}\n')
@@ -94,13 +133,54 @@ def running(folder: str, profile: str) -> Iterator[Array]:
             [sys.executable, '-m', 'cinder_k2.cmd.sim',
              '--listen', f'127.0.0.1:{port}', '--state-dir', folder,
              '--profile', profile, '--login', LOGIN,
-             '--password-file', secret],
+             '--password-file', secret, *arguments],
             stdout=stream, stderr=subprocess.STDOUT)
     try:
         yield _when_ready(process, Array(folder, port), log)
     finally:
         process.terminate()
         process.wait(_PATIENCE)
+
+
+@contextlib.contextmanager
+def pair(folder: str, profile: str) -> Iterator[tuple[Array, Array]]:
+    """Start two arrays that replicate to each other.
+
+    :raises RuntimeError: one of them does not start
+    """
+    authority = tls.make_authority(folder)
+    one, other = (_Place(name, _home(folder, name, authority), _free_port())
+                  for name in ('bench-a', 'bench-b'))
+    with _paired(one, other, profile) as primary, \
+            _paired(other, one, profile) as secondary:
+        yield primary, secondary
+
+
+class _Place(typing.NamedTuple):
+    """Name of an array, its directory, and where it listens."""
+
+    name: str
+    home: str
+    port: int
+
+
+def _paired(own: _Place, peer: _Place, profile: str
+            ) -> contextlib.AbstractContextManager[Array]:
+    return running(
+        own.home, profile, own.port, '--name', own.name,
+        '--peer', f'{peer.name}=127.0.0.1:{peer.port}',
+        '--peer-login', LOGIN,
+        '--peer-password-file', os.path.join(own.home, 'password'),
+        '--peer-ca', os.path.join(own.home, 'ca.crt'))
+
+
+def _home(folder: str, name: str, authority: tls.Authority) -> str:
+    """A directory for an array whose certificate an authority signs."""
+    path = os.path.join(folder, name)
+    os.mkdir(path)
+    for file in (authority.path, authority.key_path):
+        shutil.copy(file, path)
+    return path
 
 
 def _when_ready(process: 'subprocess.Popen[bytes]', array: Array, log: str

@@ -46,10 +46,15 @@ def load(path: str, section: str, **options: Any) -> Any:
     driver = importutils.import_object(
         path, configuration=settings, host=f'bench@{section}',
         cluster_name=None, is_vol_db_empty=True, active_backend_id=None)
-    driver.do_setup(cinder.context())
+    driver.do_setup(context())
     driver.check_for_setup_error()
     driver.set_initialized()
     return driver
+
+
+def context() -> Any:
+    """An administrator's request."""
+    return cinder_env.cinder().context()
 
 
 @contextlib.contextmanager
@@ -69,13 +74,26 @@ def without_copies(driver: Any) -> Iterator[None]:
         yield
 
 
-def volume(size: int = 1) -> Any:
+def volume(size: int = 1, **fields: Any) -> Any:
     """A volume row."""
-    context = cinder_env.cinder().context()
-    row = objects.Volume(
-        context, size=size, status='available', project_id='bench',
-        replication_status='disabled',
-        volume_type_id=volume_types.get_default_volume_type()['id'])
+    row = objects.Volume(context(), **{
+        'size': size, 'status': 'available', 'project_id': 'bench',
+        'replication_status': 'disabled',
+        'volume_type_id': volume_types.get_default_volume_type()['id'],
+        **fields})
+    row.create()
+    return row
+
+
+def volumes(host: str) -> Any:
+    """The volume rows of a back end, as its manager reads them."""
+    return objects.VolumeList.get_all(context(), filters={'host': host})
+
+
+def service(host: str) -> Any:
+    """The row of a cinder-volume."""
+    row = objects.Service(context(), host=host, binary='cinder-volume',
+                          topic='cinder-volume')
     row.create()
     return row
 
@@ -83,7 +101,7 @@ def volume(size: int = 1) -> Any:
 def snapshot(source: Any) -> Any:
     """A snapshot row of a volume."""
     row = objects.Snapshot(
-        cinder_env.cinder().context(), volume_id=source.id,
+        context(), volume_id=source.id,
         volume_size=source.size, status='available', project_id='bench')
     row.create()
     return row

@@ -100,5 +100,21 @@ class OtherType(NotManageable):
     """It is not what its volume type asks for."""
 
 
+class NotServing(K2Error):
+    """An object is on another array than the one that serves now."""
+
+
 class LockTimeout(K2Error):
     """Another operation held a lock for too long."""
+
+
+class ReplicationError(K2Error):
+    """The replication of a volume is not as an operation needs it."""
+
+
+class PeerUnreachable(ReplicationError):
+    """An array does not reach the one that it is to replicate to."""
+
+
+class ReplicationTimeout(ReplicationError):
+    """A replication session did not get to a state in time."""

@@ -13,7 +13,8 @@
 """Names of our objects on the array: built here, parsed here, nowhere else.
 
 They are the names that the driver inside Cinder gives (``cv-<id>`` and so
-on), so that a back end can change drivers in either direction. Limits:
+on), so that a back end can change drivers in either direction. What
+replication made on another array has an ``r`` in front (REP-21). Limits:
 rulebook section 12 (42 characters, hosts 32).
 """
 
@@ -21,7 +22,7 @@ import hashlib
 import re
 
 _INTERNAL = ('cdel-', 'ccs-', 'cview-', 'cnew-')
-_WITH_ID = re.compile(r'(?:cv|cvg|cs)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}'
+_WITH_ID = re.compile(r'(?:r?cv|r?cvg|cs)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}'
                       r'-[0-9a-f]{12})\Z')
 _HOST_TEXT = 16
 _OURS = re.compile(r'cinder-[0-9A-Za-z_-]{1,%d}-[0-9a-f]{8}\Z'
@@ -76,6 +77,27 @@ def unfinished_volume(volume_id: str) -> str:
     return f'cnew-{volume_id}'
 
 
+def session(owner_id: str) -> str:
+    """Name of the replication session on the array where it was made.
+
+    :param owner_id: id of the volume, or of the group of volumes
+    """
+    return f'ssn-{owner_id}'
+
+
+def peer(name: str) -> str:
+    """Name that the other array has for what has this name on one.
+
+    What was replicated has an ``r`` in front (REP-21), from either side.
+    """
+    return name[1:] if name.startswith('r') else f'r{name}'
+
+
+def session_names(owner_id: str) -> tuple[str, str]:
+    """Both names of a replication session, whichever array has which."""
+    return session(owner_id), peer(session(owner_id))
+
+
 def is_temporary_view(short_name: str | None) -> bool:
     """Whether a view is there for an operation only."""
     return (short_name or '').startswith('cview-')
@@ -95,8 +117,14 @@ def is_hidden_snapshot(short_name: str | None) -> bool:
 
 
 def is_volume(name: str | None) -> bool:
-    """Whether a volume or a view is one of Cinder's."""
-    return (name or '').startswith('cv-')
+    """Whether a volume or a view is one of Cinder's, here or replicated."""
+    return (name or '').startswith(('cv-', 'rcv-'))
+
+
+def is_snapshot(short_name: str | None) -> bool:
+    """Whether a snapshot or view was made for something of Cinder's."""
+    return (short_name or '').startswith(('cv-', 'cs-', 'cgs-', 'ccs-',
+                                          'cview-'))
 
 
 def is_internal(name: str | None) -> bool:
@@ -113,11 +141,14 @@ def is_foreign_group(name: str) -> bool:
 
     It is that of a consistency group, or the array's own (VG-10).
     """
-    return name.startswith('ccg-') or 'INDEPENDENT_' in name
+    return name.startswith(('ccg-', 'rccg-')) or 'INDEPENDENT_' in name
 
 
 def cinder_id(name: str | None) -> str | None:
-    """The id in the name of a volume, volume group or snapshot of ours."""
+    """The id in the name of a volume, volume group or snapshot of ours.
+
+    That of a replicated volume is the same on both arrays.
+    """
     found = _WITH_ID.match(name or '')
     return found and found.group(1)
 

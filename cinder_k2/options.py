@@ -91,6 +91,24 @@ k2_opts = [
                  default=21600.0, min=1,
                  help='Seconds that such a copy may take, and may wait for '
                       'its turn.'),
+    cfg.StrOpt('k2_replication_password',
+               secret=True,
+               help='Password for every array in replication_device that '
+                    'has no password there. It can hold any character, also '
+                    'those that end a value in replication_device: a comma, '
+                    'or a blank at an end if the whole stands in quotes. As '
+                    'in every option, write $$ for a dollar sign. Being an '
+                    'option of its own, it can come from a secret store.'),
+    cfg.StrOpt('k2_replication_retention_policy',
+               default='Replication_Retention',
+               help='Name of the retention policy, on each array, for the '
+                    'snapshots that replication takes.'),
+    cfg.FloatOpt('k2_failback_timeout',
+                 default=86400.0, min=1,
+                 help='Seconds within which all data must have come back to '
+                      'an array before volumes fail back to it. Those whose '
+                      'data has not are left where they are, and can be '
+                      'failed back later.'),
 ]
 
 # Options that the driver inside Cinder defines too, under the same names.

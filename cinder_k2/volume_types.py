@@ -15,9 +15,11 @@
 ``parse`` reads them, and ``cinder get-capabilities`` shows them.
 """
 
+from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
 import functools
+import re
 
 from oslo_log import log as logging
 
@@ -31,6 +33,8 @@ DEDUP_WORDS = {True: 'dedup', False: 'nodedup'}
 
 # Cinder's filters know these before a value; they change nothing here.
 _OPERATORS = ('<is>', '<in>', 's==')
+# What Cinder's scheduler and its replication of groups go by.
+_CINDERS_WORD = 'replication_enabled'
 _MOST_WARNINGS = 256
 
 
@@ -42,7 +46,10 @@ class InvalidExtraSpec(ValueError):
 class ExtraSpec:
     """One extra spec.
 
-    :param values: what it may have, in small letters
+    :param values: what it may have, in small letters; empty if that cannot
+        be listed
+    :param allowed: in words what it may have, where that is not listed
+    :param valid: whether a text may be its value, where that is not listed
     :param several: whether it may have more than one of them, with commas
     :param default: what it stands for when it is not set; None: the back
         end decides
@@ -52,10 +59,12 @@ class ExtraSpec:
     key: str
     title: str
     description: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
     default: str | None = None
     several: bool = False
     synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    allowed: str = ''
+    valid: Callable[[str], bool] = bool
 
     def read(self, value: str | None) -> tuple[str, ...]:
         """The values that it has in a type; none when it is not set.
@@ -65,10 +74,13 @@ class ExtraSpec:
         if value is None:
             return ()
         words = tuple(self._normal(word) for word in self._split(value))
-        if not words or set(words) - set(self.values):
+        if not words or not all(map(self._accepts, words)):
             raise InvalidExtraSpec(
                 f'{self.key} is "{value}"; use {self._allowed()}.')
         return words
+
+    def _accepts(self, word: str) -> bool:
+        return word in self.values if self.values else self.valid(word)
 
     def _split(self, value: str) -> list[str]:
         if not self.several:
@@ -76,16 +88,31 @@ class ExtraSpec:
         return [word for word in value.split(',') if word.strip()]
 
     def _normal(self, word: str) -> str:
-        first, _, rest_of_it = word.strip().lower().partition(' ')
-        plain = rest_of_it if first in _OPERATORS else f'{first} {rest_of_it}'
-        plain = plain.strip()
+        first, _, rest_of_it = word.strip().partition(' ')
+        plain = (rest_of_it if first.lower() in _OPERATORS
+                 else f'{first} {rest_of_it}').strip()
+        if self.values:
+            plain = plain.lower()
         return self.synonyms.get(plain, plain)
 
     def _allowed(self) -> str:
+        if not self.values:
+            return self.allowed
         if self.several:
             return f'any of: {", ".join(self.values)}, separated by commas'
         return ' or '.join(f'"{value}"' for value in self.values)
 
+
+def is_rpo(text: str) -> bool:
+    """Whether so many seconds can be between two copies (REP-4)."""
+    if not re.fullmatch('[0-9]{1,9}', text):
+        return False
+    seconds = int(text)
+    return seconds == 60 or seconds > 0 == seconds % 300
+
+
+#: The rule of ``is_rpo`` in words.
+RPO_RULE = '60 or a multiple of 300'
 
 DEDUP = ExtraSpec(
     f'{PREFIX}:thin_prov_type', 'Deduplication',
@@ -98,14 +125,24 @@ STRATEGY = ExtraSpec(
     STRATEGIES, several=True)
 REPLICATION = ExtraSpec(
     f'{PREFIX}:replication', 'Replication',
-    'Whether the volume is replicated to another array. This version '
-    'refuses to make volumes for which it is enabled.',
+    'Whether the volume is replicated to another array. Without it, '
+    'replication_enabled decides.',
     ('enabled', 'disabled'), default='disabled',
     # The driver inside Cinder takes all but "enabled" as disabled.
     synonyms={**dict.fromkeys(('true', 'yes', 'on', '1'), 'enabled'),
               **dict.fromkeys(('false', 'no', 'off', '0', 'none', ''),
                               'disabled')})
-EXTRA_SPECS = (DEDUP, STRATEGY, REPLICATION)
+RPO = ExtraSpec(
+    f'{PREFIX}:replication_rpo', 'Replication interval',
+    'Seconds between two copies to the other array: 60 or a multiple of '
+    '300. By default the rpo of the replication_device.',
+    allowed=RPO_RULE, valid=is_rpo)
+TARGET = ExtraSpec(
+    f'{PREFIX}:replication_target', 'Replication target',
+    'The backend_id of the replication_device to replicate to. By default '
+    'the first one.',
+    allowed='the backend_id of a replication_device')
+EXTRA_SPECS = (DEDUP, STRATEGY, REPLICATION, RPO, TARGET)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,11 +150,16 @@ class TypeSpec:
     """The part of a volume type that the driver acts on.
 
     ``clone_strategies`` is empty where the type leaves the choice to the
-    back end (option ``k2_clone_strategies``).
+    back end (option ``k2_clone_strategies``). ``rpo`` in seconds and
+    ``target``, a backend_id, are for those that are ``replicated``, and None
+    where the type leaves them to the back end (``replication_device``).
     """
 
     dedup: bool = True
     clone_strategies: tuple[str, ...] = ()
+    replicated: bool = False
+    rpo: int | None = None
+    target: str | None = None
 
 
 def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
@@ -133,13 +175,20 @@ def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
             _warn_of_unknown(key)
     found = {spec.key: spec.read(extra_specs.get(spec.key))
              for spec in EXTRA_SPECS}
-    if 'enabled' in found[REPLICATION.key]:
-        # Better no volume than one that its owner believes replicated.
-        raise InvalidExtraSpec(
-            f'{REPLICATION.key} is "enabled", but this version of the '
-            'driver does not replicate volumes; use a type without it.')
-    return TypeSpec(dedup='nodedup' not in found[DEDUP.key],
-                    clone_strategies=found[STRATEGY.key])
+    return TypeSpec(
+        dedup='nodedup' not in found[DEDUP.key],
+        clone_strategies=found[STRATEGY.key],
+        replicated=_is_replicated(found[REPLICATION.key], extra_specs),
+        rpo=next(map(int, found[RPO.key]), None),
+        target=next(iter(found[TARGET.key]), None))
+
+
+def _is_replicated(words: tuple[str, ...],
+                   extra_specs: Mapping[str, str]) -> bool:
+    """Whether a type asks for replication: in our word, else in Cinder's."""
+    if words:
+        return 'enabled' in words
+    return extra_specs.get(_CINDERS_WORD, '').lower() == '<is> true'
 
 
 @functools.lru_cache(_MOST_WARNINGS)

@@ -22,6 +22,7 @@ from cinder_k2.array import hosts
 from cinder_k2.array import inventory
 from cinder_k2.array import names
 from cinder_k2.array import originals
+from cinder_k2.array import replication
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
 from cinder_k2.array import volumes
@@ -37,9 +38,11 @@ class Array:
 
     :param client: the REST client of that address
     :param retention_policy: name of the policy for snapshots (RET-1)
+    :param replication_policy: name of that for replication (REP-2)
     """
 
-    def __init__(self, client: rest.Client, retention_policy: str) -> None:
+    def __init__(self, client: rest.Client, retention_policy: str,
+                 replication_policy: str = replication.POLICY) -> None:
         self._client = client
         self.address = client.address
         self.system = system.System(client)
@@ -54,6 +57,8 @@ class Array:
         self.inventory = inventory.Inventory(client)
         self.originals = originals.Originals(client)
         self.chap = chap.Profiles(client)
+        self.replication = replication.Replication(client,
+                                                   replication_policy)
 
     def deadline(self, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:

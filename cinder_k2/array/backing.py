@@ -43,6 +43,7 @@ class Backing:
         data, or such a volume while the view is still to be given up
     :ivar moving: it is being moved to another group, or was when its
         service was killed: the array knows which group it is in
+    :ivar replicated: a replication session may exist for its group
     """
 
     group: int
@@ -57,6 +58,7 @@ class Backing:
     shared: bool = False
     unfinished: bool = False
     moving: bool = False
+    replicated: bool = False
 
     @property
     def home(self) -> int:

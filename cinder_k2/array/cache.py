@@ -59,3 +59,8 @@ class Cache:
         """Forget a value that proved wrong."""
         with self._lock:
             self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._values.clear()

@@ -27,6 +27,7 @@ import typing
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import notes
+from cinder_k2.array import replication
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -197,7 +198,10 @@ class Hidden:
 
     def _children_of_volume(self, backing: backings.Backing
                             ) -> list[rest.Snapshot]:
-        """Snapshots that hold a volume, or were taken of its view."""
+        """Snapshots that hold a volume, or were taken of its view.
+
+        Not those that replication takes and gives up by itself.
+        """
         if backing.view is not None:
             return self._client.snapshots.search(
                 source=backing.snapshot_source)
@@ -205,7 +209,8 @@ class Hidden:
         holders = {i.snapshot for i in images}
         return [s for s in self._client.snapshots.search(
             volume_group=self._client.volume_groups.ref(backing.group))
-            if s.ref in holders and _is_of_group(s)] if images else []
+            if s.ref in holders and _is_of_group(s)
+            and not replication.is_of_replication(s)] if images else []
 
     def _check_foreign(self, what: rest.Ref, group: int,
                        children: list[rest.Snapshot]) -> None:

@@ -17,6 +17,7 @@ used (port, state, directory), 2 for arguments that make no sense.
 """
 
 import argparse
+import asyncio
 from collections.abc import Sequence
 import contextlib
 import importlib
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
 
     from cinder_k2.simulator import tls as tls_module
 
+LOG = logging.getLogger(__name__)
 # Connections that callers keep open are not waited for longer.
 _GRACE_SECONDS = 1
 _BACKLOG = 2048
+_LOOK_SECONDS = 1
 _NEEDED = ('cryptography', 'msgspec', 'uvicorn')
 
 
@@ -93,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         help='further host name or address in the certificate; can be'
         ' repeated')
     _add_behaviour(parser)
+    _add_replication(parser)
     return parser
 
 
@@ -112,6 +116,33 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         '--portal', action='append', type=_address, default=[],
         metavar='ADDRESS', help='address of an iSCSI portal; can be'
         f' repeated (default: {", ".join(factory.PORTALS)})')
+
+
+def _add_replication(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        'replication', 'Two services that replicate name each other, and'
+        ' have different names (--name).')
+    group.add_argument(
+        '--peer', action='append', type=_peer, default=[],
+        metavar='NAME=HOST:PORT', help='an array to replicate with, which'
+        ' may be this one; can be repeated')
+    group.add_argument(
+        '--peer-login', default='admin', metavar='NAME',
+        help='account on the peers (default: admin)')
+    group.add_argument(
+        '--peer-password-file', type=pathlib.Path, metavar='FILE',
+        help='file whose first line is the password there'
+        ' (default password: admin)')
+    group.add_argument(
+        '--peer-ca', type=pathlib.Path, metavar='FILE',
+        help='certificates that the peers are checked with, as their'
+        ' ca.crt; it may come later than the start. With --no-tls the'
+        ' peers are reached without TLS, too')
+
+
+def _peer(text: str) -> tuple[str, str]:
+    name, _, address = text.partition('=')
+    return _name(name), _shown(*_endpoint(address))
 
 
 def _endpoint(text: str) -> tuple[str, int]:
@@ -161,6 +192,7 @@ def _run(options: argparse.Namespace) -> None:
         listener = stack.enter_context(_listen(*options.listen))
         array = _array(options)
         stack.callback(array.close)
+        _link(array, options, listener)
         certificate = None
         if not options.no_tls:
             certificate = _certificate(options)
@@ -203,6 +235,23 @@ def _array(options: argparse.Namespace) -> simulator.Array:
     return array
 
 
+def _link(array: simulator.Array, options: argparse.Namespace,
+          listener: socket.socket) -> None:
+    """Tell the array where its peers are, and where it is itself."""
+    links = array.links
+    links.address = _shown(*listener.getsockname()[:2])
+    links.wire.network = {links.address: array}
+    links.wire.ca, links.wire.plain = options.peer_ca, options.no_tls
+    password = _password(options.peer_password_file)
+    for name, host in options.peer:
+        links.add_peer(name, simulator.Address(
+            host, options.peer_login, password))
+
+
+def _shown(host: str, port: int) -> str:
+    return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
+
+
 def _password(path: pathlib.Path | None) -> str:
     if path is None:
         return 'admin'
@@ -233,20 +282,29 @@ def _certificate(options: argparse.Namespace) -> 'tls_module.Certificate':
 
 def _ready_line(array: simulator.Array, listener: socket.socket,
                 certificate: 'tls_module.Certificate | None') -> str:
-    host, port = listener.getsockname()[:2]
-    shown = f'[{host}]' if ':' in host else host
+    shown = _shown(*listener.getsockname()[:2])
     line = f'k2-sim: array {array.name} ({array.profile}) listens on'
     if certificate is None:
-        return f'{line} http://{shown}:{port}'
+        return f'{line} http://{shown}'
     return (f'k2-sim: certificate fingerprint SHA-256'
             f' {certificate.fingerprint}\n'
-            f'{line} https://{shown}:{port}, CA certificate'
+            f'{line} https://{shown}, CA certificate'
             f' {certificate.authority_path}')
 
 
 def _is_news(record: logging.LogRecord) -> bool:
     """Breaking off what still runs at the stop is no error here."""
     return 'graceful shutdown' not in record.getMessage()
+
+
+async def _keep_looking(array: simulator.Array) -> None:
+    """Replicate in time also while nobody asks for anything."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            await asyncio.to_thread(array.control.look)
+        except Exception:
+            LOG.exception('replication failed')
 
 
 def _server(array: simulator.Array,
@@ -260,6 +318,7 @@ def _server(array: simulator.Array,
         async def startup(self, sockets: list[socket.socket] | None = None
                           ) -> None:
             await super().startup(sockets)
+            self.looking = asyncio.create_task(_keep_looking(array))
             print(ready_line, flush=True)
 
     return Server(uvicorn.Config(

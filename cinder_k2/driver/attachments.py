@@ -38,8 +38,8 @@ from cinder_k2 import transport
 
 LOG = logging.getLogger(__name__)
 
-# In connectors that Cinder itself uses, to copy data: no row tells of them.
-_INTERNAL = 'k2_internal'
+#: In connectors that Cinder itself uses, to copy data: no row tells of them.
+INTERNAL = 'k2_internal'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,14 +93,6 @@ class AttachmentsMixin(lookup.LookupMixin):
         """
         done = self._disconnect(volume, connector)
         return done.shared or self._report(done)
-
-    def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
-                       volume: typing.Any, properties: dict[str, typing.Any],
-                       *args: typing.Any, **kwargs: typing.Any) -> None:
-        """Cinder's own detach, after it has copied data."""
-        super()._detach_volume(  # type: ignore[misc]
-            context, attach_info, volume, {**properties, _INTERNAL: True},
-            *args, **kwargs)
 
     @errors.translated
     def _initiators(self, connector: transport.Connector) -> list[str]:
@@ -188,7 +180,7 @@ class AttachmentsMixin(lookup.LookupMixin):
             return self._disconnect_all(backing)
         initiators = self._initiators(connector)
         with self._host_held(initiators):
-            if connector.get(_INTERNAL):
+            if connector.get(INTERNAL):
                 shared = self._users.at(volume, initiators) > 0
             else:
                 shared = self._users.release(volume, initiators, connector)
@@ -249,7 +241,16 @@ class AttachmentsMixin(lookup.LookupMixin):
         if backing is None:
             return Disconnected()
         return self._disconnect_from(self._array.access.holders(
-            backing, revoke_groups=True))
+            backing.mappable, revoke_groups=True))
+
+    def disconnect_volumes(self, volumes: Iterable[int]) -> None:
+        """Unmap volumes of the array from every host and host group.
+
+        :param volumes: the array's ids of them
+        """
+        self._disconnect_from(self._array.access.holders(
+            *(rest.Ref('volumes', volume) for volume in volumes),
+            revoke_groups=True))
 
     def _disconnect_ours(self, backing: Backing) -> None:
         """Unmap a volume from the hosts that this driver made.
@@ -260,7 +261,7 @@ class AttachmentsMixin(lookup.LookupMixin):
         registry = self._transport.hosts(self._array)
         self._disconnect_from({
             host: mappings for host, mappings
-            in self._array.access.holders(backing).items()
+            in self._array.access.holders(backing.mappable).items()
             if registry.is_ours(host)})
 
     def _disconnect_from(self, mapped: Mapping[int, Iterable[int]]

@@ -10,48 +10,85 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What both drivers share: Cinder's volume and snapshot operations."""
+"""What both drivers share: Cinder's interface, and which array is asked."""
 
+from collections.abc import Callable
+from collections.abc import Iterable
 import functools
-import threading
+import inspect
 import typing
 
+from cinder import exception
+from cinder.i18n import _
 from cinder.volume import driver
-from oslo_utils import units
+from oslo_log import log as logging
 
-from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.driver import attachments
 from cinder_k2.driver import config
 from cinder_k2.driver import errors
-from cinder_k2.driver import groups
+from cinder_k2.driver import failover
 from cinder_k2.driver import locks
-from cinder_k2.driver import lookup
-from cinder_k2.driver import manage
-from cinder_k2.driver import migration
-from cinder_k2.driver import promotion
-from cinder_k2.driver import revert
+from cinder_k2.driver import replication
+from cinder_k2.driver.side import Side
+from cinder_k2.driver import sides
 from cinder_k2.driver import stats
-from cinder_k2.driver import users
-from cinder_k2 import exceptions
-from cinder_k2.flows import chap
-from cinder_k2.flows import clones
-from cinder_k2.flows import volumes
-from cinder_k2 import naming
 from cinder_k2 import rest
-from cinder_k2 import transport
 
-_KIB_PER_GIB = units.Mi
-_ATTEMPTS = 5
+LOG = logging.getLogger(__name__)
+
+M = typing.TypeVar('M', bound=Callable[..., typing.Any])
 
 
-class K2Driver(stats.StatsMixin, manage.ManageMixin, groups.GroupsMixin,
-               revert.RevertMixin, promotion.PromotionMixin,
-               migration.MigrationMixin, driver.VolumeDriver):
-    """Volumes and snapshots on one array.
+def _route(method: M, names: Iterable[str],
+           choose: Callable[[sides.Sides[Side], typing.Any], Side]) -> M:
+    """Send a call to the array that is chosen by one of its arguments.
 
-    Methods are Cinder's driver interface (cinder.interface); ``volume`` and
-    ``snapshot`` are Cinder's versioned objects, sizes in them GiB. They
-    raise Cinder's exceptions only, see ``cinder_k2.driver.errors``.
+    :param names: parameters with a row or rows; the first that is not empty
+        is used, and without any it is the array that serves
+    """
+    places = inspect.signature(method)
+
+    @functools.wraps(method)
+    @errors.translated
+    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
+             ) -> typing.Any:
+        given = places.bind(self, *args, **kwargs).arguments
+        row = next((_first(given[name]) for name in names
+                    if _first(given.get(name)) is not None), None)
+        side = (self._sides.serving if row is None
+                else choose(self._sides, row))
+        return getattr(side, method.__name__)(*args, **kwargs)
+    return typing.cast(M, call)
+
+
+def _first(rows: typing.Any) -> typing.Any:
+    """A row, or the first of several; None if there is none."""
+    # A row can be iterated over, too.
+    if rows is None or hasattr(rows, 'provider_id'):
+        return rows
+    return next(iter(rows), None)
+
+
+def _serving(method: M) -> M:
+    """A call to the array that serves."""
+    return _route(method, (), sides.Sides.of)
+
+
+def _having(method: M, *names: str) -> M:
+    """A call to the array that has a row."""
+    return _route(method, names, sides.Sides.of)
+
+
+def _with_source(method: M, *names: str) -> M:
+    """A call that makes something of a row, where new things are made."""
+    return _route(method, names, sides.Sides.with_source)
+
+
+class K2Driver(stats.StatsMixin, failover.FailoverMixin,
+               driver.VolumeDriver):
+    """Sends each call of Cinder's to the array that it concerns.
+
+    What the array is asked to do is in ``cinder_k2.driver.side``.
     """
 
     VERSION = '1.0.0'
@@ -59,11 +96,14 @@ class K2Driver(stats.StatsMixin, manage.ManageMixin, groups.GroupsMixin,
     SUPPORTS_ACTIVE_ACTIVE = True
 
     _protocol: str
-    _transport: transport.Transport
+    _side: type[Side]
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+    def __init__(self, *args: typing.Any,
+                 active_backend_id: str | None = None,
+                 **kwargs: typing.Any) -> None:
         super().__init__(*args, **kwargs)
         config.register(self.configuration)
+        self._active_id = active_backend_id
 
     @classmethod
     def get_driver_options(cls) -> list[typing.Any]:
@@ -78,91 +118,121 @@ class K2Driver(stats.StatsMixin, manage.ManageMixin, groups.GroupsMixin,
 
         :raises InvalidInput: an option is missing or wrong
         """
-        self._client = self._make_client(
-            config.rest_settings(self.configuration))
-        self._array = Array(self._client,
-                            self.configuration.k2_retention_policy)
-        self._transport = self._make_transport()
-        self._users = users.Users(self._transport)
-        self._chap = self._make_chap()
-        self._turns = threading.BoundedSemaphore(
-            self.configuration.k2_max_concurrent_copies)
-        self._cloner = clones.Cloner(self._array, self._copy,
-                                     self._group_held, self._reclaim)
+        settings = config.rest_settings(self.configuration)
+        primary = self._make_side(settings)
+        targets: dict[str, Side] = {}
+        for target in config.replication_targets(self.configuration):
+            side = targets[target.backend_id] = self._make_side(
+                target.settings)
+            primary.meet(replication.Peer(target.backend_id, side.array,
+                                          target.address, target.rpo))
+            side.meet(replication.Peer(sides.DEFAULT, primary.array,
+                                       str(settings.endpoint), target.rpo))
+        try:
+            self._sides = sides.Sides(primary, targets, self._active_id)
+        except KeyError:
+            raise exception.InvalidInput(reason=_(
+                'The back end was failed over to %(id)s, but section '
+                '[%(section)s] of cinder.conf has no replication_device '
+                'with that backend_id; put it back.') % {
+                    'id': self._active_id,
+                    'section': self.configuration.config_group}) from None
+
+    def _make_side(self, settings: rest.Settings) -> Side:
+        return self._side(self, rest.Client(settings))
 
     @errors.reported_at_start
     def check_for_setup_error(self) -> None:
-        """See whether the array can serve this back end. Three calls."""
-        conf = self.configuration
-        with self._client.deadline(conf.k2_connect_timeout
-                                   + conf.k2_read_timeout):
-            self._array.system.check()
-            self._array.snapshots.check()
-            self._transport.check(self._array)
+        """See whether the array that serves can do so. Three calls.
 
-    def _make_client(self, settings: rest.Settings) -> rest.Client:
-        return rest.Client(settings)
-
-    def _make_transport(self) -> transport.Transport:
-        raise NotImplementedError
-
-    def _make_chap(self) -> chap.Chap | None:
-        raise NotImplementedError
+        Where it is lost and there is another one, the service starts all
+        the same: it is needed for the failover.
+        """
+        try:
+            self._sides.serving.check()
+        except (rest.Unreachable, rest.ServerError) as error:
+            if not self._sides.targets:
+                raise
+            LOG.error('The array that serves does not answer; fail the back '
+                      'end over to one of %(targets)s if it is lost. '
+                      '%(error)s', {'targets': self._sides.targets,
+                                    'error': error})
 
     # Volumes
 
-    @errors.operation
-    def create_volume(self, volume: typing.Any) -> lookup.ModelUpdate:
-        """Make a volume in a group of its own. Two calls.
-
-        One of a consistency group goes into that one's volume group: one
-        call, and one more if this service did not use the group lately.
-        """
-        return self._ids(self._into_group(
-            volume, functools.partial(self._make_volume, volume)),
-            volume.name_id)
-
-    def _make_volume(self, volume: typing.Any, group: int | None) -> Backing:
-        name, size = naming.volume(volume.name_id), volume.size * _KIB_PER_GIB
-        if group is not None:
-            return volumes.create_member(self._array, name=name, size=size,
-                                         group=group)
-        return volumes.create(
-            self._array, name=name, size=size,
-            group_name=naming.volume_group(volume.name_id),
-            dedup=self._type_spec(volume).dedup)
-
-    @errors.operation
-    def extend_volume(self, volume: typing.Any, new_size: int) -> None:
-        """Grow a volume to ``new_size`` GiB, attached or not. One call.
-
-        One that a view backs becomes a full volume first; it must be
-        detached for that.
-        """
-        backing = self._backing(volume)
-        if backing.volume is None:
-            self._promote(volume, backing, new_size,
-                          'which the array cannot grow (VSN-4)')
-        else:
-            self._array.volumes.grow(backing.volume, new_size * _KIB_PER_GIB)
+    create_volume = _serving(Side.create_volume)
+    create_volume_from_snapshot = _with_source(
+        Side.create_volume_from_snapshot, 'snapshot')
+    create_cloned_volume = _with_source(Side.create_cloned_volume,
+                                        'src_vref')
+    delete_volume = _having(Side.delete_volume, 'volume')
+    extend_volume = _having(Side.extend_volume, 'volume')
+    revert_to_snapshot = _having(Side.revert_to_snapshot, 'volume')
+    snapshot_revert_use_temp_snapshot = _serving(
+        Side.snapshot_revert_use_temp_snapshot)
 
     # Snapshots
 
-    @errors.operation
-    def create_snapshot(self, snapshot: typing.Any) -> lookup.ModelUpdate:
-        """Take a snapshot. One call."""
-        volume = snapshot.volume
-        for _ in range(_ATTEMPTS):
-            group = self._backing(volume).group
-            with self._group_held(group):
-                # It may have joined or left a consistency group before.
-                volume.refresh()
-                backing = self._backing(volume)
-                if backing.group == group:
-                    return self._ids(self._array.snapshots.create(
-                        naming.snapshot(snapshot.id), backing))
-        raise exceptions.RowChanged(
-            f'Volume {volume.id} is moved between groups; try again.')
+    create_snapshot = _having(Side.create_snapshot, 'snapshot')
+    delete_snapshot = _having(Side.delete_snapshot, 'snapshot')
+
+    # Type and place
+
+    retype = _having(Side.retype, 'volume')
+    migrate_volume = _having(Side.migrate_volume, 'volume')
+    update_migrated_volume = _having(Side.update_migrated_volume,
+                                     'new_volume')
+
+    # Connections
+
+    validate_connector = _serving(Side.validate_connector)
+    initialize_connection = _having(Side.initialize_connection, 'volume')
+    terminate_connection = _having(Side.terminate_connection, 'volume')
+    initialize_connection_snapshot = _having(
+        Side.initialize_connection_snapshot, 'snapshot')
+    terminate_connection_snapshot = _having(
+        Side.terminate_connection_snapshot, 'snapshot')
+    backup_use_temp_snapshot = _serving(Side.backup_use_temp_snapshot)
+
+    def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
+                       volume: typing.Any, properties: dict[str, typing.Any],
+                       *args: typing.Any, **kwargs: typing.Any) -> None:
+        """Cinder's own detach, after it has copied data."""
+        super()._detach_volume(
+            context, attach_info, volume,
+            {**properties, attachments.INTERNAL: True}, *args, **kwargs)
+
+    # Management
+
+    manage_existing_get_size = _having(Side.manage_existing_get_size,
+                                       'volume')
+    manage_existing = _having(Side.manage_existing, 'volume')
+    unmanage = _having(Side.unmanage, 'volume')
+    get_manageable_volumes = _serving(Side.get_manageable_volumes)
+    manage_existing_snapshot_get_size = _having(
+        Side.manage_existing_snapshot_get_size, 'snapshot')
+    manage_existing_snapshot = _having(Side.manage_existing_snapshot,
+                                       'snapshot')
+    unmanage_snapshot = _having(Side.unmanage_snapshot, 'snapshot')
+    get_manageable_snapshots = _serving(Side.get_manageable_snapshots)
+
+    # Groups
+
+    create_group = _serving(Side.create_group)
+    delete_group = _having(Side.delete_group, 'volumes')
+    update_group = _having(Side.update_group, 'add_volumes',
+                           'remove_volumes')
+    create_group_from_src = _with_source(Side.create_group_from_src,
+                                         'snapshots', 'source_vols')
+    create_group_snapshot = _having(Side.create_group_snapshot, 'snapshots')
+    delete_group_snapshot = _having(Side.delete_group_snapshot, 'snapshots')
+
+    # Replication of groups; failover is in cinder_k2.driver.failover
+
+    enable_replication = _having(Side.enable_replication, 'volumes')
+    disable_replication = _having(Side.disable_replication, 'volumes')
+    get_replication_error_status = _serving(
+        Side.get_replication_error_status)
 
     # Exports are made when a host connects, and nothing needs to be done
     # to them when the service starts.
@@ -176,6 +246,15 @@ class K2Driver(stats.StatsMixin, manage.ManageMixin, groups.GroupsMixin,
 
     def remove_export(self, context: typing.Any, volume: typing.Any) -> None:
         """Nothing to do: see terminate_connection."""
+
+    def create_export_snapshot(self, context: typing.Any,
+                               snapshot: typing.Any,
+                               connector: typing.Any) -> None:
+        """Nothing to do: see initialize_connection_snapshot."""
+
+    def remove_export_snapshot(self, context: typing.Any,
+                               snapshot: typing.Any) -> None:
+        """Nothing to do: see terminate_connection_snapshot."""
 
     @classmethod
     def clean_volume_file_locks(cls, volume_id: str) -> None:

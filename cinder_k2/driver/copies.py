@@ -21,9 +21,9 @@ from oslo_utils import units
 
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver import creation
 from cinder_k2.driver import errors
 from cinder_k2.driver import lookup
-from cinder_k2.driver import membership
 from cinder_k2.flows import clones
 from cinder_k2 import naming
 
@@ -32,7 +32,7 @@ _KIB_PER_GIB = units.Mi
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 
-class CopiesMixin(membership.MembershipMixin):
+class CopiesMixin(creation.CreationMixin):
     """New volumes with the data of others, attached or not."""
 
     configuration: typing.Any
@@ -45,24 +45,24 @@ class CopiesMixin(membership.MembershipMixin):
         """Make a volume from a snapshot."""
         source = snapshot.volume
         taken = self._marked(snapshot, self._taken)
-        self._marked(source, self._backing)
-        order = self._order(volume, source, snapshot.volume_size)
-        return self._ids(self._into_group(
+        order = self._order(volume, source, snapshot.volume_size,
+                            self._marked(source, self._backing))
+        return self._create(
             volume, lambda group: self._cloner.from_snapshot(
                 dataclasses.replace(order, group=group), taken,
-                self._strategies(volume))), volume.name_id)
+                self._strategies(volume)))
 
     @errors.operation
     def create_cloned_volume(self, volume: typing.Any,
                              src_vref: typing.Any) -> lookup.ModelUpdate:
         """Make a clone of a volume."""
         backing = self._marked(src_vref, self._backing)
-        order = self._order(volume, src_vref, src_vref.size)
-        return self._ids(self._into_group(
+        order = self._order(volume, src_vref, src_vref.size, backing)
+        return self._create(
             volume, lambda group: self._cloner.from_volume(
                 dataclasses.replace(order, group=group), backing,
                 naming.clone_source(volume.name_id),
-                self._strategies(volume))), volume.name_id)
+                self._strategies(volume)))
 
     def _taken(self, snapshot: typing.Any) -> SnapshotBacking:
         """What backs a snapshot, with the volume that it was taken of."""
@@ -89,7 +89,7 @@ class CopiesMixin(membership.MembershipMixin):
             found, has_clones=True))
 
     def _order(self, volume: typing.Any, source: typing.Any,
-               source_gib: int) -> clones.Order:
+               source_gib: int, backing: Backing) -> clones.Order:
         return clones.Order(
             name=naming.volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
@@ -97,7 +97,9 @@ class CopiesMixin(membership.MembershipMixin):
             size=volume.size * _KIB_PER_GIB,
             dedup=self._type_spec(volume).dedup,
             source_size=source_gib * _KIB_PER_GIB,
-            source_dedup=self._type_spec(source).dedup)
+            source_dedup=self._type_spec(source).dedup,
+            replicated=self._link_for(volume) is not None,
+            source_replicated=backing.replicated)
 
     def _strategies(self, volume: typing.Any) -> Sequence[str]:
         return (self._type_spec(volume).clone_strategies

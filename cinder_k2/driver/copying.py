@@ -40,6 +40,7 @@ class CopyingMixin(attachments.AttachmentsMixin):
     """
 
     configuration: typing.Any
+    _driver: typing.Any
     _turns: threading.BoundedSemaphore
 
     def _copy(self, source: Backing, target: Backing, size: int) -> None:
@@ -119,8 +120,7 @@ class CopyingMixin(attachments.AttachmentsMixin):
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:
         try:
-            attached = self._connect_device(  # type: ignore[attr-defined]
-                connection)
+            attached = self._driver._connect_device(connection)
         except exception.DeviceUnavailable as error:
             # It is connected all the same.
             _disconnect(error.kwargs['attach_info'])

@@ -26,6 +26,7 @@ from cinder_k2.driver import attachments
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver import reclaim
+from cinder_k2.driver import replication
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2 import naming
@@ -34,7 +35,8 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 
-class DeletionMixin(attachments.AttachmentsMixin):
+class DeletionMixin(attachments.AttachmentsMixin,
+                    replication.ReplicationMixin):
     """Volumes and snapshots go at any time, whatever was made from them.
 
     What the array must keep for clones is hidden there, and reclaimed by
@@ -77,6 +79,8 @@ class DeletionMixin(attachments.AttachmentsMixin):
             raise errors.busy_snapshot(error, snapshot.name) from error
 
     def _delete_known(self, volume: typing.Any, known: Backing) -> None:
+        if known.replicated:
+            known = self._end_replication(volume.name_id, known)
         if known.moving:
             known = self._delete_moving(volume, known)
         else:
@@ -88,6 +92,30 @@ class DeletionMixin(attachments.AttachmentsMixin):
         if known.unfinished:
             self._drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
+
+    def _end_replication(self, name_id: str, known: Backing) -> Backing:
+        """Take the peer's volume away, if nothing keeps this one.
+
+        One that has to stay must not be without protection then.
+
+        :raises StillMapped, ObjectInUse: it has to stay
+        """
+        self._check_deletable(known)
+        self._unprotect(name_id, known)
+        return dataclasses.replace(known, replicated=False)
+
+    def _check_deletable(self, known: Backing) -> None:
+        """See that nothing keeps a volume. Two calls, none but ours deleted.
+
+        :raises StillMapped, ObjectInUse: it has to stay
+        """
+        with self._group_held(known.group):
+            try:
+                self._array.volumes.check_unmapped(known)
+            except exceptions.StillMapped:
+                self._disconnect_ours(known)
+                self._array.volumes.check_unmapped(known)
+            self._array.hidden.is_volume_needed(known)
 
     def _delete_moving(self, volume: typing.Any, known: Backing) -> Backing:
         """Delete a volume, and its own group, wherever it was moved.
@@ -223,6 +251,8 @@ class DeletionMixin(attachments.AttachmentsMixin):
             if volume.launched_at is None:
                 # Whatever it is mapped to, that was to fill it.
                 self._disconnect_all(found)
+            if self._may_be_replicated(volume):
+                found = self._end_replication(name_id, found)
             # Its group may be its source's, for a clone half made.
             found = dataclasses.replace(found, has_clones=True, shared=True)
             if origin is not None:

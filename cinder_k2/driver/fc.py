@@ -21,20 +21,13 @@ from cinder.zonemanager import utils as fczm_utils
 from cinder_k2.driver import attachments
 from cinder_k2.driver import base
 from cinder_k2.driver import chap
+from cinder_k2.driver import side
 from cinder_k2.transport import fc
 
 
-@interface.volumedriver
-class K2FCDriver(base.K2Driver):
-    """Kaminario K2 (Silk) volumes over Fibre Channel.
+class FCSide(side.Side):
+    """An array over Fibre Channel."""
 
-    Version history:
-
-    * 1.0.0: first version
-    """
-
-    _protocol = constants.FC
-    _default_name = 'KaminarioFCDriver'
     _transport: fc.FCTransport
 
     def _make_transport(self) -> fc.FCTransport:
@@ -59,3 +52,17 @@ class K2FCDriver(base.K2Driver):
         if not done.idle:
             return {'driver_volume_type': 'fibre_channel', 'data': {}}
         return self._unzoning(sorted(done.idle))
+
+
+@interface.volumedriver
+class K2FCDriver(base.K2Driver):
+    """Kaminario K2 (Silk) volumes over Fibre Channel.
+
+    Version history:
+
+    * 1.0.0: first version
+    """
+
+    _protocol = constants.FC
+    _default_name = 'KaminarioFCDriver'
+    _side = FCSide

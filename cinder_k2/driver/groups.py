@@ -59,11 +59,13 @@ class Source:
     :ivar volume: Cinder's volume
     :ivar size: GiB that it had in the snapshot
     :ivar taken: the snapshot
+    :ivar backing: what backs ``volume``
     """
 
     volume: typing.Any
     size: int
     taken: SnapshotBacking
+    backing: Backing
 
 
 class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
@@ -79,7 +81,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         :raises InvalidGroup: its volume types differ in deduplication, or
             it is to be replicated
         """
-        membership.check_kind(group)
+        membership.check_consistent(group)
         self._array.groups.create(naming.consistency_group(group.id),
                                   membership.dedup_of(group))
         return dict(_AVAILABLE)
@@ -128,7 +130,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         taken, which is hidden and goes with the last clone. Nothing stays
         if one volume fails.
         """
-        membership.check_kind(group)
+        membership.check_consistent(group)
         if snapshots:
             return self._copy_group(group, volumes,
                                     [self._source(s) for s in snapshots])
@@ -146,7 +148,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
 
         :raises InvalidGroup: the array has a volume in another place
         """
-        membership.check_kind(group_snapshot)
+        membership.check_consistent(group_snapshot)
         group = self._backing(snapshots[0].volume).group
         with self._group_held(group):
             # An update of the group may have come first.
@@ -216,7 +218,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
 
     def _copy_member(self, volume: typing.Any, source: Source, group: int
                      ) -> Backing:
-        order = self._order(volume, source.volume, source.size)
+        order = self._order(volume, source.volume, source.size,
+                            source.backing)
         return self._cloner.from_snapshot(
             dataclasses.replace(order, group=group), source.taken,
             self._strategies(volume))
@@ -224,8 +227,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
     def _source(self, snapshot: typing.Any) -> Source:
         taken = self._marked(snapshot, self._taken)
         volume = snapshot.volume
-        self._marked(volume, self._backing)
-        return Source(volume, snapshot.volume_size, taken)
+        return Source(volume, snapshot.volume_size, taken,
+                      self._marked(volume, self._backing))
 
     @contextlib.contextmanager
     def _hidden_snapshot(self, group: typing.Any,
@@ -241,7 +244,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         try:
             yield [
                 Source(volume, volume.size,
-                       dataclasses.replace(made, volume=member.volume))
+                       dataclasses.replace(made, volume=member.volume),
+                       member)
                 for volume, member in zip(volumes, members, strict=True)]
         finally:
             self._leave_to_reclaim(made)

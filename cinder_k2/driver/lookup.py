@@ -14,9 +14,12 @@
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 import contextlib
 import dataclasses
 import typing
+
+from cinder.objects import fields
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
@@ -33,6 +36,8 @@ F = typing.TypeVar('F')
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 _ATTEMPTS = 5
+_UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
+                 fields.ReplicationStatus.NOT_CAPABLE)
 
 
 class LookupMixin:
@@ -42,6 +47,7 @@ class LookupMixin:
     """
 
     _array: Array
+    peers: Mapping[str, object]
 
     def deadline(self, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
@@ -134,8 +140,16 @@ class LookupMixin:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no volume or view '
                 f'{names[0]}.')
-        return found if volume.group_id is None else dataclasses.replace(
-            found, shared=self._array.groups.is_shared(found.group))
+        return dataclasses.replace(
+            found, replicated=self._may_be_replicated(volume),
+            shared=volume.group_id is not None
+            and self._array.groups.is_shared(found.group))
+
+    def _may_be_replicated(self, volume: typing.Any) -> bool:
+        """Whether a volume may have a session, by what Cinder knows of it."""
+        return bool(self.peers) and (
+            volume.replication_status not in _UNREPLICATED
+            or self._type_spec(volume).replicated)
 
     def _settled(self, known: Backing) -> Backing:
         """What backs a volume that is moving, where it is now. Two calls.

@@ -13,6 +13,7 @@
 """Bringing what is on the array under Cinder's management, and out of it."""
 
 from collections.abc import Iterable
+import dataclasses
 import typing
 
 from cinder import context
@@ -27,6 +28,7 @@ from cinder_k2.driver import deletion
 from cinder_k2.driver import errors
 from cinder_k2.driver import lookup
 from cinder_k2.driver import manageable
+from cinder_k2.driver import replication
 from cinder_k2.driver import rows
 from cinder_k2 import exceptions
 from cinder_k2.flows import manage
@@ -51,8 +53,8 @@ class ManageMixin(deletion.DeletionMixin):
 
     configuration: typing.Any
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self) -> None:
+        super().__init__()
         # Cinder asks for the size, and at once for the rest: what was found
         # for a row saves finding it again.
         self._found = cache.Cache()
@@ -77,7 +79,8 @@ class ManageMixin(deletion.DeletionMixin):
                         ) -> lookup.ModelUpdate:
         """Take a volume over. Four calls after the one for its size.
 
-        It and its group are renamed, and it is grown to whole GiB.
+        It and its group are renamed, it is grown to whole GiB, and
+        replicated if its type says so.
 
         :raises ManageExistingAlreadyManaged: Cinder has it
         :raises ManageExistingVolumeTypeMismatch: its type asks for other
@@ -94,6 +97,8 @@ class ManageMixin(deletion.DeletionMixin):
 
     def _manage(self, volume: typing.Any, found: rest.Volume
                 ) -> lookup.ModelUpdate:
+        spec = self._type_spec(volume)
+        link = self._link(spec) if spec.replicated else None
         group = typing.cast(rest.Ref, found.volume_group)
         with self._group_held(group.id):
             candidate = self._array.inventory.examine_volume(found)
@@ -102,7 +107,12 @@ class ManageMixin(deletion.DeletionMixin):
                 self._array, candidate, name=naming.volume(volume.name_id),
                 group_name=naming.volume_group(volume.name_id),
                 size=inventory.gib(found.size) * _KIB_PER_GIB)
-        return self._ids(taken, volume.name_id)
+        if link is None:
+            return self._ids(taken, volume.name_id)
+        with self.deadline(fresh=True):
+            self._start(volume, taken, link)
+        return {**self._ids(dataclasses.replace(taken, replicated=True),
+                            volume.name_id), **replication.ENABLED}
 
     def _check_volume(self, volume: typing.Any,
                       candidate: inventory.FoundVolume) -> None:

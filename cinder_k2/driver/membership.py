@@ -15,6 +15,7 @@
 from collections.abc import Callable
 import typing
 
+from cinder.objects import fields
 from cinder.volume import volume_utils
 
 from cinder_k2.array import Backing
@@ -25,8 +26,9 @@ from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import volume_types
 
-_REPLICATION = ('group_replication_enabled',
-                'consistent_group_replication_enabled')
+_UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
+                 fields.ReplicationStatus.NOT_CAPABLE)
+_CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 
 # What an array says of a volume group that is gone, or full.
 _NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneImpossible)
@@ -50,8 +52,10 @@ class MembershipMixin(lookup.LookupMixin):
             for a group of its own, and leaves nothing when it fails
         :raises GroupUnsuitable: the group is full, or of another kind
         """
-        if not volume.group_id or not _is_consistent(volume.group):
+        if not volume.group_id or not is_consistent(volume.group):
             return make(None)
+        check_unreplicated(volume.group)
+        self._check_replication(volume)
         name = naming.consistency_group(volume.group_id)
         dedup = self._type_spec(volume).dedup
         group = self._array.groups.known(name, dedup)
@@ -65,6 +69,20 @@ class MembershipMixin(lookup.LookupMixin):
                 return make(found.id)
             groups.check_room(name, found, refusal)
             raise
+
+    def _check_replication(self, volume: typing.Any) -> None:
+        """See that a volume is not to be replicated apart from its group.
+
+        :raises GroupUnsuitable: it is
+        """
+        if (self._type_spec(volume).replicated and not
+                volume_utils.is_group_a_type(volume.group,
+                                             _CONSISTENT_REPLICATION)):
+            raise exceptions.GroupUnsuitable(
+                f'the type of volume {volume.id} asks for replication, but a '
+                'consistency group is replicated as a whole. Use a type '
+                f'without it, or a group type with {_CONSISTENT_REPLICATION}.'
+            )
 
 
 def check_dedup(volume: typing.Any, name: str, group: groups.Group,
@@ -87,21 +105,19 @@ def check_consistent(row: typing.Any) -> None:
 
     :raises NotImplementedError: it is Cinder's
     """
-    if not _is_consistent(row):
+    if not is_consistent(row):
         raise NotImplementedError
 
 
-def check_kind(row: typing.Any) -> None:
-    """The same, where something is to be made.
+def check_unreplicated(group: typing.Any) -> None:
+    """See that volumes may join and leave a consistency group.
 
-    :raises GroupUnsuitable: it is to be replicated
+    :raises GroupUnsuitable: it is replicated (REP-5)
     """
-    for spec in _REPLICATION:
-        if volume_utils.is_group_a_type(row, spec):
-            raise exceptions.GroupUnsuitable(
-                f'its group type has {spec}, but this version of the driver '
-                'does not replicate groups; use a type without it.')
-    check_consistent(row)
+    if group.replication_status not in _UNREPLICATED:
+        raise exceptions.GroupUnsuitable(
+            f'group {group.id} is replicated, so its volumes cannot change. '
+            'Disable its replication, change it, and enable it again.')
 
 
 def dedup_of(group: typing.Any) -> bool:
@@ -119,5 +135,8 @@ def dedup_of(group: typing.Any) -> bool:
     return False not in kinds
 
 
-def _is_consistent(row: typing.Any) -> bool:
-    return bool(volume_utils.is_group_a_cg_snapshot_type(row))
+def is_consistent(row: typing.Any) -> bool:
+    """Whether all volumes of a group are one volume group of the array."""
+    return bool(volume_utils.is_group_a_cg_snapshot_type(row)
+                or volume_utils.is_group_a_type(row,
+                                                _CONSISTENT_REPLICATION))

@@ -25,19 +25,25 @@ from collections.abc import Mapping
 import typing
 
 from oslo_log import log as logging
+from oslo_utils import excutils
 
 from cinder_k2.array import Backing
 from cinder_k2.driver import errors
+from cinder_k2.driver import location
 from cinder_k2.driver import lookup
-from cinder_k2.driver import stats
+from cinder_k2.driver import promotion
+from cinder_k2.driver import replication
+from cinder_k2 import exceptions
 from cinder_k2.flows import renames
+from cinder_k2.flows import replication as flows
 from cinder_k2 import naming
+from cinder_k2 import rest
 from cinder_k2 import volume_types
 
 LOG = logging.getLogger(__name__)
 
 
-class MigrationMixin(lookup.LookupMixin):
+class MigrationMixin(promotion.PromotionMixin):
     """Retype and migration: what needs no copy of the data is done here.
 
     For everything else the methods say no, and Cinder copies.
@@ -46,8 +52,9 @@ class MigrationMixin(lookup.LookupMixin):
     @errors.operation
     def retype(self, context: typing.Any, volume: typing.Any,
                new_type: typing.Any, diff: Mapping[str, typing.Any],
-               host: Mapping[str, typing.Any]) -> bool:
-        """Whether a volume has the new type as it is. No call.
+               host: Mapping[str, typing.Any]
+               ) -> bool | tuple[bool, lookup.ModelUpdate]:
+        """Give a volume the new type where it is. No call, or replication's.
 
         A change between dedup and nodedup is a new volume's (VG-4). QoS that
         hypervisors keep is read when a volume is attached; the array has
@@ -60,12 +67,60 @@ class MigrationMixin(lookup.LookupMixin):
         """
         wanted = volume_types.parse(new_type.extra_specs or {})
         if wanted.dedup == self._dedup(volume) and not _wants_qos(diff):
-            return True
+            return self._change_replication(volume, wanted)
         LOG.info('Volume %(id)s cannot get type %(type)s where it is: the '
                  'array neither changes dedup of a volume nor has QoS. '
                  'Migration policy "on-demand" lets Cinder copy it.',
                  {'id': volume.id, 'type': new_type.name})
         return False
+
+    def _change_replication(self, volume: typing.Any,
+                            wanted: volume_types.TypeSpec
+                            ) -> tuple[bool, lookup.ModelUpdate]:
+        """Turn replication on, off, or to another target or rpo.
+
+        Volumes of groups do not come here: Cinder does not retype them. And
+        without a status in the answer, it would take one from a word in the
+        types that may not be the one that counts.
+        """
+        has = self._is_replicated(volume)
+        if not wanted.replicated:
+            if has:
+                self._unprotect_for_good(volume, self._backing(volume))
+            return True, dict(replication.DISABLED)
+        link = self._link(wanted)
+        if not has:
+            self._protect(volume, self._full(
+                volume, 'which the array cannot replicate'), link)
+        elif self._goes_to(volume, link):
+            self._change_rpo(volume, link)
+        else:
+            self._redirect(volume, link)
+        return True, dict(replication.ENABLED)
+
+    def _redirect(self, volume: typing.Any, link: flows.Link) -> None:
+        """Replicate a volume to another array than before.
+
+        If that fails, it is replicated to the former one again.
+        """
+        before = self._link(self._type_spec(volume))
+        self._unprotect_for_good(volume, self._backing(volume))
+        try:
+            with self.deadline(fresh=True):
+                self._protect(volume, self._backing(volume), link)
+        except Exception:
+            with excutils.save_and_reraise_exception():
+                self._return_to(volume, before)
+
+    def _return_to(self, volume: typing.Any, link: flows.Link) -> None:
+        try:
+            with self.deadline(fresh=True):
+                self._protect(volume, self._backing(volume), link)
+        except (rest.RestError, exceptions.K2Error) as error:
+            LOG.error('Volume %(id)s is not replicated any more: %(error)s',
+                      {'id': volume.id, 'error': error})
+            volume.update(replication.ERROR)
+            volume.save()
 
     def _dedup(self, volume: typing.Any) -> bool | None:
         """How a volume was made; None if its type does not tell."""
@@ -86,12 +141,16 @@ class MigrationMixin(lookup.LookupMixin):
         if (volume.volume_attachment or volume.group_id
                 or not self._is_here(host)):
             return False, None
-        return True, self._ids(self._backing(volume), volume.name_id)
+        backing = self._backing(volume)
+        if backing.replicated:
+            # The other back end may know nothing of the peer.
+            return False, None
+        return True, self._ids(backing, volume.name_id)
 
     def _is_here(self, host: Mapping[str, typing.Any]) -> bool:
         """Whether a back end is on this array."""
-        location = (host.get('capabilities') or {}).get('location_info')
-        return stats.system_of(location) == self._array.system.id
+        told = (host.get('capabilities') or {}).get('location_info')
+        return location.system_of(told) == self._array.system.id
 
     @errors.operation
     def update_migrated_volume(self, ctxt: typing.Any, volume: typing.Any,
@@ -115,7 +174,8 @@ class MigrationMixin(lookup.LookupMixin):
                     new_volume: typing.Any) -> bool:
         """Rename what backs ``new_volume``; whether it was done."""
         known = self._known_backing(new_volume)
-        if known is None or self._known_backing(volume) is not None:
+        if (known is None or known.replicated
+                or self._known_backing(volume) is not None):
             return False
         try:
             if not self._are_free(volume.id, known):

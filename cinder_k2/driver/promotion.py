@@ -39,6 +39,19 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
     the view keep it on the array, hidden, until they are gone.
     """
 
+    def _full(self, volume: typing.Any, what: str) -> Backing:
+        """What backs a volume; one that a view backs is copied first.
+
+        :param what: as for ``_promote``
+        :raises ObjectInUse: that is attached, or being worked on
+        """
+        with self.deadline(fresh=True):
+            backing = self._backing(volume)
+            if backing.volume is not None:
+                return backing
+            with self._reserved(volume):
+                return self._promote(volume, backing, volume.size, what)
+
     def _promote(self, volume: typing.Any, view: Backing, size: int,
                  what: str) -> Backing:
         """Give a volume its own data, at ``size`` GiB; what backs it then.

@@ -70,6 +70,15 @@ def load(kind: type[T], system_id: str, value: str | None,
         return None
 
 
+def system_of(value: str | None) -> str | None:
+    """The array that a ``provider_id`` is about; None if it is not ours."""
+    try:
+        system: str = json.loads(value or '')['system']
+    except (ValueError, TypeError, KeyError):
+        return None
+    return system
+
+
 def fragment(key: str, value: str | int) -> str:
     """The text of one entry in every value that has it.
 

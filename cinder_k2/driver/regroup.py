@@ -60,7 +60,8 @@ class RegroupMixin(promotion.PromotionMixin):
         :raises InvalidGroup: the array keeps a volume where it is, or it is
             of another kind than the group; nothing was moved
         """
-        membership.check_kind(group)
+        membership.check_consistent(group)
+        membership.check_unreplicated(group)
         name = naming.consistency_group(group.id)
         home = self._array.groups.ensure(name, membership.dedup_of(group))
         leaving = [(v, backing) for v in remove_volumes or ()
@@ -82,12 +83,11 @@ class RegroupMixin(promotion.PromotionMixin):
                                self._type_spec(volume).dedup)
         # Another may have been copied just now.
         with self.deadline(fresh=True):
-            backing = self._backing(volume)
-            if backing.volume is not None:
-                return backing
-            with self._reserved(volume):
-                return self._promote(volume, backing, volume.size,
-                                     'which cannot join a consistency group')
+            if self._backing(volume).replicated:
+                raise exceptions.GroupUnsuitable(
+                    f'volume {volume.id} is replicated by itself. Retype it '
+                    'to a type without replication first.')
+        return self._full(volume, 'which cannot join a consistency group')
 
     def _leaving(self, volume: typing.Any, home: array_groups.Group
                  ) -> Backing | None:

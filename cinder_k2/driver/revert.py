@@ -80,8 +80,7 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
     def _copy_back(self, context: typing.Any, volume: typing.Any,
                    snapshot: typing.Any) -> None:
         """Copy a snapshot over its volume, with a snapshot as a safeguard."""
-        safeguard = self._create_temp_snapshot(  # type: ignore[attr-defined]
-            context, volume)
+        safeguard = self._driver._create_temp_snapshot(context, volume)
         try:
             self._overwrite_from(snapshot, volume)
         except Exception:

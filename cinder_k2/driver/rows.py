@@ -72,8 +72,9 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
         made = provider.load(Backing, system_id, row.provider_id,
                              row.name_id)
         owners.add(row, made.mappable if made else None, [
-            name(key) for key in {row.id, row.name_id}
-            for name in (naming.volume, naming.volume_group)])
+            either for key in {row.id, row.name_id}
+            for name in (naming.volume(key), naming.volume_group(key))
+            for either in (name, naming.peer(name))])
     return owners
 
 

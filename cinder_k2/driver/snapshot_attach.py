@@ -18,7 +18,6 @@ from oslo_log import log as logging
 
 from cinder_k2.array import Backing
 from cinder_k2.driver import copies
-from cinder_k2.driver import deletion
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2 import exceptions
@@ -29,7 +28,7 @@ from cinder_k2 import transport
 LOG = logging.getLogger(__name__)
 
 
-class SnapshotAttachMixin(deletion.DeletionMixin, copies.CopiesMixin):
+class SnapshotAttachMixin(copies.CopiesMixin):
     """Snapshots are seen through a temporary view (SNP-8).
 
     The view is made for the first host and removed after the last.
@@ -73,15 +72,6 @@ class SnapshotAttachMixin(deletion.DeletionMixin, copies.CopiesMixin):
                 done = self._disconnect_all(view)
             self._drop_if_unused(view)
             return self._report(done)
-
-    def create_export_snapshot(self, context: typing.Any,
-                               snapshot: typing.Any,
-                               connector: typing.Any) -> None:
-        """Nothing to do: see initialize_connection_snapshot."""
-
-    def remove_export_snapshot(self, context: typing.Any,
-                               snapshot: typing.Any) -> None:
-        """Nothing to do: see terminate_connection_snapshot."""
 
     def _temporary_view(self, snapshot: typing.Any) -> Backing:
         name = naming.temporary_view(snapshot.id)

@@ -15,11 +15,14 @@
 import dataclasses
 import typing
 
+from cinder.objects import fields
 from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import meter
-from cinder_k2.driver import lookup
+from cinder_k2.driver import location
+from cinder_k2.driver.side import Side
+from cinder_k2.driver import sides
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import volume_types
@@ -58,33 +61,15 @@ _FEATURES: dict[str, typing.Any] = {
     'consistent_group_snapshot_enabled': True,
     'consistencygroup_support': True,
     'QoS_support': False,
-    'replication_enabled': False,
-    'replication_type': [],
-    'replication_count': 0,
-    'replication_targets': [],
 }
 
 
-def location_info(system_id: str, protocol: str) -> str:
-    """Where a back end keeps its data: ``K2:<system id>:<protocol>``."""
-    return f'K2:{system_id}:{protocol}'
-
-
-def system_of(location: object) -> str | None:
-    """The id of the array in the ``location_info`` of any back end.
-
-    :returns: None when it is not one of this driver's
-    """
-    kind, _, rest_of_it = str(location).partition(':')
-    system_id = rest_of_it.rpartition(':')[0]
-    return system_id if kind == 'K2' and system_id else None
-
-
-class StatsMixin(lookup.LookupMixin):
+class StatsMixin:
     """Statistics: few calls to the array, however many volumes it has."""
 
     VENDOR = 'Kaminario'
     VERSION: str
+    _sides: sides.Sides[Side]
     configuration: typing.Any
     _protocol: str
     # Without volume_backend_name the driver inside Cinder reports its class,
@@ -113,10 +98,10 @@ class StatsMixin(lookup.LookupMixin):
             self.configuration.k2_clone_strategies)}
         properties: dict[str, typing.Any] = {}
         for spec in volume_types.EXTRA_SPECS:
+            enum = {'enum': list(spec.values)} if spec.values else {}
             self._set_property(
                 properties, spec.key, spec.title, spec.description, 'string',
-                enum=list(spec.values),
-                default=defaults.get(spec.key, spec.default))
+                default=defaults.get(spec.key, spec.default), **enum)
         return properties, volume_types.PREFIX
 
     def _update_volume_stats(self) -> None:
@@ -130,6 +115,7 @@ class StatsMixin(lookup.LookupMixin):
             'driver_version': self.VERSION,
             'storage_protocol': self._protocol,
             'backend_state': state,
+            **self._replication(), **self._replication_status(state),
             'pools': [self._pool(self._usage, state)]}
 
     def _measure(self) -> tuple[meter.Usage, str]:
@@ -139,7 +125,7 @@ class StatsMixin(lookup.LookupMixin):
         has no capacity: no filter of Cinder's looks at its state.
         """
         try:
-            usage = self._array.system.usage()
+            usage = self._sides.serving.array.system.usage()
         except (rest.RestError, exceptions.K2Error) as error:
             return dataclasses.replace(
                 self._usage, state=None, capacity=meter.NOTHING), str(error)
@@ -152,7 +138,7 @@ class StatsMixin(lookup.LookupMixin):
         """Say once that the array went down, and once that it is back."""
         if state == (self._stats or {}).get('backend_state', 'up'):
             return
-        details = {'address': self._array.address, 'why': why}
+        details = {'address': self._sides.serving.array.address, 'why': why}
         if state == 'down':
             LOG.error('The array at %(address)s is reported as down: %(why)s',
                       details)
@@ -165,15 +151,37 @@ class StatsMixin(lookup.LookupMixin):
             'pool_name': self._backend_name(),
             # From here it gets into "openstack volume service list".
             'backend_state': state,
-            'location_info': location_info(self._array.system.known_id,
-                                           self._protocol),
+            'location_info': location.info(
+                self._sides.serving.array.system.known_id, self._protocol),
             'reserved_percentage': self.configuration.reserved_percentage,
             'max_over_subscription_ratio': self._ratio(usage),
-            **_FEATURES, **_capacity(usage), **_health(usage),
-            **_load(usage.performance), **_counts(usage),
+            **_FEATURES, **self._replication(), **_capacity(usage),
+            **_health(usage), **_load(usage.performance), **_counts(usage),
             volume_types.DEDUP.key: list(volume_types.DEDUP.values),
             'filter_function': self.get_filter_function(),
             'goodness_function': self.get_goodness_function()}
+
+    def _replication_status(self, state: str) -> dict[str, str]:
+        """Whether the array has stopped replicating something. One call.
+
+        Cinder asks for which groups then.
+        """
+        if not self._sides.targets or state != 'up':
+            return {}
+        try:
+            broken = self._sides.serving.replication_is_broken()
+        except rest.RestError as error:
+            LOG.warning('The state of replication is not known: %s', error)
+            return {}
+        return {'replication_status': fields.ReplicationStatus.ERROR if broken
+                else fields.ReplicationStatus.ENABLED}
+
+    def _replication(self) -> dict[str, typing.Any]:
+        targets = self._sides.targets
+        return {'replication_enabled': bool(targets),
+                'replication_type': ['async'] if targets else [],
+                'replication_count': len(targets),
+                'replication_targets': targets}
 
     def _ratio(self, usage: meter.Usage) -> float:
         """``max_over_subscription_ratio``, from the array where asked."""

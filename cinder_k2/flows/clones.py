@@ -54,6 +54,8 @@ class Order:
     :ivar dedup: whether the new volume is to be deduplicated
     :ivar source_size: KiB; the array's own size may be a part of a GiB less
     :ivar source_dedup: whether the source is deduplicated
+    :ivar replicated: whether the new volume is to be replicated then
+    :ivar source_replicated: whether the source is
     :ivar group: the volume group of a consistency group to put it into,
         None for a group of its own
     """
@@ -65,6 +67,8 @@ class Order:
     dedup: bool
     source_size: int
     source_dedup: bool
+    replicated: bool = False
+    source_replicated: bool = False
     group: int | None = None
 
 
@@ -151,6 +155,9 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
         # VOL-10: it could not move to a group of the other kind.
         raise exceptions.StrategyRefused(
             'a thin clone keeps its source\'s deduplication')
+    if order.source_replicated:
+        # REP-5: it begins in the group of its source, which takes none.
+        raise exceptions.StrategyRefused('its source is replicated')
     # The move comes last: all before it can be undone from either group.
     flow = linear_flow.Flow('thin-clone').add(
         CreateThinClone(), Grow(), *_own_group(order), MoveToOwnGroup())
@@ -176,6 +183,8 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     if order.group is not None:
         raise exceptions.StrategyRefused(
             'a view cannot be a member of a consistency group')
+    if order.replicated:
+        raise exceptions.StrategyRefused('a view cannot be replicated')
     if snapshot.shared:
         # MAP-3: the hosts of one would see the images of all.
         raise exceptions.StrategyRefused(

@@ -37,9 +37,13 @@ from cinder_k2.rest.records import HostGroup
 from cinder_k2.rest.records import HostIqn
 from cinder_k2.rest.records import Mapping
 from cinder_k2.rest.records import NetIp
+from cinder_k2.rest.records import PeerArray
+from cinder_k2.rest.records import PeerVolume
+from cinder_k2.rest.records import PeerVolumeGroup
 from cinder_k2.rest.records import Performance
 from cinder_k2.rest.records import Record
 from cinder_k2.rest.records import Ref
+from cinder_k2.rest.records import ReplicationSession
 from cinder_k2.rest.records import RetentionPolicy
 from cinder_k2.rest.records import Snapshot
 from cinder_k2.rest.records import SystemState
@@ -49,10 +53,11 @@ from cinder_k2.rest.records import VolumeGroup
 from cinder_k2.rest.settings import Settings
 
 __all__ = (
-    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity',
-    'CertificateError', 'Client', 'Collection', 'FcPort', 'Forbidden',
-    'Host', 'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn',
-    'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound',
-    'Performance', 'Record', 'Ref', 'Refused', 'RestError',
-    'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot', 'SystemState',
-    'Unreachable', 'Volsnap', 'Volume', 'VolumeGroup', 'errors', 'query')
+    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity', 'CertificateError',
+    'Client', 'Collection', 'FcPort', 'Forbidden', 'Host', 'HostAuthProfile',
+    'HostFcPort', 'HostGroup', 'HostIqn', 'InvalidSettings', 'Mapping',
+    'MethodNotAllowed', 'NetIp', 'NotFound', 'PeerArray', 'PeerVolume',
+    'PeerVolumeGroup', 'Performance', 'Record', 'Ref', 'Refused',
+    'ReplicationSession', 'RestError', 'RetentionPolicy', 'ServerError',
+    'Settings', 'Snapshot', 'SystemState', 'Unreachable', 'Volsnap', 'Volume',
+    'VolumeGroup', 'errors', 'query')

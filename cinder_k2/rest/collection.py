@@ -12,21 +12,30 @@
 
 """The objects of one resource: found, made, changed and removed."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
+import functools
 from typing import TypeVar
 
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import reader
 from cinder_k2.rest import records
+from cinder_k2.rest import retry
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import writes
 
 R = TypeVar('R', bound=records.Record)
+T = TypeVar('T')
 
 # What an array says that does not offer bulk calls for a resource: nobody
 # knows which of these.
 _NO_BULK = (errors.NotFound, errors.MethodNotAllowed, errors.Refused)
+
+# Tries of a bulk call in which an object may be busy, and of its parts.
+_TRIES = 8
+_TRIES_OF_PART = 3
 
 
 class Collection(reader.Reader[R]):
@@ -80,8 +89,7 @@ class Collection(reader.Reader[R]):
 
     def delete_many(self, ids: Sequence[int]) -> None:
         """Remove several objects; those that are gone already are fine."""
-        bulk = writes.Delete(self.session.transport, f'{self.path}/__bulk',
-                             [{'id': id} for id in ids])
+        bulk = self._bulk_delete(ids)
         with self.session.deadline():
             if self._bulk is False or len(ids) < 2:
                 self._delete_each(ids)
@@ -93,6 +101,80 @@ class Collection(reader.Reader[R]):
                 # pass alone, it was the array.
                 if self._delete_each(ids) and self._bulk is None:
                     self._bulk = False
+
+    def update_many(self, changes: Mapping[int, writes.Fields]
+                    ) -> dict[int, errors.RestError]:
+        """Change several objects, in as few calls as the array allows.
+
+        One that the array refuses, or is busy with for long, does not keep
+        the others: the list is halved until it is found (BLK-4).
+
+        :param changes: fields by id
+        :returns: those that were not changed: id, and why
+        """
+        with self.session.deadline():
+            return {change[0]: error for change, error in self._halve(
+                list(changes.items()),
+                functools.partial(writes.BulkUpdate, self), self._change,
+                _TRIES)}
+
+    def delete_unheld(self, ids: Sequence[int]
+                      ) -> dict[int, errors.RestError]:
+        """Remove those of several objects that nothing holds.
+
+        As update_many; those that are gone already are fine.
+
+        :returns: those that have to stay: id, and why
+        """
+        with self.session.deadline():
+            return dict(self._halve(ids, self._bulk_delete, self.delete,
+                                    _TRIES))
+
+    def _bulk_delete(self, ids: Sequence[int]) -> writes.Delete:
+        return writes.Delete(self.session.transport, f'{self.path}/__bulk',
+                             [{'id': id} for id in ids])
+
+    def _halve(self, items: Sequence[T],
+               bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
+               single: Callable[[T], object], tries: int
+               ) -> list[tuple[T, errors.RestError]]:
+        """Write several objects at once, or as many at once as pass.
+
+        :returns: those that are bad
+        """
+        if len(items) < 2 or self._bulk is False:
+            return [(item, error) for item in items
+                    if (error := _failure(single, item))]
+        try:
+            self._bulk = self.session.write(bulk(items), tries)
+            return []
+        except errors.RestError as error:
+            if not _is_of_one(error):
+                raise
+            half = len(items) // 2
+            bad = [found for part in (items[:half], items[half:])
+                   for found in self._halve(part, bulk, single,
+                                            _TRIES_OF_PART)]
+            if (self._bulk is None and not bad
+                    and isinstance(error, _NO_BULK)):
+                # All pass alone: it was the array.
+                self._bulk = False
+            return bad
+
+    def _change(self, change: tuple[int, writes.Fields]) -> None:
+        write = writes.Update(self, *change)
+        try:
+            self.session.write(write, _TRIES)
+        except errors.Refused:
+            # A bulk call that was refused may have changed it nevertheless.
+            if not self._shows(write):
+                raise
+
+    def _shows(self, write: writes.Update[R]) -> bool:
+        try:
+            return write.look(certain=False) is not None
+        except errors.NotFound:
+            return False
 
     def _create_each(self, items: Sequence[writes.Fields],
                      bulk: writes.BulkCreate[R], error: errors.RestError
@@ -116,3 +198,23 @@ class Collection(reader.Reader[R]):
     def _delete_each(self, ids: Sequence[int]) -> bool:
         """Remove one by one; whether all of them were there."""
         return all([self.delete(id) for id in ids])
+
+
+def _failure(write: Callable[[T], object], item: T
+             ) -> errors.RestError | None:
+    """Why an object could not be written.
+
+    :raises errors.RestError: it was not the object
+    """
+    try:
+        write(item)
+    except errors.RestError as error:
+        if not _is_of_one(error):
+            raise
+        return error
+    return None
+
+
+def _is_of_one(error: errors.RestError) -> bool:
+    """Whether one of several objects may be to blame, or bulk as such."""
+    return isinstance(error, _NO_BULK) or retry.is_of_an_object(error)

@@ -29,13 +29,21 @@ class InvalidSettings(ValueError):
     """A setting that cannot be used, or two that contradict each other."""
 
 
+# What options of an array are called in replication_device.
+_DEVICE_WORDS = (
+    ('san_api_port', 'port'), ('san_login', 'login'),
+    ('san_password', 'password (or k2_replication_password)'),
+    ('k2_tls_fingerprint', 'tls_fingerprint'))
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Which call to which array."""
+    """Which call to which array; its ``device`` is that of the settings."""
 
     address: str = ''
     method: str = ''
     path: str = ''
+    device: str = ''
 
 
 class RestError(Exception):
@@ -68,9 +76,15 @@ class RestError(Exception):
 
     def __str__(self) -> str:
         status = f'HTTP {self.status}: ' if self.status else ''
-        advice = f' ({self.advice})' if self.advice else ''
+        advice = f' ({self._advice()})' if self.advice else ''
         return (f'K2 array {self.address}: {self.method} {self.path}: '
                 f'{status}{self.message}{advice}')
+
+    def _advice(self) -> str:
+        if not self.place.device:
+            return self.advice
+        return (f'replication_device {self.place.device}: '
+                f'{in_words_of_device(self.advice)}')
 
 
 class Unreachable(RestError):
@@ -149,6 +163,13 @@ class SequenceUsed(Refused):
 _BY_STATUS: dict[int, type[RestError]] = {
     401: AuthenticationFailed, 403: Forbidden, 404: NotFound,
     405: MethodNotAllowed, 409: SequenceUsed, 429: Busy, 503: Busy}
+
+
+def in_words_of_device(text: str) -> str:
+    """A text about options, for an array that replication_device names."""
+    for option, key in _DEVICE_WORDS:
+        text = text.replace(option, key)
+    return text
 
 
 def from_reply(status: int, body: bytes, place: Place) -> RestError:

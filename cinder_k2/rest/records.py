@@ -331,6 +331,69 @@ class RetentionPolicy(Record):
 
 
 @dataclasses.dataclass(frozen=True)
+class PeerArray(Record):
+    """Section 10.1: an array that this one can replicate to.
+
+    ``mgmt_connectivity_state`` is "ok" while it can be reached (REP-19).
+    """
+
+    RESOURCE = 'replication/peer_k2arrays'
+    KEY = ('name',)
+
+    name: str
+    mgmt_host: str | None = None
+    system_id: str | None = None
+    mgmt_connectivity_state: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PeerVolumeGroup(Record):
+    """Section 10.1: the group on the peer that a group is copied to."""
+
+    RESOURCE = 'replication/peer_volume_groups'
+
+    name: str | None = None
+    local_volume_group: Ref | None = None
+    remote_volume_group_id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PeerVolume(Record):
+    """Section 10.1: the volume on the peer that a volume is copied to."""
+
+    RESOURCE = 'replication/peer_volumes'
+    KEY = ('name', 'local_volume')
+
+    name: str
+    local_volume: Ref | None = None
+    remote_volume_id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicationSession(Record):
+    """Section 10.2: one side of the replication of a volume group.
+
+    ``rpo`` in seconds; ``current_snapshot_id`` is None while nothing is
+    being copied, and ``generation_number`` what has arrived (REP-14).
+    """
+
+    RESOURCE = 'replication/sessions'
+    KEY = ('name',)
+
+    name: str
+    replication_peer_k2array: Ref | None = None
+    local_volume_group: Ref | None = None
+    rpo: int | None = None
+    state: str | None = None
+    current_role: str | None = None
+    suspend_reason: str | None = None
+    current_snapshot_id: int | None = None
+    current_snapshot_progress: int | None = None
+    generation_number: int | None = None
+    remote_replication_session_id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class NetIp(Record):
     """Section 7.4: an iSCSI portal unless ``wan_port`` is set (NET-1)."""
 

@@ -38,11 +38,18 @@ class Deadline:
 
 
 class Retry:
-    """Paces the tries of one logical call: full jitter, doubling (ERR-2)."""
+    """Paces the tries of one logical call: full jitter, doubling (ERR-2).
 
-    def __init__(self, deadline: Deadline, clock: waiting.Clock) -> None:
+    :param most: tries that one bad object may cost, where the call is about
+        several; None: as many as the deadline allows
+    """
+
+    def __init__(self, deadline: Deadline, clock: waiting.Clock,
+                 most: int | None = None) -> None:
         self._deadline = deadline
         self._clock = clock
+        self._most = most
+        self._bad = 0
         self._stubborn = 0
         self._last: errors.RestError | None = None
         self.tries = 0
@@ -55,10 +62,12 @@ class Retry:
         """
         self.tries += 1
         self._stubborn += _is_stubborn(error)
+        self._bad += is_of_an_object(error)
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
         if (not error.retryable or self._stubborn >= STUBBORN_TRIES
+                or self._bad == self._most
                 or delay >= self._deadline.left()):
             raise self._to_tell(error)
         self._last = error
@@ -71,6 +80,11 @@ class Retry:
                 and not isinstance(self._last, errors.Unreachable)):
             return self._last
         return error
+
+
+def is_of_an_object(error: errors.RestError) -> bool:
+    """Whether one object may be to blame: a busy code, or 500."""
+    return error.code is not None or error.status == 500
 
 
 def _is_stubborn(error: errors.RestError) -> bool:

@@ -119,13 +119,15 @@ class Session:
                 except errors.RestError as error:
                     pace.pause(error)
 
-    def write(self, write: Write[T]) -> T:
+    def write(self, write: Write[T], most: int | None = None) -> T:
         """Carry a write out exactly once, whatever happens to replies.
 
+        :param most: tries, where one of several objects may be busy for
+            long
         :raises errors.RestError: refused, or no certainty in time
         """
         with self.deadline() as deadline:
-            return _WriteCall(self, write, deadline).run()
+            return _WriteCall(self, write, deadline, most).run()
 
     def send(self, request: transport.Request, deadline: retry.Deadline,
              tries: int) -> bytes:
@@ -151,11 +153,11 @@ class _WriteCall(Generic[T]):
     """The life of one write: its tries, and what they left in doubt."""
 
     def __init__(self, session: Session, write: Write[T],
-                 deadline: retry.Deadline) -> None:
+                 deadline: retry.Deadline, most: int | None) -> None:
         self._session = session
         self._write = write
         self._deadline = deadline
-        self._pace = retry.Retry(deadline, session.clock)
+        self._pace = retry.Retry(deadline, session.clock, most)
         # SEQ-2: nobody says how long ids are remembered.
         self._request = dataclasses.replace(
             write.request, sequence=f'k2-{uuid.uuid4().hex}=1')
@@ -195,7 +197,9 @@ class _WriteCall(Generic[T]):
         if isinstance(error, errors.SequenceUsed):
             return self._carried_out(error)
         if self._doubt and isinstance(error, errors.NotFound):
-            return self._look(certain=True)
+            # Of a bulk call it may mean that the array has none.
+            return self._look(
+                certain=not self._request.path.endswith('/__bulk'))
         if self._doubt and isinstance(error, errors.Refused):
             # An array that ignores the sequence refuses a duplicate of
             # what our first try made (ERR-8).

@@ -38,6 +38,8 @@ class Settings:
     token in place of login and password (CON-3). ``deadline`` is for one
     logical call with all its retries, ``max_writes`` the most writes under
     way at once, ``pool_size`` the most requests under way at once.
+    ``device`` is the backend_id of the replication_device that names the
+    array, empty for that of the back end's own options: errors say so.
 
     :raises errors.InvalidSettings: a value that cannot be used
     """
@@ -56,6 +58,7 @@ class Settings:
     deadline: float = 180.0
     max_writes: int = 32
     pool_size: int = 64
+    device: str = ''
     user_agent: str = dataclasses.field(default_factory=_user_agent)
 
     def __post_init__(self) -> None:

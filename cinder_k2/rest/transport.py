@@ -99,7 +99,8 @@ class Transport:
 
     def place(self, request: Request) -> errors.Place:
         """Where a call went, for its error."""
-        return errors.Place(self.address, request.method, request.path)
+        return errors.Place(self.address, request.method, request.path,
+                            self._settings.device)
 
     def decode(self, request: Request, body: bytes) -> Any:
         """The JSON value of a reply.

@@ -150,6 +150,41 @@ class BulkCreate(Generic[R]):
         return [item.look(certain=False) for item in self._items]
 
 
+class BulkUpdate(Generic[R]):
+    """PATCH of several objects at once (BLK-1)."""
+
+    def __init__(self, reader: rest_reader.Reader[R],
+                 changes: Sequence[tuple[int, Fields]]) -> None:
+        self._reader = reader
+        self._changes = changes
+        self.request = transport.Request(
+            'PATCH', f'{reader.path}/__bulk',
+            body=[{'id': id, **to_json(fields)} for id, fields in changes])
+
+    def accept(self, reply: bytes) -> bool:
+        """See that the reply has as many objects as there were (BLK-2)."""
+        if not reply.strip():
+            if not self.look(certain=False):
+                raise self._reader.bad('2xx, but not all have changed',
+                                       self.request)
+            return True
+        data = self._reader.session.transport.decode(self.request, reply)
+        changed = len(self._reader.hits(data, self.request))
+        if changed != len(self._changes):
+            raise self._reader.bad(
+                f'{len(self._changes)} objects sent, {changed} in the reply',
+                self.request)
+        return True
+
+    def look(self, certain: bool) -> bool | None:
+        """Get them; without certainty they must show the values."""
+        found = {record.id: record for record in self._reader.search(
+            query.one_of('id', [id for id, _ in self._changes]))}
+        return all(
+            id in found and (certain or records.matches(found[id], fields))
+            for id, fields in self._changes) or None
+
+
 def to_json(fields: Fields) -> dict[str, Any]:
     """The fields as they go over the wire; None clears one (OBJ-9)."""
     return {name: value.to_json() if isinstance(value, records.Ref)

@@ -20,9 +20,11 @@ from cinder_k2.simulator.array import Array
 from cinder_k2.simulator.asgi import asgi_app
 from cinder_k2.simulator.clock import Clock
 from cinder_k2.simulator.clock import FakeClock
+from cinder_k2.simulator.conversation import Address
 from cinder_k2.simulator.errors import ApiError
 from cinder_k2.simulator.errors import StateError
 from cinder_k2.simulator.faults import FaultRule
+from cinder_k2.simulator.links import connect
 from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator.profiles import Switches
@@ -31,6 +33,6 @@ from cinder_k2.simulator.threaded import ThreadedServer
 from cinder_k2.simulator.users import User
 
 __all__ = (
-    'ApiError', 'Array', 'Clock', 'Exchange', 'FakeClock', 'FaultRule',
-    'RequestsAdapter', 'Response', 'StateError', 'Switches',
-    'ThreadedServer', 'User', 'asgi_app')
+    'Address', 'ApiError', 'Array', 'Clock', 'Exchange', 'FakeClock',
+    'FaultRule', 'RequestsAdapter', 'Response', 'StateError', 'Switches',
+    'ThreadedServer', 'User', 'asgi_app', 'connect')

@@ -26,17 +26,20 @@ import urllib.parse
 from cinder_k2.simulator import clock as clock_module
 from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
+from cinder_k2.simulator import conversation
 from cinder_k2.simulator import disk as disk_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import factory
 from cinder_k2.simulator import faults as faults_module
 from cinder_k2.simulator import journal as journal_module
 from cinder_k2.simulator import limiter
+from cinder_k2.simulator import links
 from cinder_k2.simulator import messages
 from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
+from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator import service
 from cinder_k2.simulator import store as store_module
 from cinder_k2.simulator import users as users_module
@@ -44,6 +47,8 @@ from cinder_k2.simulator import visibility
 
 LOG = logging.getLogger(__name__)
 BASE = '/api/v2'
+# How often one request may find that a peer must be asked more.
+_ASKINGS = 5
 
 
 class Array:
@@ -75,6 +80,8 @@ class Array:
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
         self.latency = 0.0
+        self.login = (login, password)
+        self.closed = False
         self._equipment = factory.Equipment(
             name, portals, wan_addresses, capacity)
         self._users = users_module.Users(
@@ -85,6 +92,7 @@ class Array:
         self.store = self._open_store(store)
         self._service = service.Service(
             self.store, self.switches, self.clock, self._visibility)
+        self.links = links.Links(self)
         self.control = control.Control(self)
 
     @property
@@ -124,15 +132,19 @@ class Array:
         """
         with self.lock:
             with self.store.transaction():
+                known = peers.equipment(self.store)
                 self.store.clear()
                 factory.build(self.store, self._equipment, self.clock)
+                peers.install(self.store, known)
+            self.links.reset()
             self._visibility.clear()
             self.switches.change(
                 dataclasses.asdict(profiles.switches_of(self.profile)))
 
     def close(self) -> None:
-        """Release the state file."""
+        """Release the state file; for its peers the array is lost."""
         with self.lock:
+            self.closed = True
             self.store.close()
 
     def handle(self, method: str, path: str, query: str = '',
@@ -214,14 +226,30 @@ class Array:
         return _spoilt(done, rule, self.latency)
 
     def _serve(self, request: Request, late_reads: int) -> Response:
+        talk = conversation.Conversation()
         try:
-            with self.lock:
-                return self._service.answer(request, late_reads)
+            self.links.look()
+            response = self._answer(request, late_reads, talk)
+            self.links.tell(talk.touched)
+            return response
         except errors.ApiError as exc:
+            self.links.cancel(talk)
             return messages.refusal(exc.status, exc.message)
         except Exception:
             LOG.exception('%s %s failed', request.method, request.path)
             return messages.refusal(500, 'Internal error')
+
+    def _answer(self, request: Request, late_reads: int,
+                talk: conversation.Conversation) -> Response:
+        """The reply, after peers were asked what they must be asked."""
+        for _ in range(_ASKINGS):
+            talk.begin()
+            try:
+                with self.lock:
+                    return self._service.answer(request, late_reads, talk)
+            except conversation.UnansweredError:
+                self.links.ask(talk)
+        raise errors.refused('The peer has no answer that lasts')
 
 
 def _spoilt(done: Response, rule: faults_module.FaultRule,

@@ -24,6 +24,8 @@ ALL = ('GET', 'POST', 'PATCH', 'DELETE')
 ID = Field('id', 'int')
 HOST_TYPES = ('Linux', 'Windows', 'ESX', 'AIX', 'Solaris')
 CONNECTIVITY = ('FC', 'iSCSI', 'NVME')
+# Of the volumes on a target (REP-17).
+EXPOSURES = ('unmapped', 'Read Only', 'Mapped - Not Exposed')
 
 
 def _text(name: str, create: str = 'no', patch: bool = False,
@@ -123,10 +125,11 @@ VOLUME_GROUPS = Resource('volume_groups', ALL, (
 
 SNAPSHOTS = Resource('snapshots', ALL, (
     ID,
-    _text('short_name', 'required', True),
+    # These three are required, except for a replication snapshot (SNP-3).
+    _text('short_name', 'optional', True),
     _text('name', patch=True),
-    _ref('source', 'volume_groups', 'snapshots', create='required'),
-    _ref('retention_policy', 'retention_policies', create='required',
+    _ref('source', 'volume_groups', 'snapshots', create='optional'),
+    _ref('retention_policy', 'retention_policies', create='optional',
          patch=True),
     _bool('is_auto_deleteable', 'optional', True, default=True),
     _bool('is_exposable', 'optional'),
@@ -150,7 +153,8 @@ SNAPSHOTS = Resource('snapshots', ALL, (
     Field('num_of_clones', 'int', feature='thin_clones'),
     Field('is_locked_by_replication', 'bool', feature='thin_clones'),
 ), indexed=('name', 'short_name', 'source', 'volume_group',
-            'retention_policy', 'is_auto_deleteable'))
+            'retention_policy', 'is_auto_deleteable',
+            'replication_session'))
 
 VOLSNAPS = Resource('volsnaps', ('GET',), (
     ID,
@@ -347,12 +351,140 @@ HARDWARE_STATES = Resource('system/hardware_states', ('GET',), (
     ID, _text('name'), _text('status'), _text('severity'),
     _text('status_msg')))
 
+CAPACITIES = (
+    'allocated', 'allocated_snapshots_and_views', 'allocated_volumes',
+    'free', 'physical', 'provisioned', 'provisioned_snapshots',
+    'provisioned_views', 'provisioned_volumes', 'reserved', 'total')
+
+PEER_K2ARRAYS = Resource('replication/peer_k2arrays', ALL, (
+    ID,
+    _text('name', 'required', True),
+    _text('mgmt_host', 'required', True),
+    _text('username', 'required', True),
+    Field('password', 'string', 'required', True, write_only=True),
+    Field('local_username', 'string', 'required', write_only=True),
+    Field('local_password', 'string', 'required', write_only=True),
+    _int('bandwidth_limit', 'optional', True, null=True),
+    Field('logical_bandwidth_limit', 'int', 'optional', True,
+          write_only=True),
+    _text('system_id'),
+    _text('mgmt_connectivity_state'),
+    *(_int(f'capacity_{name}') for name in CAPACITIES),
+    _text('capacity_state'),
+), indexed=('name', 'mgmt_host', 'system_id'))
+
+PEER_VOLUME_GROUPS = Resource(
+    'replication/peer_volume_groups', ('GET', 'PATCH', 'DELETE'), (
+        ID,
+        _text('name', patch=True),
+        _text('fullname'),
+        _ref('local_volume_group', 'volume_groups'),
+        _int('remote_volume_group_id'),
+        _ref('replication_peer_k2array', 'replication/peer_k2arrays'),
+        _ref('replication_session', 'replication/sessions'),
+        _int('replication_session_id'),
+        _text('capacity_state'),
+        _int('logical_capacity'),
+        _int('snapshots_logical_capacity'),
+        _int('volumes_logical_capacity'),
+    ), indexed=('name', 'local_volume_group'))
+
+PEER_VOLUMES = Resource('replication/peer_volumes', ALL, (
+    ID,
+    _text('name', 'required', True),
+    _ref('local_volume', 'volumes', create='required'),
+    Field('replication_session', 'ref', 'required',
+          refs=('replication/sessions',), write_only=True),
+    _int('remote_volume_id', null=True),
+    _ref('replication_peer_volume_group',
+         'replication/peer_volume_groups'),
+), indexed=('name', 'local_volume', 'replication_session'))
+
+PEER_WAN_PORTS = Resource(
+    'replication/peer_wan_ports', ('GET', 'POST', 'DELETE'), (
+        ID,
+        _ref('replication_peer_k2array', 'replication/peer_k2arrays',
+             create='required'),
+        _text('remote_wan_port_ip_address'),
+        _text('remote_wan_port_name'),
+    ), indexed=('replication_peer_k2array',))
+
+SESSIONS = Resource('replication/sessions', ALL, (
+    ID,
+    _text('name', 'required', True),
+    _ref('replication_peer_k2array', 'replication/peer_k2arrays',
+         create='required'),
+    _ref('local_volume_group', 'volume_groups', create='required'),
+    _int('rpo', 'required', True),
+    _ref('retention_policy', 'retention_policies', create='optional',
+         patch=True, null=True),
+    _ref('external_retention_policy', 'retention_policies',
+         create='optional', patch=True, null=True),
+    Field('replication_peer_volume_group_name', 'string', 'optional',
+          write_only=True),
+    _text('remote_replication_session_name', 'optional'),
+    Field('auto_configure_peer_volumes', 'bool', 'optional', default=True,
+          write_only=True),
+    Field('target_exposure', 'string', 'optional', True,
+          values=EXPOSURES),
+    Field('state', 'string', patch=True,
+          values=('idle', 'in_sync', 'suspended', 'failed_over')),
+    Field('snapshot_wwn', 'string', patch=True, write_only=True),
+    Field('offline_initial_sync', 'bool', patch=True, write_only=True),
+    _ref('restored_snapshot', 'snapshots', patch=True, null=True),
+    _text('current_role'),
+    _bool('primary'),
+    _bool('stopped'),
+    _text('suspend_reason'),
+    _text('suspend_reason_code'),
+    _ref('current_snapshot', 'snapshots', null=True),
+    _int('current_snapshot_id', null=True),
+    _int('current_snapshot_progress'),
+    _int('estimated_remaining_time', null=True),
+    _int('generation_number', null=True),
+    _ref('next_snapshot', 'snapshots', null=True),
+    _ref('latest_replicated_snapshot', 'snapshots', null=True),
+    _int('common_snapshots_count'),
+    _int('remote_replication_session_id'),
+    _ref('replication_peer_volume_group',
+         'replication/peer_volume_groups'),
+    _ref('replication_rpo_history', 'replication/rpo_history'),
+), indexed=('name', 'local_volume_group', 'replication_peer_k2array',
+            'retention_policy', 'external_retention_policy'))
+
+# No reply shows the id of a row.
+RPO_HISTORY = Resource('replication/rpo_history', ('GET',), (
+    _ref('session', 'replication/sessions'),
+    _int('generation_number'),
+    _text('role'),
+    _int('round_start'),
+    _int('round_end'),
+    _int('target_rpo'),
+    _int('bytes_transmitted_logical'),
+    _int('bytes_transmitted_physical'),
+), paged=False, indexed=('session',))
+
+_TRAFFIC = (
+    _int('logical_in'), _int('logical_out'), _int('physical_in'),
+    _int('physical_out'), _int('resolution'), _int('timestamp'))
+_TRAFFIC_OF_VOLUME = (
+    *_TRAFFIC, _ref('volume', 'volumes'), _text('volume_name'))
+
+REPLICATION_STATS = Resource('replication/stats', ('GET',), (
+    *_TRAFFIC_OF_VOLUME, _text('peer_k2_name', null=True)), paged=False)
+REPLICATION_SYSTEM_STATS = Resource(
+    'replication/stats/system', ('GET',), _TRAFFIC, paged=False)
+REPLICATION_VOLUME_STATS = Resource(
+    'replication/stats/volumes', ('GET',), _TRAFFIC_OF_VOLUME, paged=False)
+
 _SERVED = (
     VOLUMES, VOLUME_GROUPS, SNAPSHOTS, VOLSNAPS, MAPPINGS, HOSTS,
     HOST_GROUPS, HOST_IQNS, HOST_FC_PORTS, HOST_AUTH_PROFILES,
     RETENTION_POLICIES, VG_CAPACITY_POLICIES, SYSTEM_STATE,
     SYSTEM_CAPACITY, NET_IPS, NET_PORTS, FC_PORTS, WAN_PORTS, SERVERS,
-    HARDWARE_STATES, SYSTEM_STATS)
+    HARDWARE_STATES, SYSTEM_STATS, PEER_K2ARRAYS, PEER_VOLUME_GROUPS,
+    PEER_VOLUMES, PEER_WAN_PORTS, SESSIONS, RPO_HISTORY, REPLICATION_STATS,
+    REPLICATION_SYSTEM_STATS, REPLICATION_VOLUME_STATS)
 
 # Listed and empty (section 11, and what later versions will serve).
 _EMPTY = (
@@ -361,9 +493,7 @@ _EMPTY = (
     'events/target_filters', 'system/capacity_policy',
     'system/encryption', 'system/net_portchannels', 'system/net_vlans',
     'system/fc_connection_mapper', 'system/net_interfaces',
-    'replication/peer_k2arrays', 'replication/peer_volume_groups',
-    'replication/peer_volumes', 'replication/peer_wan_ports',
-    'replication/sessions', 'system/batteries', 'system/bmcs',
+    'system/batteries', 'system/bmcs',
     'system/disk_groups', 'system/expanders', 'system/expansion',
     'system/jbods', 'system/local_storage_devs', 'system/ndu',
     'system/ntp', 'system/nvdimms', 'system/psus', 'system/sas_hbas',
@@ -379,10 +509,7 @@ _EMPTY = (
     'system/vlans', 'system/wan_connections')
 
 # Their envelope has hits and total only (OBJ-1, STA-1).
-_EMPTY_UNPAGED = (
-    'stats/volumes', 'replication/rpo_history',
-    'replication/stats', 'replication/stats/system',
-    'replication/stats/volumes')
+_EMPTY_UNPAGED = ('stats/volumes',)
 
 RESOURCES: dict[str, Resource] = {
     resource.name: resource for resource in (

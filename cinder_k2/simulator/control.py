@@ -21,13 +21,15 @@ from cinder_k2.simulator import errors
 from cinder_k2.simulator import faults
 from cinder_k2.simulator import journal
 from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import statistics
+from cinder_k2.simulator.rules import volumes
 from cinder_k2.simulator import service
 
 if TYPE_CHECKING:
     from cinder_k2.simulator import array as array_module
 
-_SECRETS = ('password',)
+_SECRETS = ('password', 'local_password')
 
 
 class Control:
@@ -82,6 +84,7 @@ class Control:
                 seconds, (int, float)) or not 0 <= seconds < 1e10:
             raise errors.refused('Time only goes forward')
         self._array.clock.advance(seconds)
+        self._array.links.look()
 
     def journal(self) -> list[journal.Entry]:
         """The requests since the last clear, oldest first."""
@@ -115,6 +118,78 @@ class Control:
             array.store.update(
                 'volumes', volume, logical_capacity=float(kib))
 
+    def write(self, volume: int, token: str) -> None:
+        """What a host writes to a volume: a token stands for its data."""
+        array = self._array
+        array.links.look()
+        with array.lock, array.store.transaction():
+            row = self._volume(volume)
+            if row['read_only'] or not isinstance(token, str):
+                raise errors.refused(f'Volume {row["name"]} is read-only')
+            array.store.update('volumes', volume, content=token)
+
+    def read(self, volume: int, snapshot: int | None = None) -> str:
+        """The token of a volume, or of its image in a snapshot or view.
+
+        '' if nothing was ever written.
+        """
+        array = self._array
+        array.links.look()
+        with array.lock:
+            row = self._volume(volume)
+            if snapshot is None:
+                return replicas.content(row)
+            for image in array.store.find(
+                    'volsnaps', 'snapshot', f'/snapshots/{snapshot}'):
+                if image['source'] == f'/volumes/{volume}':
+                    return replicas.content(image)
+        raise errors.refused('No such image')
+
+    def _volume(self, number: int) -> dict[str, Any]:
+        row = self._array.store.get('volumes', number)
+        if row is None or number == volumes.CTRL_ID:
+            raise errors.refused('No such volume')
+        return row
+
+    def contents(self) -> dict[str, str]:
+        """The tokens of all volumes, by id."""
+        array = self._array
+        array.links.look()
+        with array.lock:
+            return {str(row['id']): replicas.content(row)
+                    for row in array.store.rows('volumes')
+                    if row['id'] != volumes.CTRL_ID}
+
+    def cut_link(self) -> None:
+        """Nothing goes to the peers, or comes from them, any more.
+
+        What was due until now has arrived.
+        """
+        links = self._array.links
+        links.look()
+        links.wire.cut = True
+        links.look()
+
+    def mend_link(self) -> None:
+        """The peers can be reached again."""
+        links = self._array.links
+        links.wire.cut = False
+        links.reset()
+        links.look()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the links are cut."""
+        return self._array.links.wire.cut
+
+    def receive(self, message: object) -> object:
+        """What a peer says to this array, and its reply."""
+        return self._array.links.receive(message)
+
+    def look(self) -> None:
+        """Do what is due by the clock, as any request does."""
+        self._array.links.look()
+
     def set_performance(self, **figures: float) -> None:
         """Say what stats/system shows from now on, by its field names."""
         array = self._array
@@ -147,7 +222,11 @@ class Control:
                               in store.sequences.items()}}
 
     def reset(self) -> None:
-        """Back to factory state; no faults, no latency, no journal."""
+        """Back to factory state; no faults, no latency, no journal.
+
+        A link that was cut is mended.
+        """
+        self._array.links.wire.cut = False
         self._array.reset()
         self.clear_faults()
         self.set_latency(0)

@@ -99,6 +99,23 @@ def _performance(control: control_module.Control, request: Request
     return None
 
 
+def _link(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        cut = _one(request, 'cut')
+        if not isinstance(cut, bool):
+            raise errors.refused('cut must be true or false')
+        (control.cut_link if cut else control.mend_link)()
+    return {'cut': control.is_cut}
+
+
+def _write(control: control_module.Control, request: Request) -> object:
+    body = _fields(request)
+    if set(body) != {'volume', 'token'} or type(body['volume']) is not int:
+        raise errors.refused('The body must have volume and token')
+    control.write(body['volume'], body['token'])
+    return None
+
+
 Action = Callable[[control_module.Control, Request], object]
 _ACTIONS: dict[str, dict[str, Action]] = {
     '': {'GET': _index},
@@ -116,6 +133,11 @@ _ACTIONS: dict[str, dict[str, Action]] = {
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},
     'initiators': {'POST': _log_in},
+    'contents': {'GET': lambda control, request: control.contents(),
+                 'POST': _write},
+    'link': {'GET': _link, 'POST': _link, 'PATCH': _link},
+    'peer': {'POST': lambda control, request:
+             control.receive(_fields(request))},
     'state': {'GET': lambda control, request: control.dump()},
     'reset': {'POST': lambda control, request: control.reset()},
 }

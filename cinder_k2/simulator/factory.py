@@ -34,10 +34,11 @@ _CTRL_KIB = 51200
 _FC_PORTS_PER_NODE = 2
 # Ids differ from resource to resource, as on an array with a history, so
 # that a mixed-up id is not right by chance.
-_LAST_IDS = {
+LAST_IDS = {
     'hosts': 6, 'host_groups': 4, 'volume_groups': 13, 'host_iqns': 20,
     'volumes': 30, 'host_fc_ports': 40, 'snapshots': 50, 'mappings': 60,
-    'volsnaps': 70}
+    'volsnaps': 70, 'replication/sessions': 8,
+    'replication/peer_volume_groups': 1, 'replication/peer_volumes': 11}
 _RETENTION = {
     'CDP': (24, 0, 1, 0), 'Backup': (0, 4, 0, 0),
     'Best_Effort_Retention': (0, 0, 0, 0),
@@ -69,7 +70,7 @@ def build(store: store_module.Store, equipment: Equipment,
     _build_policies(scope)
     store.insert_as('volumes', volumes.CTRL_ID, volumes.new_row(scope, {
         'name': 'CTRL', 'size': _CTRL_KIB, 'volume_group': None}))
-    for name, number in _LAST_IDS.items():
+    for name, number in LAST_IDS.items():
         store.reserve(name, number)
 
 

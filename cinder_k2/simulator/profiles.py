@@ -22,6 +22,11 @@ from typing import Any
 from cinder_k2.simulator import errors
 
 
+# Seconds; a session that takes longer to start does not (REP-6).
+START_LIMIT = 60
+_CHOICES = {'failed_over_from': ('any', 'in_sync', 'suspended')}
+
+
 @dataclasses.dataclass
 class Switches:
     """The behaviours of one array that can be chosen.
@@ -47,6 +52,22 @@ class Switches:
         reads (QRY-10).
     rate_limit, rate_burst: requests per second and how many at once, 0 is
         no limit (ERR-5).
+    copy_seconds: how long the first full copy of a session takes (REP-6).
+    round_seconds, snapshot_seconds: how long a round, and a replication
+        snapshot, take to arrive.
+    start_seconds: how long after in_sync was written the session starts;
+        beyond START_LIMIT the start is refused (REP-6).
+    follow_seconds: how long this array takes to follow a peer (REP-8).
+    failed_over_from: any, in_sync or suspended: the state in which a target
+        can be failed over (row 6 of section 10.4).
+    session_policies_required: POST of a session needs both retention
+        policies (REP-2).
+    session_name_required: PATCH of a session needs its name.
+    repeat_commands: a command whose state is there already succeeds and
+        changes nothing (OBJ-14) instead of being refused (section 10.4).
+    grow_suspended: volumes can be grown while their session is suspended;
+        otherwise it must be idle or failed over (VOL-4).
+    grow_in_session: volumes can be grown whatever their session does.
     """
 
     thin_clones: bool = False
@@ -69,6 +90,17 @@ class Switches:
     linger_reads: int = 0
     rate_limit: float = 0.0
     rate_burst: int = 50
+    copy_seconds: float = 0.0
+    round_seconds: float = 0.0
+    snapshot_seconds: float = 0.0
+    start_seconds: float = 0.0
+    follow_seconds: float = 0.0
+    failed_over_from: str = 'any'
+    session_policies_required: bool = False
+    session_name_required: bool = False
+    repeat_commands: bool = False
+    grow_suspended: bool = True
+    grow_in_session: bool = False
 
     def offers(self, feature: str) -> bool:
         """Whether the array has a feature; every array has the unnamed."""
@@ -100,6 +132,9 @@ class Switches:
         if type(value) is not kind:
             raise errors.refused(
                 f'Switch {name} must be of type {kind.__name__}')
+        if value not in _CHOICES.get(name, (value,)):
+            raise errors.refused(f'Switch {name} must be one of '
+                                 + ', '.join(_CHOICES[name]))
         return value
 
 

@@ -12,11 +12,13 @@
 
 """The REST API itself: from a request of a known user to its reply."""
 
+from collections.abc import Iterable
 import re
 from typing import Any
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import clock as clock_module
+from cinder_k2.simulator import conversation
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import messages
 from cinder_k2.simulator.messages import Request
@@ -30,10 +32,15 @@ from cinder_k2.simulator.rules import groups
 from cinder_k2.simulator.rules import hosts
 from cinder_k2.simulator.rules import initiators
 from cinder_k2.simulator.rules import mappings
+from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import policies
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.rules import sessions
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import statistics
 from cinder_k2.simulator.rules import system
+from cinder_k2.simulator.rules import traffic
+from cinder_k2.simulator.rules import transfers
 from cinder_k2.simulator.rules import volumes
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
@@ -43,12 +50,13 @@ from cinder_k2.simulator import visibility as visibility_module
 
 _WITH_RULES = (*volumes.RULES, *groups.RULES, *snapshots.RULES,
                *mappings.RULES, *hosts.RULES, *initiators.RULES,
-               *policies.RULES, *system.RULES)
+               *policies.RULES, *system.RULES, *peers.RULES,
+               *sessions.RULES)
 _RULES: dict[str, Rules] = {
     **{name: Rules(resource)
        for name, resource in catalogue.RESOURCES.items()},
     **{rules.name: rules for rules in _WITH_RULES}}
-_PER_VOLUME = ('stats/volumes', 'replication/stats/volumes')
+_PER_VOLUME = ('stats/volumes', *traffic.OF_VOLUMES)
 _BULK_METHODS = ('POST', 'PATCH', 'DELETE')
 
 
@@ -64,14 +72,16 @@ class Service:
         self._visibility = visibility
         self._turn = 0
 
-    def answer(self, request: Request, late_reads: int = 0) -> Response:
+    def answer(self, request: Request, late_reads: int,
+               talk: conversation.Conversation) -> Response:
         """The reply to one request.
 
         late_reads leaves what a POST makes out of so many reads (OBJ-6).
-        Raises ApiError for a refusal; then nothing has changed.
+        Raises ApiError for a refusal, and UnansweredError if a peer must
+        be asked first (see talk.open); then nothing has changed.
         """
         scope = Scope(self._store, self._switches, self._clock,
-                      request.role)
+                      request.role, talk=talk)
         self._expire(scope)
         path = request.path.strip('/')
         if path in ('', '__full'):
@@ -120,8 +130,14 @@ class Service:
         if rest == '__bulk':
             raise errors.wrong_method()
         if rules.name in _PER_VOLUME:
-            _existing(self._store, _RULES['volumes'], rest)
-            value: object = search.page(scope, rules, query, [])
+            volume = _existing(self._store, _RULES['volumes'], rest)
+            value: object = _page_of(
+                scope, rules, query, traffic.rows(
+                    scope, rules.name, query, volume))
+        elif rules.name == traffic.HISTORY:
+            session = _existing(self._store, _RULES[replicas.SESSIONS], rest)
+            value = _page_of(scope, rules, query,
+                             transfers.history(scope, session))
         else:
             value = self._single(scope, rules, rest, query)
         return messages.reply(200, value, query.pretty)
@@ -129,8 +145,11 @@ class Service:
     def _collection(self, scope: Scope, rules: Rules,
                     query: query_module.Query) -> dict[str, Any]:
         if rules.name == statistics.NAME:
-            return search.page(scope, rules, query, [
-                search.Hit(0, row) for row in statistics.rows(scope, query)])
+            return _page_of(scope, rules, query,
+                            statistics.rows(scope, query))
+        if rules.name in traffic.NAMES:
+            return _page_of(scope, rules, query,
+                            traffic.rows(scope, rules.name, query))
         hits = search.find(scope, rules, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._switches.unstable_pages else 0
@@ -222,8 +241,17 @@ class Service:
             number = ''
             if method != 'POST':
                 number = _own_number(item)
-            rows.append(
-                self._one(scope, method, rules, number, item, lenient=True))
+            try:
+                rows.append(self._one(
+                    scope, method, rules, number, item, lenient=True))
+            except conversation.UnansweredError:
+                # Peers are asked for all items at once.
+                continue
+            except errors.ApiError:
+                if not scope.talk.open:
+                    raise
+        if scope.talk.open:
+            raise conversation.UnansweredError('a bulk call')
         return rows
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,
@@ -280,6 +308,13 @@ def _own_number(item: object) -> str:
     return str(number)
 
 
+def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
+             rows: Iterable[Row]) -> dict[str, Any]:
+    """An envelope of rows that are no objects (STA-1)."""
+    return search.page(scope, rules, query,
+                       [search.Hit(0, row) for row in rows])
+
+
 def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:
     row = store.get(rules.name, _number(number))
     if row is None:
@@ -302,11 +337,14 @@ def leftovers(scope: base.Scope) -> dict[str, list[Row]]:
 _USER_RESOURCES = (
     'volumes', 'volume_groups', 'snapshots', 'mappings', 'hosts',
     'host_groups', 'host_iqns', 'host_fc_ports', 'host_auth_profiles',
-    'retention_policies', 'vg_capacity_policies')
+    'retention_policies', 'vg_capacity_policies', replicas.PEERS,
+    catalogue.PEER_WAN_PORTS.name, replicas.SESSIONS, replicas.PEER_GROUPS,
+    replicas.PAIRS)
 
 
 def _is_factory(name: str, row: Row) -> bool:
-    return (name == 'volumes' and row['id'] == volumes.CTRL_ID
+    return (row.get('is_factory', False)
+            or name == 'volumes' and row['id'] == volumes.CTRL_ID
             or name == 'retention_policies'
             and row['name'] in policies.BUILT_IN
             or name == 'vg_capacity_policies' and row['is_default'])

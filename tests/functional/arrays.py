@@ -75,9 +75,10 @@ class Served:
     needs to reach it.
     """
 
-    def __init__(self, profile: str) -> None:
-        self.array = simulator.Array(profile, name=f'sim-{profile}', seed=1,
-                                     login=LOGIN, password=PASSWORD)
+    def __init__(self, profile: str, name: str = '') -> None:
+        self.array = simulator.Array(
+            profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
+            password=PASSWORD)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)
@@ -91,6 +92,11 @@ class Served:
         return {'san_login': LOGIN, 'san_password': PASSWORD,
                 'driver_ssl_cert_verify': True,
                 'driver_ssl_cert_path': self.authority}
+
+    @property
+    def host(self) -> str:
+        """What peers know it by."""
+        return f'{self.address}:{self.port}'
 
     def is_clean(self) -> bool:
         """Whether nothing that a user makes is on the array."""
@@ -122,3 +128,13 @@ def folder() -> str:
 def served(profile: str) -> Served:
     """The process's array of a profile, started when first asked for."""
     return Served(profile)
+
+
+@functools.cache
+def pair(profile: str) -> tuple[Served, Served]:
+    """The process's two arrays of a profile that replicate to each other."""
+    first, second = (Served(profile, f'sim-{profile}-{letter}')
+                     for letter in 'ab')
+    simulator.connect(first.array, second.array,
+                      hosts=(first.host, second.host))
+    return first, second

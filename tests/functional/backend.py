@@ -205,6 +205,29 @@ class _Bus:
         self._cast(group_snapshot, 'delete_group_snapshot', ctxt,
                    group_snapshot)
 
+    def determine_rpc_version_cap(self) -> str:
+        return '3.19'
+
+    def failover(self, ctxt: Any, service: Any,
+                 secondary_backend_id: str | None = None) -> None:
+        self.manager.failover(ctxt, secondary_backend_id)
+
+    def enable_replication(self, ctxt: Any, group: Any) -> None:
+        self._cast(group, 'enable_replication', ctxt, group)
+
+    def disable_replication(self, ctxt: Any, group: Any) -> None:
+        self._cast(group, 'disable_replication', ctxt, group)
+
+    def failover_replication(self, ctxt: Any, group: Any,
+                             allow_attached_volume: bool = False,
+                             secondary_backend_id: str | None = None
+                             ) -> None:
+        self._cast(group, 'failover_replication', ctxt, group,
+                   allow_attached_volume, secondary_backend_id)
+
+    def list_replication_targets(self, ctxt: Any, group: Any) -> Any:
+        return self.manager.list_replication_targets(ctxt, group)
+
     def attachment_update(self, ctxt: Any, volume: Any, connector: Any,
                           attachment_id: str) -> Any:
         return self.manager.attachment_update(ctxt, volume, connector,
@@ -308,6 +331,11 @@ class Backend:
     def driver(self) -> Any:
         """The driver object that the manager loaded."""
         return self.manager.driver
+
+    @property
+    def side(self) -> Any:
+        """The driver's side for the array that serves."""
+        return self.driver._sides.serving
 
     def beat(self) -> None:
         """Tell Cinder, as services do every now and then: still alive."""
@@ -768,6 +796,62 @@ class Backend:
     _delete = {objects.Snapshot: delete_snapshot,
                objects.GroupSnapshot: delete_group_snapshot,
                objects.Group: delete_group}
+
+    # Replication
+
+    @metered
+    def fail_over(self, target: str | None = None) -> Any:
+        """"cinder failover-host"; the row of the service afterwards."""
+        self._api.failover(self.context, self.host, None, target)
+        return self.service()
+
+    def fail_back(self) -> Any:
+        """To the array of the back end's own options."""
+        return self.fail_over('default')
+
+    def enable(self) -> None:
+        """"cinder service-enable": after a failover Cinder disables it."""
+        row = self.service()
+        row.update({'disabled': False, 'disabled_reason': None})
+        row.save()
+
+    def service(self) -> Any:
+        """The row of the service."""
+        return objects.Service.get_by_args(self.context, self.host,
+                                           'cinder-volume')
+
+    @metered
+    def enable_replication(self, group: Any) -> Any:
+        """Replicate a group."""
+        return self._replicate(group, 'enable_replication', 'enabled')
+
+    @metered
+    def disable_replication(self, group: Any) -> Any:
+        """End the replication of a group."""
+        return self._replicate(group, 'disable_replication', 'disabled')
+
+    @metered
+    def failover_group(self, group: Any, target: str | None = None, *,
+                       attached: bool = False) -> Any:
+        """Let another array serve a group."""
+        return self._replicate(
+            group, 'failover_replication',
+            'enabled' if target == 'default' else 'failed-over', attached,
+            target)
+
+    def _replicate(self, group: Any, what: str, good: str, *args: Any) -> Any:
+        getattr(self._group_api, what)(self.context, self.group(group.id),
+                                       *args)
+        row = self.group(group.id)
+        cause = self._bus.errors.pop(group.id, None)
+        if cause is not None or row.replication_status != good:
+            raise OperationFailed(what, row, cause)
+        return row
+
+    def replication_targets(self, group: Any) -> Any:
+        """What Cinder lists for a group."""
+        return self._group_api.list_replication_targets(
+            self.context, self.group(group.id))['replication_targets']
 
     # Outcomes
 

@@ -288,9 +288,13 @@ class FunctionalTest(testtools.TestCase):
         """The array has no object of any user."""
         self.assert_left()
 
-    def _check_what_is_left(self) -> None:
+    def _calm(self) -> None:
+        """Let arrays behave again."""
         self.array.control.clear_faults()
         self.array.control.set_latency(0)
+
+    def _check_what_is_left(self) -> None:
+        self._calm()
         try:
             for used in self._used:
                 used.delete_everything()
@@ -303,6 +307,7 @@ class FunctionalTest(testtools.TestCase):
         except Exception:
             # The next test starts with a new array and new back ends.
             arrays.served.cache_clear()
+            arrays.pair.cache_clear()
             _backends.clear()
             raise
 

@@ -459,8 +459,9 @@ class BadWeatherTest(ChapTestCase):
                     ) -> None:
         """Before one of its writes; then somebody attaches again."""
         driver = self.backend.driver
-        kill = mock.patch.object(getattr(driver._array, part), step,
-                                 autospec=True, side_effect=Killed)
+        kill = mock.patch.object(
+            getattr(driver._sides.serving._array, part), step,
+            autospec=True, side_effect=Killed)
         with kill, no_undoing():
             self.assertRaises(Killed, driver.initialize_connection,
                               self.volume, self.connector)
@@ -481,7 +482,7 @@ class BadWeatherTest(ChapTestCase):
 
     def test_killed_before_the_profile_was_removed(self) -> None:
         first = self.backend.attach(self.volume, self.connector)
-        with mock.patch.object(self.backend.driver._chap, 'forget',
+        with mock.patch.object(self.backend.side._chap, 'forget',
                                autospec=True):
             self.backend.detach(first)
         self.assertEqual(1, len(self.profiles()))
@@ -534,12 +535,12 @@ class BadWeatherTest(ChapTestCase):
 
     def _others_keep(self, secret: str) -> None:
         """Between looking into the database and keeping a password."""
-        secrets = self.backend.driver._chap.secrets
+        secrets = self.backend.side._chap.secrets
         generate = secrets.generate
 
         def meanwhile() -> str:
             driver_utils.VolumeDriverUtils(
-                f'k2-{self.backend.driver._array.system.id}',
+                f'k2-{self.backend.side._array.system.id}',
                 self.backend.driver.db).insert_driver_initiator_data(
                     self.connector['initiator'], 'chap_password', secret)
             return str(generate())

@@ -432,16 +432,6 @@ class CarefulTest(GroupsTest):
             self.backend.delete_volume(row)
         self.assert_left(volume_groups=1)
 
-    def test_replicated_groups(self) -> None:
-        for spec in ('consistent_group_replication_enabled',
-                     'group_replication_enabled'):
-            for more in ({}, backend.CONSISTENT):
-                failure = self.assert_refused(
-                    self.backend.create_group, words='does not replicate',
-                    **{spec: '<is> True', **more})
-                self.backend.delete_group(failure.row)
-        self.assertNothingLeft()
-
     def test_a_view_joins_when_it_is_detached(self) -> None:
         """It becomes a full volume."""
         kind = self.backend.volume_type(**VIEW)

@@ -19,6 +19,7 @@ import uuid
 from cinder import exception
 
 from cinder_k2.array import inventory
+from cinder_k2 import simulator
 from tests.functional import backend
 from tests.functional import base
 
@@ -60,6 +61,22 @@ class ManageTest(base.FunctionalTest):
     def _group_snapshot(self, short_name: str, **more: Any) -> Any:
         return self._snapshot(short_name,
                               f'/volume_groups/{self.group["id"]}', **more)
+
+    def _replicate(self, group: Any) -> None:
+        """Make a session, which is idle, to the array itself (REP-21)."""
+        simulator.connect(self.array.array)
+        peer, = self.admin.list('replication/peer_k2arrays')
+        self.make('replication/sessions', name='local', rpo=60,
+                  replication_peer_k2array={
+                      'ref': f'/replication/peer_k2arrays/{peer["id"]}'},
+                  local_volume_group={'ref': f'/volume_groups/{group["id"]}'},
+                  replication_peer_volume_group_name='far',
+                  remote_replication_session_name='remote',
+                  auto_configure_peer_volumes=False)
+        for resource, name in (('volume_groups', 'far'),
+                               ('replication/sessions', 'remote')):
+            made, = self.admin.list(resource, name=name)
+            self._made.append((resource, made['id']))
 
     def _poke(self, resource: str, key: int, **fields: Any) -> None:
         """Set what only the array itself can, such as replication."""
@@ -125,8 +142,7 @@ class ManageVolumeTest(ManageTest):
         self.make('mappings', host={'ref': f'/hosts/{host["id"]}'},
                   volume={'ref': f'/volumes/{self.disk["id"]}'})
         self.admin.update('volumes', self.disk['id'], read_only=True)
-        self._poke('volume_groups', self.group['id'],
-                   replication_session='/replication/sessions/1')
+        self._replicate(self.group)
 
         cause = self._refused({'source-name': 'db-data'})
 
@@ -408,8 +424,7 @@ class ListTest(ManageTest):
         host = self.make('hosts', name='h1', type='Linux')
         self.make('mappings', host={'ref': f'/hosts/{host["id"]}'},
                   volume={'ref': f'/volumes/{two["id"]}'})
-        self._poke('volume_groups', shared['id'],
-                   replication_session='/replication/sessions/1')
+        self._replicate(shared)
         with self.assert_calls(3):
             entries = self._entries()
 

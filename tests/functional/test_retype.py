@@ -257,7 +257,7 @@ class RefusedRetypeTest(RetypedTest):
     def test_replication(self, policy: str) -> None:
         with self.assert_calls(0):
             self._refused(policy, kaminario__replication='enabled')
-        self._assert_unchanged('does not replicate volumes')
+        self._assert_unchanged('has no replication_device')
 
     def test_from_a_type_that_makes_no_sense_any_more(self) -> None:
         """Nobody knows what it means, so the data is copied."""

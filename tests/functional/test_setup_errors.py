@@ -254,9 +254,37 @@ class SetupErrorsTest(base.FunctionalTest):
     def test_half_of_a_cloud_manager(self, options: dict[str, str]) -> None:
         self._down('k2_sdp_id', **options)
 
-    @ddt.data('k2_retention_policy', 'k2_clone_strategies', 'k2_iscsi_cidrs')
+    @ddt.data('k2_retention_policy', 'k2_clone_strategies', 'k2_iscsi_cidrs',
+              'k2_replication_retention_policy')
     def test_an_option_left_empty(self, option: str) -> None:
         self._down(option, **{option: ''})
+
+    # Replication
+
+    @ddt.data(
+        ('san_ip:10.0.0.2,password:x', 'number 1', 'backend_id'),
+        ('backend_id:default,password:x', 'default', 'another backend_id'),
+        ('backend_id:b,password:x,rpo:61', ' b ', '60 or a multiple of 300'),
+        ('backend_id:b,password:x,port:0', ' b ', 'port'),
+        ('backend_id:b,password:x,san_ip:http://b', ' b ', 'san_ip'),
+        ('backend_id:b,password:x,tls_fingerprint:ab', 'tls_fingerprint'),
+        ('backend_id:b', ' b ', 'k2_replication_password'),
+        ('backend_id:b,user:x', ' b ', 'unknown: user', 'login'),
+        ('backend_id:b,password:x\nreplication_device = '
+         'backend_id:b,password:x,san_ip:c', ' b ', 'the same backend_id'),
+        (f'backend_id:b,password:x,{arrays.PASSWORD}:x',
+         'k2_replication_password'),
+        (f'backend_id:b,password:x,{arrays.PASSWORD},rpo:60',
+         'k2_replication_password'))
+    @ddt.unpack
+    def test_bad_replication_device(self, device: str, *words: str) -> None:
+        self._down('replication_device', 'cinder.conf', *words,
+                   replication_device=device)
+
+    def test_the_array_as_its_own_replica(self) -> None:
+        self._down('replication_device', 'san_ip', replication_device=(
+            f'backend_id:b,password:x,san_ip:{self.array.address},'
+            f'port:{self.array.port}'))
 
     def test_port_in_the_address(self) -> None:
         self.assertTrue(self.new_backend(

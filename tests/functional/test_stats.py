@@ -171,7 +171,7 @@ class StatisticsTest(StatsTest):
                                                       True)
         self.assertEqual('kaminario', found['vendor_prefix'])
         self.assertEqual('Kaminario', found['vendor_name'])
-        ours = {key: (entry['type'], entry['enum'], entry['default'])
+        ours = {key: (entry['type'], entry.get('enum'), entry['default'])
                 for key, entry in found['properties'].items()
                 if key.startswith('kaminario:')}
         self.assertEqual({
@@ -180,7 +180,9 @@ class StatisticsTest(StatsTest):
             'kaminario:clone_strategy':
                 ('string', ['thin', 'view', 'copy'], 'thin,view,copy'),
             'kaminario:replication':
-                ('string', ['enabled', 'disabled'], 'disabled')}, ours)
+                ('string', ['enabled', 'disabled'], 'disabled'),
+            'kaminario:replication_rpo': ('string', None, None),
+            'kaminario:replication_target': ('string', None, None)}, ours)
         for entry in found['properties'].values():
             self.assertTrue(entry['title'] and entry['description'])
 

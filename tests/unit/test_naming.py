@@ -31,17 +31,34 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(f'ccg-{UUID}', naming.consistency_group(UUID))
         self.assertEqual(f'cgs-{UUID}', naming.group_snapshot(UUID))
 
+    def test_names_of_replication(self):
+        """Rulebook 10.3."""
+        self.assertEqual(f'ssn-{UUID}', naming.session(UUID))
+        self.assertEqual((f'ssn-{UUID}', f'rssn-{UUID}'),
+                         naming.session_names(UUID))
+        self.assertEqual(f'rcv-{UUID}', naming.peer(naming.volume(UUID)))
+        self.assertEqual(f'rcvg-{UUID}',
+                         naming.peer(naming.volume_group(UUID)))
+        self.assertEqual(f'rccg-{UUID}',
+                         naming.peer(naming.consistency_group(UUID)))
+
     def test_names_fit_the_array(self):
-        """Rulebook section 12: 42 characters at most."""
+        """Rulebook section 12: 42 characters at most; REP-7: 41."""
         for name in (naming.volume, naming.volume_group, naming.snapshot,
                      naming.clone_source, naming.consistency_group,
-                     naming.group_snapshot):
+                     naming.group_snapshot, naming.session):
             self.assertLessEqual(len(name(UUID)), 42)
+        for name in (naming.volume, naming.volume_group,
+                     naming.consistency_group, naming.session):
+            self.assertLessEqual(len(naming.peer(name(UUID))), 41)
 
     def test_ids_are_read_from_names(self):
         for name in (naming.volume, naming.volume_group, naming.snapshot):
             self.assertEqual(UUID, naming.cinder_id(name(UUID)))
+        for name in (naming.volume, naming.volume_group):
+            self.assertEqual(UUID, naming.cinder_id(naming.peer(name(UUID))))
         for name in (None, '', UUID, f'cv-{UUID}0', 'cv-data', f'ccs-{UUID}',
+                     f'rcs-{UUID}', f'rrcv-{UUID}', f'rssn-{UUID}',
                      f'xcv-{UUID}', f'cgs-{UUID}'):
             self.assertIsNone(naming.cinder_id(name))
 
@@ -53,12 +70,28 @@ class NamesTest(unittest.TestCase):
                      naming.snapshot(UUID)):
             self.assertFalse(naming.is_internal(name), name)
 
+    def test_volumes_of_cinder(self):
+        for name in (naming.volume(UUID), naming.peer(naming.volume(UUID))):
+            self.assertTrue(naming.is_volume(name), name)
+        for name in (None, 'data', naming.volume_group(UUID),
+                     naming.snapshot(UUID), naming.session(UUID)):
+            self.assertFalse(naming.is_volume(name), name)
+
+    def test_snapshots_of_cinder(self):
+        for name in (naming.snapshot, naming.group_snapshot, naming.volume,
+                     naming.clone_source, naming.temporary_view):
+            self.assertTrue(naming.is_snapshot(name(UUID)), name)
+        for name in (None, '', 'repl-59', 'rpo_7', f'rcs-{UUID}'):
+            self.assertFalse(naming.is_snapshot(name), name)
+
     def test_groups_that_are_not_for_one_volume(self):
         """VG-10, and consistency groups."""
         for name in (naming.consistency_group(UUID), 'INDEPENDENT_4',
+                     naming.peer(naming.consistency_group(UUID)),
                      'x_INDEPENDENT_'):
             self.assertTrue(naming.is_foreign_group(name), name)
-        for name in ('data', naming.volume_group(UUID)):
+        for name in ('data', naming.volume_group(UUID),
+                     naming.peer(naming.volume_group(UUID))):
             self.assertFalse(naming.is_foreign_group(name), name)
 
 

@@ -17,7 +17,8 @@ import ddt
 from cinder_k2 import volume_types
 
 KNOWN = ('kaminario:thin_prov_type', 'kaminario:clone_strategy',
-         'kaminario:replication')
+         'kaminario:replication', 'kaminario:replication_rpo',
+         'kaminario:replication_target')
 
 
 @ddt.ddt
@@ -59,7 +60,16 @@ class VolumeTypesTest(unittest.TestCase):
               ('clone_strategy', 'thin, magic', 'thin, view, copy'),
               ('clone_strategy', ' ', 'thin, view, copy'),
               ('clone_strategy', ',', 'thin, view, copy'),
-              ('replication', 'sometimes', 'use "enabled" or "disabled"'))
+              ('replication', 'sometimes', 'use "enabled" or "disabled"'),
+              ('replication_rpo', '', '60 or a multiple of 300'),
+              ('replication_rpo', '0', '60 or a multiple of 300'),
+              ('replication_rpo', '-300', '60 or a multiple of 300'),
+              ('replication_rpo', '120', '60 or a multiple of 300'),
+              ('replication_rpo', '301', '60 or a multiple of 300'),
+              ('replication_rpo', '5m', '60 or a multiple of 300'),
+              ('replication_rpo', '\u0663\u0660\u0660', '60 or a multiple'),
+              ('replication_rpo', '3' + '0' * 5000, '60 or a multiple'),
+              ('replication_target', ' ', 'the backend_id of a'))
     @ddt.unpack
     def test_a_wrong_value_is_named_with_those_allowed(self, key, value,
                                                        allowed):
@@ -71,14 +81,40 @@ class VolumeTypesTest(unittest.TestCase):
         self.assertIn(allowed, str(caught.exception))
 
     @ddt.data('enabled', 'Enabled', '<is> True', 'true', 'yes')
-    def test_replication_is_refused(self, value):
-        with self.assertRaisesRegex(volume_types.InvalidExtraSpec,
-                                    'does not replicate'):
-            volume_types.parse({'kaminario:replication': value})
+    def test_replication_switched_on(self, value):
+        self.assertEqual(
+            volume_types.TypeSpec(replicated=True),
+            volume_types.parse({'kaminario:replication': value}))
 
     @ddt.data('disabled', 'False', '<is> False', 'no', '', 'none', None)
-    def test_replication_switched_off_is_accepted(self, value):
-        volume_types.parse({'kaminario:replication': value})
+    def test_replication_switched_off(self, value):
+        self.assertEqual(
+            volume_types.TypeSpec(),
+            volume_types.parse({'kaminario:replication': value}))
+
+    @ddt.data(({'replication_enabled': '<is> True'}, True),
+              ({'replication_enabled': '<is> False'}, False),
+              ({'replication_enabled': '<is> True',
+                'kaminario:replication': 'disabled'}, False),
+              ({'kaminario:replication': 'enabled'}, True))
+    @ddt.unpack
+    def test_replication_in_cinders_word(self, specs, replicated):
+        """It counts where ours is not there."""
+        self.assertEqual(replicated, volume_types.parse(specs).replicated)
+
+    @ddt.data(('60', 60), ('300', 300), (' 3600 ', 3600), ('s== 900', 900),
+              (None, None))
+    @ddt.unpack
+    def test_replication_interval(self, value, wanted):
+        self.assertEqual(wanted, volume_types.parse(
+            {'kaminario:replication_rpo': value}).rpo)
+
+    @ddt.data(('K2-b', 'K2-b'), ('<in> K2-b', 'K2-b'), (None, None),
+              ('two words', 'two words'), ('10.0.0.2', '10.0.0.2'))
+    @ddt.unpack
+    def test_replication_target(self, value, wanted):
+        self.assertEqual(wanted, volume_types.parse(
+            {'kaminario:replication_target': value}).target)
 
     def test_an_unknown_key_is_mentioned_once(self):
         """The driver inside Cinder overlooks it, so no type may break."""
@@ -94,7 +130,7 @@ class VolumeTypesTest(unittest.TestCase):
     def test_known_and_foreign_keys_are_not_mentioned(self):
         with self.assertNoLogs('cinder_k2.volume_types', 'WARNING'):
             volume_types.parse({
-                **dict(zip(KNOWN, ('dedup', 'thin', 'disabled'),
+                **dict(zip(KNOWN, ('dedup', 'thin', 'disabled', '60', 'x'),
                            strict=True)),
                 'capabilities:kaminario:x': 'y', 'multiattach': '<is> True'})
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import clock
+from cinder_k2.simulator import conversation
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator import schema
@@ -31,7 +32,7 @@ class Scope:
     """What the rules of one request can see and change.
 
     deleted keeps records that were removed and are still to be listed for
-    a while (QRY-10), as (resource, reply).
+    a while (QRY-10), as (resource, reply). talk asks the peers.
     """
 
     store: store_module.Store
@@ -39,6 +40,8 @@ class Scope:
     clock: clock.Clock
     role: str = 'admin'
     deleted: list[tuple[str, Row]] = dataclasses.field(default_factory=list)
+    talk: conversation.Conversation = dataclasses.field(
+        default_factory=conversation.Conversation)
 
     @property
     def now(self) -> float:

@@ -12,12 +12,15 @@
 
 """Volume groups and their restore: section 4.2."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
+import operator
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
@@ -102,6 +105,12 @@ def _members(scope: Scope, host: str) -> Iterable[str]:
             in scope.store.find(base.HOSTS, 'host_group', host)]
 
 
+def _of_session(scope: Scope, row: Row,
+                value: Callable[[Row], str]) -> str | None:
+    session = replicas.session_of(scope, _ref(row))
+    return None if session is None else value(session)
+
+
 class GroupRules(base.Rules):
     """VG-1 to VG-11 and RST-1 to RST-4."""
 
@@ -121,6 +130,13 @@ class GroupRules(base.Rules):
         'snapshots_logical_capacity': lambda scope, row: 0,
         'volumes_provisioned_capacity':
             lambda scope, row: provisioned(scope, _ref(row)),
+        'replication_session': lambda scope, row: _of_session(
+            scope, row, replicas.session_ref),
+        'replication_peer_volume_group': lambda scope, row: _of_session(
+            scope, row, operator.itemgetter(
+                'replication_peer_volume_group')),
+        'replication_rpo_history': lambda scope, row: _of_session(
+            scope, row, replicas.history_ref),
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
@@ -164,6 +180,7 @@ class GroupRules(base.Rules):
         if volumes_of(scope, ref) or snapshots_of(scope, ref):
             raise errors.refused(
                 f'Volume group {row["name"]} is not empty')
+        replicas.check_unbound(scope, ref)
         super().delete(scope, row)
 
 
@@ -195,8 +212,10 @@ def _restore(scope: Scope, row: Row, source: str) -> Row:
     """Put every volume of the group back to a snapshot (RST-1 to RST-4)."""
     _check_restorable(scope, row, source)
     stamp = {'last_restored_from': source, 'last_restored_time': scope.now}
-    for volume in volumes_of(scope, _ref(row)):
-        scope.store.update('volumes', volume['id'], **stamp)
+    for image in scope.store.find('volsnaps', 'snapshot', source):
+        _, number = schema.split_ref(image['source'])
+        scope.store.update('volumes', number, **stamp,
+                           content=replicas.content(image))
     return scope.store.update('volume_groups', row['id'], **stamp)
 
 
@@ -212,6 +231,7 @@ def _check_restorable(scope: Scope, row: Row, source: str) -> None:
                 for volume in volumes}:
         raise errors.refused(f'Volumes of volume group {row["name"]} have'
                              f' changed since {snapshot["name"]}')
+    replicas.check_restore(scope, _ref(row))
     for volume in volumes:
         if base.is_mapped(scope, schema.make_ref('volumes', volume['id'])):
             raise errors.refused(f'Volume {volume["name"]} is mapped')

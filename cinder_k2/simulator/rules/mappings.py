@@ -23,6 +23,7 @@ from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import volumes
 from cinder_k2.simulator import schema
@@ -76,6 +77,8 @@ def _check_volume(scope: Scope, ref: str) -> None:
         raise errors.refused('Volume CTRL cannot be mapped')
     if resource == 'snapshots' and not row['is_exposable']:
         raise errors.refused(f'Snapshot {row["name"]} is not exposable')
+    if resource == 'volumes':
+        replicas.check_mapping(scope, row)
 
 
 def _check_new(scope: Scope, host: str, volume: str) -> None:

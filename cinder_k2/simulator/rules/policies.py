@@ -16,6 +16,7 @@ from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.schema import Row
 
 BUILT_IN = ('CDP', 'Backup', 'Best_Effort_Retention',
@@ -55,7 +56,8 @@ class RetentionRules(base.Rules):
 
     def delete(self, scope: Scope, row: Row) -> None:
         """Remove a policy of a user that no snapshot uses (RET-3)."""
-        if self.value(scope, row, 'snapshots_usage_count'):
+        if (self.value(scope, row, 'snapshots_usage_count')
+                or replicas.uses_policy(scope, self.ref(row))):
             raise errors.refused(
                 f'Retention policy {row["name"]} is in use')
         _check_own(row)

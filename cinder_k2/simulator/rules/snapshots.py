@@ -12,11 +12,14 @@
 
 """Snapshots, views and volsnaps: sections 4.3 and 4.4."""
 
+import itertools
+
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import groups
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
@@ -39,17 +42,18 @@ def _kind(row: Row) -> str:
 
 
 class SnapshotRules(base.Rules):
-    """SNP-1 to SNP-15, without replication."""
+    """SNP-1 to SNP-15, REP-13."""
 
     computed = {
         'is_deleted': lambda scope, row: False,
-        'is_exist_on_peer': lambda scope, row: False,
+        'is_exist_on_peer':
+            lambda scope, row: bool(row.get('is_exist_on_peer')),
         'iscsi_tgt_converted_name': base.converted_name,
-        'triggered_by': lambda scope, row: 'api',
+        'triggered_by': lambda scope, row: row.get('triggered_by', 'api'),
         'volsnaps_provisioned_capacity': lambda scope, row: sum(
             volsnap['size'] for volsnap in volsnaps_in(scope, row)),
         'num_of_clones': _clones,
-        'is_locked_by_replication': lambda scope, row: False,
+        'is_locked_by_replication': replicas.is_locked,
     }
 
     def offers(self, scope: Scope, method: str) -> bool:
@@ -60,20 +64,22 @@ class SnapshotRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a snapshot of a group or a view, or a view."""
+        if values['replication_session'] is not None:
+            return _replicated_by_user(scope, values)
+        for field in ('short_name', 'source', 'retention_policy'):
+            if values[field] is None:
+                raise errors.refused(f'Missing required field: {field}')
         source = scope.store.at(values['source'])
         if schema.split_ref(values['source'])[0] == 'volume_groups':
+            replicas.check_snapshot(scope, values['source'])
             group_ref, images = values['source'], _group_images(
                 scope, values, source)
         else:
             group_ref, images = source['volume_group'], _parent_images(
                 scope, values, source)
         name = self._checked_name(scope, group_ref, values['short_name'])
-        row = super().create(scope, {
-            **values, 'name': name, 'volume_group': group_ref,
-            'creation_time': scope.now, 'last_exposed_time': None})
-        for image in images:
-            _insert_volsnap(scope, row, image)
-        _stamp_group(scope, row)
+        row = _insert(scope, {
+            **values, 'name': name, 'volume_group': group_ref}, images)
         _retire_old(scope, row)
         return row
 
@@ -104,8 +110,77 @@ class SnapshotRules(base.Rules):
         remove(scope, row)
 
 
+def _insert(scope: Scope, values: Row, images: list[Row]) -> Row:
+    row = scope.store.insert('snapshots', {
+        **values, 'creation_time': scope.now, 'last_exposed_time': None})
+    for image in images:
+        _insert_volsnap(scope, row, image)
+    _stamp_group(scope, row)
+    return row
+
+
+def make_replicated(scope: Scope, session: Row, generation: int,
+                    images: list[Row] | None = None,
+                    **fields: object) -> Row:
+    """A snapshot of a session's group with a name of the array's own.
+
+    images: what it holds; what the group holds now if None.
+    """
+    group_ref = session['local_volume_group']
+    name = scope.store.at(group_ref)['name']
+    if images is None:
+        images = _volume_images(scope, group_ref)
+    short_name = _own_name(scope, name)
+    return _insert(scope, {
+        'short_name': short_name, 'name': f'{name}:{short_name}',
+        'source': group_ref, 'volume_group': group_ref,
+        'retention_policy': None, 'is_auto_deleteable': False,
+        'is_exposable': False, 'is_application_consistent': None,
+        'replication_session': replicas.session_ref(session),
+        'generation_number': generation, **fields}, images)
+
+
+def _own_name(scope: Scope, group_name: str) -> str:
+    """The next free short name of the array's own."""
+    first = scope.store.counters.get('snapshots', 0) + 1
+    return next(
+        name for name in map('repl-{}'.format, itertools.count(first))
+        if not scope.store.count(
+            'snapshots', 'name', f'{group_name}:{name}'))
+
+
+def _replicated_by_user(scope: Scope, values: Row) -> Row:
+    """A replication snapshot: named and numbered by the array (REP-13)."""
+    session = scope.store.at(values['replication_session'])
+    for field in ('short_name', 'retention_policy', 'is_exposable'):
+        if values[field]:
+            raise errors.refused(
+                f'A replication snapshot does not take {field}')
+    if values['source'] not in (None, session['local_volume_group']):
+        raise errors.refused(
+            f'Session {session["name"]} is of another volume group')
+    if (session['current_role'], session['state']) != (
+            replicas.SOURCE, replicas.IN_SYNC):
+        raise errors.refused(
+            f'Session {session["name"]} is no source in sync')
+    row = make_replicated(
+        scope, session, session['last_generation'] + 1,
+        is_application_consistent=bool(values['is_application_consistent']))
+    replicas.enqueue(scope, session, row,
+                     scope.switches.snapshot_seconds, user=True)
+    scope.talk.touched.add(session['id'])
+    return row
+
+
 def why_kept(scope: Scope, row: Row) -> str:
     """What stands against the removal of a snapshot, or nothing."""
+    if replicas.is_locked(scope, row):
+        return 'is locked by replication'
+    return why_used(scope, row)
+
+
+def why_used(scope: Scope, row: Row) -> str:
+    """What was made of a snapshot or view, or nothing."""
     ref = schema.make_ref('snapshots', row['id'])
     if base.is_mapped(scope, ref):
         return 'is mapped'
@@ -129,12 +204,16 @@ def _group_images(scope: Scope, values: Row, group: Row) -> list[Row]:
     """One image per volume of the group (SNP-6, SNP-11, SNP-12)."""
     if values['is_exposable']:
         raise errors.refused('A view needs a snapshot as its source')
-    volumes = groups.volumes_of(scope, values['source'])
-    if not volumes:
+    if not groups.volumes_of(scope, values['source']):
         raise errors.refused(f'Volume group {group["name"]} has no volumes')
+    return _volume_images(scope, values['source'])
+
+
+def _volume_images(scope: Scope, group_ref: str) -> list[Row]:
     return [{'source': schema.make_ref('volumes', volume['id']),
-             'size': volume['size'], 'short_name': volume['name']}
-            for volume in volumes]
+             'size': volume['size'], 'short_name': volume['name'],
+             'content': replicas.content(volume)}
+            for volume in groups.volumes_of(scope, group_ref)]
 
 
 def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
@@ -143,7 +222,9 @@ def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
         raise errors.refused('The source is itself a view')
     if not source['is_exposable'] and not values['is_exposable']:
         raise errors.refused('A snapshot of a snapshot must be a view')
-    return [{name: image[name] for name in ('source', 'size', 'short_name')}
+    return [{**{name: image[name]
+                for name in ('source', 'size', 'short_name')},
+             'content': replicas.content(image)}
             for image in volsnaps_in(scope, source)]
 
 

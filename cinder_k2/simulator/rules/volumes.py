@@ -19,6 +19,8 @@ from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import groups
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
 CTRL_ID = 1
@@ -33,6 +35,18 @@ def _is_dedup(scope: Scope, row: Row) -> bool:
     if row['volume_group'] is None:
         return False
     return bool(scope.store.at(row['volume_group'])['is_dedup'])
+
+
+def _peer_volume(scope: Scope, row: Row) -> str | None:
+    pair = replicas.pair_of(scope, schema.make_ref('volumes', row['id']))
+    return (None if pair is None
+            else schema.make_ref(replicas.PAIRS, pair['id']))
+
+
+def _replication_stats(scope: Scope, row: Row) -> str | None:
+    if replicas.session_of(scope, row['volume_group']) is None:
+        return None
+    return f'/replication/stats/volumes/{row["id"]}'
 
 
 def volsnaps_of(scope: Scope, ref: str) -> list[Row]:
@@ -63,6 +77,8 @@ class VolumeRules(base.Rules):
         'no_dedup': lambda scope, row: 0,
         'current_stats':
             lambda scope, row: f'/stats/volumes/{row["id"]}',
+        'current_replication_stats': _replication_stats,
+        'replication_peer_volume': _peer_volume,
         'is_new': lambda scope, row: False,
         'marked_for_deletion': lambda scope, row: False,
         'node_id': lambda scope, row: 1 + row['id'] % NODES,
@@ -75,6 +91,11 @@ class VolumeRules(base.Rules):
             values = _clone_values(scope, values, cloned)
         elif values['size'] is None:
             raise errors.refused('Missing required field: size')
+        replicas.check_new_member(scope, values['volume_group'])
+        return self.make(scope, values)
+
+    def make(self, scope: Scope, values: Row) -> Row:
+        """Make a volume as far as names, size and room allow it."""
         base.check_name(values['name'], scope.switches.name_limit)
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Volume')
@@ -93,6 +114,8 @@ class VolumeRules(base.Rules):
             base.check_unique(scope, self.name, 'name', values['name'],
                               'Volume', row['id'])
         self._check_growth(scope, row, values)
+        if values.get('read_only') is False:
+            replicas.check_writable(scope, row)
         row = super().update(scope, row, values)
         if 'name' in values:
             for volsnap in volsnaps_of(scope, self.ref(row)):
@@ -105,6 +128,8 @@ class VolumeRules(base.Rules):
         size, group = new['size'], new['volume_group']
         if size < row['size']:
             raise errors.refused('Volume size cannot be decreased')
+        if size > row['size']:
+            replicas.check_growth(scope, row['volume_group'])
         if group != row['volume_group']:
             self._check_move(scope, row, group)
             groups.check_room(scope, group, size, volumes=1)
@@ -123,6 +148,7 @@ class VolumeRules(base.Rules):
                                  f' volume group {old["name"]}')
         if scope.store.at(group)['is_dedup'] != old['is_dedup']:
             raise errors.refused('The volume groups differ in is_dedup')
+        replicas.check_unbound(scope, row['volume_group'], group)
 
     def delete(self, scope: Scope, row: Row) -> None:
         """Remove a volume that nothing depends on (VOL-6, VOL-7)."""
@@ -134,6 +160,7 @@ class VolumeRules(base.Rules):
             raise errors.refused(f'Volume {row["name"]} has thin clones')
         if volsnaps_of(scope, ref):
             raise errors.refused(f'Volume {row["name"]} has snapshots')
+        replicas.check_removal(scope, row)
         super().delete(scope, row)
 
 
@@ -160,6 +187,7 @@ def _clone_values(scope: Scope, values: Row, cloned: Row) -> Row:
     return {**values, 'size': image['size'],
             'vmware_support': source['vmware_support'],
             'description': f'Clone of volume {source["name"]}',
+            'content': replicas.content(image),
             'clone_snapshot': cloned['source_snapshot'],
             'clone_volume': cloned['source_volume']}
 

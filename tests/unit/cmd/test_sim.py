@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import ddt
 import fixtures
@@ -43,11 +44,11 @@ class SimTest(testtools.TestCase):
             self.useFixture(fixtures.TempDir()).path)
         self.state = self.directory / 'state'
 
-    def start(self, *options):
+    def start(self, *options, listen='127.0.0.1:0', state=None):
         """Start the service; gives process, ready line match, lines."""
         process = subprocess.Popen(
-            [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen',
-             '127.0.0.1:0', '--state-dir', str(self.state), *options],
+            [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen', listen,
+             '--state-dir', str(state or self.state), *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ})
         self.addCleanup(self._end, process)
@@ -126,6 +127,103 @@ class TestService(SimTest):
             self.assertEqual(0, process.wait(timeout=20))
 
 
+class TestReplication(SimTest):
+    """Two services that replicate over TLS on the local machine."""
+
+    def setUp(self):
+        super().setUp()
+        with contextlib.ExitStack() as stack:
+            self.hosts = ['127.0.0.1:%d' % stack.enter_context(
+                socket.create_server(('127.0.0.1', 0))).getsockname()[1]
+                for _ in range(2)]
+        secret = self.directory / 'password'
+        secret.write_text('geheim\n')
+        self.options = ('--login', 'repl', '--password-file', str(secret),
+                        '--peer-login', 'repl', '--peer-password-file',
+                        str(secret))
+
+    def serve(self, number):
+        """One of the two; its state outlives it."""
+        other = 1 - number
+        return self.start(
+            *self.options, '--name', f'k2-{number}',
+            '--peer', f'k2-{other}={self.hosts[other]}', '--peer-ca',
+            str(self.directory / f'state{other}' / 'ca.crt'),
+            listen=self.hosts[number],
+            state=self.directory / f'state{number}')[0]
+
+    def call(self, number, method, path, body=None):
+        with requests.Session() as session:
+            session.trust_env = False
+            reply = session.request(
+                method, f'https://{self.hosts[number]}/{path}', json=body,
+                auth=('repl', 'geheim'), timeout=20,
+                verify=self.directory / f'state{number}' / 'ca.crt')
+        self.assertLess(reply.status_code, 300, reply.text)
+        return reply.json() if reply.content else None
+
+    def api(self, number, method, path, body=None):
+        return self.call(number, method, f'api/v2/{path}', body)
+
+    def patch(self, number, state):
+        self.api(number, 'PATCH', 'replication/sessions/9',
+                 {'state': state})
+
+    def session(self, number):
+        row = self.api(number, 'GET', 'replication/sessions/9')
+        return row['state'], row['current_role']
+
+    def wait_for(self, number, *wanted):
+        """The services look at each other once in a second."""
+        deadline = time.monotonic() + 20
+        while self.session(number) != wanted:
+            self.assertLess(time.monotonic(), deadline,
+                            self.session(number))
+            time.sleep(0.1)
+
+    def set_up(self):
+        group = self.api(0, 'POST', 'volume_groups',
+                         {'name': 'vg', 'quota': 0})
+        self.api(0, 'POST', 'volumes', {
+            'name': 'vol', 'size': 1024, 'volume_group': {
+                'ref': f'/volume_groups/{group["id"]}'}})
+        self.api(0, 'POST', 'replication/sessions', {
+            'name': 's', 'rpo': 60, 'local_volume_group': {
+                'ref': f'/volume_groups/{group["id"]}'},
+            'replication_peer_k2array': {
+                'ref': '/replication/peer_k2arrays/1'}})
+        self.write(0, 'one')
+        self.patch(0, 'in_sync')
+
+    def write(self, number, token):
+        self.call(number, 'POST', 'sim/v1/contents',
+                  {'volume': 31, 'token': token})
+
+    def read(self, number):
+        return self.call(number, 'GET', 'sim/v1/contents')['31']
+
+    def test_disaster_and_return(self):
+        processes = [self.serve(number) for number in range(2)]
+        self.set_up()
+        self.assertEqual(('in_sync', 'target'), self.session(1))
+        self.write(0, 'two')
+        self.call(0, 'POST', 'sim/v1/clock', {'advance': 60})
+        self.assertEqual('two', self.read(1))
+        processes[0].kill()
+        processes[0].communicate()
+        self.patch(1, 'failed_over')
+        self.write(1, 'three')
+        processes[0] = self.serve(0)
+        self.wait_for(0, 'suspended', 'source')
+        self.patch(1, 'in_sync')
+        self.wait_for(0, 'in_sync', 'target')
+        self.assertEqual('three', self.read(0))
+        self.call(1, 'POST', 'sim/v1/link', {'cut': True})
+        self.assertEqual(('suspended', 'source'), self.session(1))
+        for process in processes:
+            self.stop(process)
+
+
 @ddt.ddt
 class TestRefusals(SimTest):
 
@@ -201,7 +299,8 @@ class TestRefusals(SimTest):
               ('--listen', 'h:99999'), ('--profile', 'k3'),
               ('--latency', '-1'), ('--latency', 'x'),
               ('--rate-limit', 'nan'), ('--portal', 'x'),
-              ('--name', ''), ('--nothing',))
+              ('--name', ''), ('--peer', 'x'), ('--peer', '=h:1'),
+              ('--peer', 'x=h'), ('--nothing',))
     def test_arguments_without_sense(self, options):
         """Exit status 2 and the usage, as for any command."""
         status, error = self.run_main(*options)

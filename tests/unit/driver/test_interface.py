@@ -53,7 +53,6 @@ TOGETHER = {
         'enable_replication', 'disable_replication', 'failover_replication',
         'get_replication_error_status'),
 }
-NOT_SUPPORTED = {'replication', 'replication of groups'}
 
 # What Cinder's base class would refuse or do in a way of its own.
 OURS = ('create_volume', 'delete_volume', 'extend_volume', 'create_snapshot',
@@ -139,8 +138,7 @@ class InterfaceTest(unittest.TestCase):
     def test_all_or_nothing(self, name):
         for cls in DRIVERS:
             ours = [m for m in TOGETHER[name] if is_ours(cls, m)]
-            if ours or name not in NOT_SUPPORTED:
-                self.assertCountEqual(TOGETHER[name], ours, cls)
+            self.assertCountEqual(TOGETHER[name], ours, cls)
 
     @ddt.data(*DRIVERS)
     def test_overridden_methods(self, cls):

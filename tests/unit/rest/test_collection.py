@@ -325,12 +325,211 @@ class BulkTest(Case):
         self.client.snapshots.create_many(self.ITEMS)
         self.assertEqual('POST /snapshots/__bulk', self.array.calls[-1])
 
+    def test_delete_lost_and_not_offered(self):
+        """The 404 does not say that they are gone."""
+        self.make(LOST, scripted.refusal('no', 404),
+                  *[scripted.Reply(204)] * 2)
+        self.client.snapshots.delete_many([54, 55])
+        self.assertEqual(['DELETE /snapshots/54', 'DELETE /snapshots/55'],
+                         self.array.calls[2:])
+
     def test_delete_where_one_has_to_stay(self):
         self.make(self.NO[0], scripted.refusal('it is mapped'),
                   scripted.Reply(204))
         with self.assertRaisesRegex(rest.Refused, 'mapped'):
             self.client.snapshots.delete_many([54, 55])
         self.array.script.clear()
+
+
+@ddt.ddt
+class BulkUpdateTest(Case):
+
+    NO = BulkTest.NO
+    OK = scripted.Reply(200, volume(1))
+
+    def _bulk(self, *ids):
+        return scripted.hits(*[volume(id, size=5) for id in ids])
+
+    def _update(self, number, *script, **settings):
+        self.make(*script, **settings)
+        return self.client.volumes.update_many(
+            {id: {'size': 5} for id in range(1, number + 1)})
+
+    def _asked(self):
+        """The ids that each write was for."""
+        return [[item['id'] for item in self.array.body(n)]
+                if request.url.endswith('__bulk')
+                else [int(request.url.rpartition('/')[2])]
+                for n, request in enumerate(self.array.requests)
+                if request.method == 'PATCH']
+
+    def test_one_call(self):
+        self.assertEqual({}, self._update(3, self._bulk(1, 2, 3)))
+        self.assertEqual(['PATCH /volumes/__bulk'], self.array.calls)
+        self.assertEqual([{'id': id, 'size': 5} for id in (1, 2, 3)],
+                         self.array.body(0))
+
+    def test_references_and_nothing(self):
+        self.make(scripted.hits({'id': 7, 'name': 'a'},
+                                {'id': 8, 'name': 'b'}))
+        self.client.hosts.update_many({
+            7: {'host_group': rest.Ref('host_groups', 2)},
+            8: {'host_group': None}})
+        self.assertEqual([
+            {'id': 7, 'host_group': {'ref': '/host_groups/2'}},
+            {'id': 8, 'host_group': None}], self.array.body(0))
+
+    def test_none_and_one(self):
+        self.assertEqual({}, self._update(0))
+        self.assertEqual({}, self._update(1, self.OK))
+        self.assertEqual(['PATCH /volumes/1'], self.array.calls)
+
+    def test_the_bad_one_is_found_by_halving(self):
+        no = scripted.refusal('not 6')
+        bad = self._update(8, no, self._bulk(1, 2, 3, 4), no, no,
+                           self.OK, no, scripted.Reply(200, volume(6)),
+                           self._bulk(7, 8))
+        self.assertEqual([6], list(bad))
+        self.assertIn('not 6', str(bad[6]))
+        self.assertEqual([
+            [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6],
+            [5], [6], [7, 8]], self._asked())
+
+    def test_all_are_bad(self):
+        no = scripted.refusal('no')
+        bad = self._update(2, no, no, scripted.Reply(200, volume(1)),
+                           no, scripted.Reply(200, volume(2)))
+        self.assertEqual([1, 2], list(bad))
+        self.assertIsNone(self.client.volumes._bulk)
+
+    def test_one_is_gone(self):
+        gone = scripted.refusal('gone', 404)
+        bad = self._update(2, gone, self.OK, gone)
+        self.assertIsInstance(bad[2], rest.NotFound)
+
+    def test_one_is_gone_when_we_look(self):
+        no = scripted.refusal('no')
+        bad = self._update(2, no, self.OK, no, scripted.refusal('gone', 404))
+        self.assertEqual('no', bad[2].message)
+
+    def test_refused_and_done_nevertheless(self):
+        # BLK-4 says all or nothing, but nobody knows.
+        no = scripted.refusal('it is so already')
+        self.assertEqual({}, self._update(
+            2, no, no, scripted.Reply(200, volume(1, size=5)), self.OK))
+
+    @ddt.data(*NO)
+    def test_an_array_without(self, refusal):
+        self.assertEqual({}, self._update(4, refusal, refusal,
+                                          *[self.OK] * 4))
+        self.assertEqual([[1, 2, 3, 4], [1, 2], [1], [2], [3], [4]],
+                         self._asked())
+        self.array.script[:] = [self.OK] * 2
+        self.client.volumes.update_many({5: {'size': 5}, 6: {'size': 5}})
+        self.assertEqual([5], self._asked()[-2])
+
+    @ddt.data({'error_msg': 'MC_ERR_START_TIMEOUT'}, None)
+    def test_one_that_is_busy_for_ever(self, code):
+        """A busy code, or a 500: the others do not wait for it long."""
+        def reply(request):
+            if b'"id": 3' in request.body or request.url.endswith('/3'):
+                return scripted.Reply(400 if code else 500, code or b'')
+            return scripted.hits(*[volume(n) for n in range(
+                request.body.count(b'"id"') or 1)])
+
+        self.make()
+        self.array.script = _Endless(reply, scripted.hits())
+        bad = self.client.volumes.update_many(
+            {id: {'size': 5} for id in range(1, 9)})
+        self.array.script = []
+        self.assertEqual([3], list(bad))
+        self.assertIn([5, 6, 7, 8], self._asked())
+        self.assertLess(self.clock.now - 1000, 60)
+
+    def test_an_array_that_is_busy(self):
+        """Not an object of it: no use in halving."""
+        busy = scripted.refusal('slow down', 429)
+        self.assertEqual({}, self._update(
+            4, *[busy] * 12, self._bulk(1, 2, 3, 4)))
+
+    def test_deleting_what_nothing_holds(self):
+        no = scripted.refusal('it is mapped')
+        self.make(no, scripted.Reply(204), no, no,
+                  scripted.refusal('', 404))
+        bad = self.client.volumes.delete_unheld([1, 2, 3, 4])
+        self.assertEqual([3], list(bad))
+        self.assertIn('it is mapped', str(bad[3]))
+        self.assertEqual(
+            ['__bulk', '__bulk', '__bulk', '3', '4'],
+            [call.rpartition('/')[2] for call in self.array.calls])
+        self.assertEqual([{'id': 1}, {'id': 2}], self.array.body(1))
+
+    def test_deleting_on_an_array_without(self):
+        self.make(*self.NO[:1], *[scripted.Reply(204)] * 4)
+        for ids in ([1, 2], [3, 4]):
+            self.assertEqual({}, self.client.volumes.delete_unheld(ids))
+        self.assertEqual('DELETE /volumes/4', self.array.calls[-1])
+
+    def test_an_array_that_refuses_us(self):
+        """No use in halving, and not the fault of any object."""
+        who = scripted.refusal('who?', 401)
+        with self.assertRaises(rest.AuthenticationFailed):
+            self._update(4, who)
+        with self.assertRaises(rest.AuthenticationFailed):
+            self._update(2, scripted.refusal('no'), who)
+
+    def test_an_array_that_is_lost(self):
+        with self.assertRaises(rest.Unreachable):
+            self._update(4, scripted.refusal('no'),
+                         *[requests.ConnectTimeout()] * 99, deadline=5)
+        self.array.script.clear()
+
+    def test_lost_and_done(self):
+        self.assertEqual({}, self._update(2, LOST, self._bulk(1, 2)))
+        self.assertEqual({'id__in': '1,2'}, {
+            k: v for k, v in self.array.query(1).items()
+            if not k.startswith('__')})
+
+    @ddt.data([1], [])
+    def test_lost_and_not_done(self, done):
+        shown = scripted.hits(volume(1, size=5 if done else 1), volume(2))
+        self.assertEqual({}, self._update(2, LOST, shown,
+                                          self._bulk(1, 2)))
+        self.assertEqual(1, len(set(self.array.sequences())))
+
+    def test_lost_and_carried_out(self):
+        """SEQ-1; the array shows it later (REP-8)."""
+        shown = scripted.hits(volume(1), volume(2))
+        self.assertEqual({}, self._update(
+            2, LOST, shown, scripted.refusal('seen', 409), shown))
+
+    def test_lost_and_not_offered(self):
+        """The 404 does not say that it was carried out."""
+        shown = scripted.hits(volume(1), volume(2))
+        self.assertEqual({}, self._update(
+            2, LOST, shown, scripted.refusal('no', 404), shown,
+            self.OK, self.OK))
+        self.assertEqual([[1, 2], [1, 2], [1], [2]], self._asked())
+
+    def test_an_empty_reply(self):
+        self.assertEqual({}, self._update(2, scripted.Reply(200),
+                                          self._bulk(1, 2)))
+
+    def test_too_few_in_the_reply(self):
+        self.assertEqual({}, self._update(2, self._bulk(1),
+                                          self._bulk(1, 2)))
+
+
+class _Endless(list):
+    """A script that answers writes with one reply, reads with another."""
+
+    def __init__(self, write, read):
+        super().__init__()
+        self._write, self._read = write, read
+
+    def pop(self, index=0):
+        return lambda request: (
+            self._read if request.method == 'GET' else self._write(request))
 
 
 class SimulatedTest(unittest.TestCase):

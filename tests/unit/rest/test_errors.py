@@ -88,6 +88,16 @@ class FromReplyTest(unittest.TestCase):
             '(check san_login and san_password)',
             str(made(401, {'error_msg': 'no'})))
 
+    @ddt.data((401, 'check login and password (or k2_replication_password)'),
+              (403, 'the user in login needs the role admin'))
+    @ddt.unpack
+    def test_what_to_do_about_a_replication_device(self, status, advice):
+        place = errors.Place('10.0.0.2', 'GET', '/volumes', 'k2-b')
+        self.assertEqual(
+            f'K2 array 10.0.0.2: GET /volumes: HTTP {status}: no '
+            f'(replication_device k2-b: {advice})',
+            str(made(status, {'error_msg': 'no'}, place)))
+
     def test_without_a_place(self):
         self.assertIn('text', str(rest.NotFound('text')))
 

@@ -278,6 +278,35 @@ class ExactlyOnceTest(unittest.TestCase):
         site.calm()
         self.assertEqual(0, site.client.snapshots.count(short_name='new'))
 
+    @given(st.sampled_from([('*',), (), ('snapshots',)]), WEATHER, WEATHER,
+           st.booleans())
+    def test_bulk_update(self, bulk, weather, reads, sequences):
+        site = Site(sequences, bulk)
+        site.trouble(weather, 0, reads)
+        self.assertEqual({}, site.client.volumes.update_many({
+            site.volume.id: {'size': 2 * GIB},
+            site.second.id: {'size': 3 * GIB}}))
+        site.calm()
+        self.assertEqual([2 * GIB, 3 * GIB], [
+            site.client.volumes.get(volume.id).size
+            for volume in (site.volume, site.second)])
+
+    @given(st.sampled_from([('*',), ()]), STORM, STORM, st.booleans())
+    def test_bulk_update_in_a_storm(self, bulk, weather, reads, sequences):
+        """What is not said to be bad is done."""
+        site = Site(sequences, bulk)
+        site.trouble(weather, 0, reads)
+        sizes = {site.volume.id: 2 * GIB, site.second.id: 3 * GIB}
+        try:
+            bad = site.client.volumes.update_many(
+                {id: {'size': size} for id, size in sizes.items()})
+        except rest.RestError:
+            return
+        site.calm()
+        for id, size in sizes.items():
+            if id not in bad:
+                self.assertEqual(size, site.client.volumes.get(id).size)
+
     @given(CREATES, st.booleans())
     @hypothesis_settings(max_examples=30)
     def test_what_others_made_is_not_ours(self, make, sequences):

@@ -24,8 +24,9 @@ class RetryTest(unittest.TestCase):
         super().setUp()
         self.clock = scripted.FakeClock()
 
-    def _pace(self, seconds=180.0):
-        return retry.Retry(retry.Deadline(seconds, self.clock), self.clock)
+    def _pace(self, seconds=180.0, most=None):
+        return retry.Retry(retry.Deadline(seconds, self.clock), self.clock,
+                           most)
 
     def _until_given_up(self, pace, error):
         with self.assertRaises(type(error)) as caught:
@@ -62,6 +63,18 @@ class RetryTest(unittest.TestCase):
             self.clock.sleeps.clear()
             self._until_given_up(self._pace(), error)
             self.assertEqual(7, len(self.clock.sleeps))
+
+    def test_one_of_several_objects_may_be_bad(self):
+        for error in (rest.ServerError('x', status=500),
+                      rest.Busy('x', code='MC_ERR_BUSY')):
+            self.clock.sleeps.clear()
+            self._until_given_up(self._pace(most=3), error)
+            self.assertEqual(2, len(self.clock.sleeps))
+
+    def test_a_busy_array_is_no_bad_object(self):
+        self._until_given_up(self._pace(60, most=3),
+                             rest.Busy('x', status=429))
+        self.assertGreater(len(self.clock.sleeps), 8)
 
     def test_502_may_be_a_restart(self):
         self._until_given_up(self._pace(60),

@@ -77,7 +77,7 @@ class TestDiscovery(base.ArrayTest):
 
     def test_what_is_not_served_is_empty_and_read_only(self):
         """Section 11: GET is empty, writes are 405, an id is 404."""
-        for name in ('events', 'replication/sessions', 'static_routes',
+        for name in ('events', 'system/ntp', 'static_routes',
                      'host_nqns', 'system/syslog_servers'):
             self.assertEqual(
                 {'hits': [], 'limit': 100, 'offset': 0, 'total': 0},

@@ -1,0 +1,177 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Failover of many replicated volumes at once, and the way back.
+
+Each driver gets two new arrays with the same volumes on them. What it says
+of its work does not count: the arrays have to show it.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import tempfile
+import threading
+import time
+from typing import Any
+from unittest import mock
+
+from benchmarks import array as arrays
+from benchmarks import drivers
+from benchmarks import site as sites
+
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """What it took to move volumes from one array to the other.
+
+    :ivar count: how many volumes
+    :ivar calls: REST calls to both arrays
+    :ivar wall: seconds
+    :ivar paused: seconds of these in which the driver slept
+    """
+
+    count: int
+    calls: int
+    wall: float
+    paused: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """A driver, and what is different between the two.
+
+    :ivar home: what it wants to hear for failback
+    :ivar status: what it says of volumes that it has failed back
+    :ivar keeps_ids: whether rows name the array and its volumes
+    """
+
+    path: str
+    section: str
+    home: str | None
+    status: str
+    keeps_ids: bool
+
+
+OURS = Contender(drivers.OURS, 'ours_replicated', 'default', 'enabled', True)
+# It refuses Cinder's name of the primary array, and takes what it has
+# brought home for not replicated.
+INTREE = Contender(drivers.INTREE, 'intree_replicated', None, 'disabled',
+                   False)
+
+
+def measure(contender: Contender, profile: str, latency: float, count: int,
+            back: int, say: Say) -> dict[str, Move]:
+    """Let a driver fail volumes over and back.
+
+    :param latency: seconds that each request takes
+    :param count: how many volumes are failed over
+    :param back: how many of them are failed back
+    :param say: told what is going on
+    :returns: "failover" and "failback"
+    :raises WrongStateError: it did not do that
+    """
+    with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
+            arrays.pair(folder, profile) as pair:
+        say(f'{contender.section}: {count} replicated volumes')
+        trial = _Trial(contender, sites.Site(*pair), latency)
+        trial.fill(count)
+        say(f'{contender.section}: failover of {count}')
+        over = trial.fail_over()
+        say(f'{contender.section}: failback of {back}')
+        return {'failover': over, 'failback': trial.fail_back(back)}
+
+
+class _Trial:
+    """A driver and its back end on two arrays of its own."""
+
+    def __init__(self, contender: Contender, site: sites.Site,
+                 latency: float) -> None:
+        self._contender = contender
+        self._site = site
+        self._latency = latency
+        self._host = f'bench@{contender.section}'
+        self._service = drivers.service(self._host)
+        self._driver = drivers.load(contender.path, contender.section,
+                                    **site.options())
+
+    def fill(self, count: int) -> None:
+        """Make volumes, and what Cinder knows of them."""
+        self._site.fill([
+            drivers.volume(host=self._host, replication_status='enabled')
+            for _ in range(count)])
+
+    def fail_over(self) -> Move:
+        """Let the secondary array serve all of them."""
+        move = self._move(self._rows(), self._site.secondary.host)
+        rows = self._rows()
+        self._site.check({row.id for row in rows}, sites.AWAY)
+        self._check_rows(rows, 'failed-over', self._site.secondary)
+        return move
+
+    def fail_back(self, count: int) -> Move:
+        """Bring some of them home, with what was written away."""
+        self._site.write_away()
+        home = self._rows()[:count]
+        move = self._move(home, self._contender.home)
+        ids = {row.id for row in home}
+        self._site.check(ids, sites.HOME)
+        self._site.check_data(ids)
+        self._check_rows([row for row in self._rows() if row.id in ids],
+                         self._contender.status, self._site.primary)
+        return move
+
+    def _rows(self) -> list[Any]:
+        return list(drivers.volumes(self._host))
+
+    def _check_rows(self, rows: Sequence[Any], status: str,
+                    array: arrays.Array) -> None:
+        wrong = [row.id for row in rows if row.replication_status != status]
+        if wrong:
+            raise sites.WrongStateError(
+                f'{len(wrong)} rows are not {status}')
+        if self._contender.keeps_ids:
+            self._site.check_places(rows, array)
+
+    def _move(self, rows: list[Any], target: str | None) -> Move:
+        """Move volumes, and save what the driver says of them."""
+        self._site.clear_journals()
+        with self._site.slow(self._latency), _slept() as naps:
+            start = time.perf_counter()
+            active, updates, _ = self._driver.failover_host(
+                drivers.context(), rows, secondary_id=target, groups=[])
+            wall = time.perf_counter() - start
+        move = Move(len(rows), self._site.calls(), wall, sum(naps))
+        drivers.keep(self._service, {'active_backend_id': active})
+        known = {row.id: row for row in rows}
+        for update in updates:
+            drivers.keep(known[update['volume_id']], update['updates'])
+        return move
+
+
+@contextlib.contextmanager
+def _slept() -> Iterator[list[float]]:
+    """How long this thread sleeps each time; it does so as ever."""
+    naps: list[float] = []
+    sleep, own = time.sleep, threading.get_ident()
+
+    def counted(seconds: float) -> None:
+        if threading.get_ident() == own:
+            naps.append(seconds)
+        sleep(seconds)
+
+    with mock.patch.object(time, 'sleep', counted):
+        yield naps

@@ -1,0 +1,573 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Replication sessions of one array (section 10).
+
+Each side of a pair has a session of its own; nothing here knows the other
+array. ``state`` in a call is a command, and in a session what became of it.
+"""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Sequence
+import dataclasses
+import logging
+import typing
+
+from cinder_k2.array import cache
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2.rest import address as rest_address
+from cinder_k2.rest import records
+from cinder_k2 import waiting
+
+LOG = logging.getLogger(__name__)
+
+SOURCE = 'source'
+TARGET = 'target'
+IDLE = 'idle'
+IN_SYNC = 'in_sync'
+SUSPENDED = 'suspended'
+FAILED_OVER = 'failed_over'
+
+#: Name of the retention policy if the operator does not choose one (REP-2).
+POLICY = 'Replication_Retention'
+
+# What triggered a replication snapshot that take_snapshots took, and its copy
+# on the other array (SNP-14).
+_COPIED = 'Replication_API'
+_TAKEN = ('api', _COPIED)
+
+# More names than this are read with all others of their kind.
+_FEW = 200
+# Seconds between two looks at many sessions, at first and at last.
+_FIRST_PAUSE = 1.0
+_LAST_PAUSE = 10.0
+# Seconds between two lines of progress in the log.
+_REPORT = 60.0
+
+R = typing.TypeVar('R', rest.Volume, rest.ReplicationSession)
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """One side of the replication of a volume group.
+
+    :ivar group: the volume group on this array
+    :ivar role: SOURCE or TARGET
+    :ivar state: IDLE, IN_SYNC, SUSPENDED or FAILED_OVER
+    :ivar why: why it is suspended; empty if the array does not say
+    :ivar generation: the last generation that arrived
+    :ivar progress: percent of the snapshot that is being copied
+    :ivar copying: whether one is (REP-14)
+    :ivar peer_session: id of the session on the other array
+    :ivar peer: id of this array's record of the other one
+    """
+
+    id: int
+    name: str
+    group: int | None
+    role: str
+    state: str
+    why: str = ''
+    generation: int | None = None
+    progress: int | None = None
+    copying: bool = False
+    peer_session: int | None = None
+    peer: int | None = None
+
+    def has_arrived(self, generation: int) -> bool:
+        """Whether a replication snapshot is on the other array (REP-14).
+
+        So is all that came before a later one.
+        """
+        if self.generation is None or self.generation < generation:
+            return False
+        return self.generation > generation or (
+            self.progress == 100 and not self.copying)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicationSnapshot:
+    """A snapshot to be copied to the other array (REP-13)."""
+
+    id: int
+    generation: int
+
+
+class Replication:
+    """The sessions of one array, and what they need.
+
+    :param retention_policy: name of the policy of what they keep (REP-2)
+    """
+
+    def __init__(self, client: rest.Client, retention_policy: str) -> None:
+        self._client = client
+        self._policy_name = retention_policy
+        self._cache = cache.Cache()
+        self._names = cache.Cache()
+
+    def check(self) -> None:
+        """Look the retention policy up. One call.
+
+        :raises ArrayUnsuitable: the array has no policy of that name
+        """
+        self._policy()
+
+    # What a session is made of
+
+    def peer(self, address: str, backend_id: str) -> int:
+        """Id of this array's record of another one. One call, then none.
+
+        :param address: the other's management address
+        :param backend_id: the other's name, if the address is not known
+            here
+        :raises ArrayUnsuitable: the arrays do not know each other
+        """
+        return self._cache.get(('peer', address, backend_id),
+                               lambda: self._find_peer(address, backend_id))
+
+    def create_session(self, name: str, *, peer: int, group: int, rpo: int,
+                       peer_group_name: str, peer_session_name: str) -> int:
+        """Make a session; it is idle, and its peer has a group (REP-1).
+
+        One of that name for the same group, which a killed service left, is
+        taken over.
+
+        :param rpo: seconds, 60 or a multiple of 300 (REP-4)
+        :returns: the session's id
+        :raises PeerUnreachable: this array does not reach the other (REP-19)
+        """
+        fields: dict[str, typing.Any] = {
+            'name': name, 'rpo': rpo,
+            'replication_peer_k2array': self._client.peer_arrays.ref(peer),
+            'local_volume_group': self._client.volume_groups.ref(group)}
+        policy = self._client.retention_policies.ref(self._policy())
+        try:
+            return self._seen(self._client.replication_sessions.create(
+                **fields, retention_policy=policy,
+                external_retention_policy=policy,
+                replication_peer_volume_group_name=peer_group_name,
+                remote_replication_session_name=peer_session_name,
+                auto_configure_peer_volumes=False)).id
+        except rest.Refused:
+            # What was learnt before may be out of date.
+            self._cache.clear()
+            found = self._client.replication_sessions.find(name=name)
+            if not found or not records.matches(found, {
+                    **fields, 'rpo': found.rpo}):
+                self._check_reachable(peer)
+                raise
+        if found.rpo != rpo:
+            self._client.replication_sessions.update(
+                found.id, name=name, rpo=rpo)
+        return self._seen(found).id
+
+    def add_volume(self, session: int, volume: int, peer_name: str) -> int:
+        """Let the peer make a volume for one of this array; an id.
+
+        What a killed service has made is taken over.
+
+        :param peer_name: the name that the peer gives it
+        """
+        ref = self._client.volumes.ref(volume)
+        try:
+            return self._client.peer_volumes.create(
+                name=peer_name, local_volume=ref, replication_session=(
+                    self._client.replication_sessions.ref(session))).id
+        except rest.Refused:
+            found = self._client.peer_volumes.find(name=peer_name,
+                                                   local_volume=ref)
+            if found is None:
+                raise
+            return found.id
+
+    def remove_volume(self, volume: int) -> bool:
+        """Part a volume from that on the peer, which stays there.
+
+        :returns: False if there was none
+        """
+        return any([self._client.peer_volumes.delete(found.id)
+                    for found in self._client.peer_volumes.search(
+                        local_volume=self._client.volumes.ref(volume))])
+
+    # Looking
+
+    def find(self, *names: str) -> Session | None:
+        """The session of the first name that there is. One call."""
+        found = self.find_many(names)
+        return next((found[name] for name in names if name in found), None)
+
+    def find_many(self, names: Collection[str]) -> dict[str, Session]:
+        """Sessions by name, in few calls however many."""
+        return {found.name: self._seen(found) for found in self._named(
+            self._client.replication_sessions, names)}
+
+    def of_group(self, group: int) -> Session | None:
+        """The session of a volume group. One call."""
+        found = self._client.replication_sessions.find(
+            local_volume_group=self._client.volume_groups.ref(group))
+        return None if found is None else self._seen(found)
+
+    def get(self, session: int) -> Session:
+        """A session as it is now. One call.
+
+        :raises NotFound: it is gone
+        """
+        return self._seen(self._client.replication_sessions.get(session))
+
+    def get_many(self, sessions: Collection[int]) -> dict[int, Session]:
+        """Those of the sessions that there are. Few calls."""
+        return {found.id: self._seen(found) for found in
+                self._client.replication_sessions.search(
+                    rest.query.one_of('id', sessions))}
+
+    def all(self) -> list[Session]:
+        """All sessions of the array. One call and more pages."""
+        return [self._seen(found) for found in
+                self._client.replication_sessions.search()]
+
+    def volumes_of(self, names: Collection[str]
+                   ) -> dict[str, tuple[int, int]]:
+        """Volumes by name: id, and that of the group. Few calls."""
+        return {found.name: (found.id, found.volume_group.id)
+                for found in self._named(self._client.volumes, names)
+                if found.volume_group is not None}
+
+    def sizes_of(self, volumes: Collection[int]) -> dict[int, int]:
+        """Sizes in KiB of those of the volumes that there are. Few calls."""
+        return {found.id: found.size or 0 for found in
+                self._client.volumes.search(rest.query.one_of('id', volumes))}
+
+    # Commands
+
+    def command(self, session: int, state: str) -> Session:
+        """Tell a session what to do (10.4). One call.
+
+        :returns: the session; the other side follows later (REP-8)
+        :raises Refused: it cannot do so in its state and role
+        """
+        fields = self._with_name([session], state=state)[session]
+        try:
+            return self._seen(self._client.replication_sessions.update(
+                session, **fields))
+        except rest.Refused:
+            # Some array may not take OBJ-14 to hold for commands.
+            found = self.get(session)
+            if found.state != state:
+                raise
+            return found
+
+    def command_many(self, sessions: Collection[int], state: str
+                     ) -> dict[int, str]:
+        """Tell many sessions what to do, in few calls.
+
+        :returns: those that did not: id, and why
+        """
+        refused = self._client.replication_sessions.update_many(
+            self._with_name(sessions, state=state))
+        return {session: str(error) for session, error in refused.items()}
+
+    def set_rpo(self, names: Collection[str], rpo: int) -> None:
+        """Change how often the session of one of the names copies.
+
+        Two calls.
+
+        :param rpo: seconds, 60 or a multiple of 300 (REP-4)
+        :raises ReplicationError: there is no such session
+        """
+        found = self.find(*names)
+        if found is None:
+            raise exceptions.ReplicationError(
+                f'The array at {self._client.address} has no replication '
+                f'session {" or ".join(names)}.')
+        self._client.replication_sessions.update(
+            found.id, name=found.name, rpo=rpo)
+
+    def delete(self, session: int) -> bool:
+        """Delete a session that is idle; False if it was gone."""
+        return self._client.replication_sessions.delete(session)
+
+    # Waiting
+
+    def wait(self, session: int, state: str, *, role: str | None = None,
+             timeout: float = 60) -> Session:
+        """Wait until a session is in a state (REP-8).
+
+        :param role: wait for this role, too
+        :raises ReplicationTimeout: it is not after ``timeout`` seconds
+        """
+        wanted = state if role is None else f'{state} as {role}'
+        last: list[Session] = []
+
+        def reached() -> Session | None:
+            last[:] = [self.get(session)]
+            there = last[0].state == state and role in (None, last[0].role)
+            return last[0] if there else None
+
+        try:
+            with self._client.deadline(timeout + _REPORT, fresh=True):
+                return waiting.wait_until(reached, timeout, what=wanted,
+                                          clock=self._client.clock)
+        except waiting.WaitTimeout:
+            raise exceptions.ReplicationTimeout(
+                f'{_label(self._client, last[0])} and not {wanted} after '
+                f'{timeout:g} seconds.') from None
+
+    def wait_many(self, sessions: Collection[int],
+                  done: Callable[[Session], bool], *, timeout: float,
+                  what: str) -> dict[int, Session]:
+        """Wait until something is true of many sessions, in few calls.
+
+        What is gone is not waited for.
+
+        :param what: what is waited for, for the log
+        :returns: those of which it is true within ``timeout`` seconds
+        """
+        clock = self._client.clock
+        progress = _Progress(clock, self._client.address, what,
+                             len(sessions))
+        end, pause = clock.monotonic() + timeout, _FIRST_PAUSE
+        reached: dict[int, Session] = {}
+        waiting_for: Collection[int] = sessions
+        while waiting_for:
+            with self._client.deadline(fresh=True):
+                found = self.get_many(waiting_for)
+            reached.update((s.id, s) for s in found.values() if done(s))
+            waiting_for = found.keys() - reached.keys()
+            left = end - clock.monotonic()
+            if not waiting_for or left <= 0:
+                break
+            progress.tell(len(reached))
+            clock.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LAST_PAUSE)
+        return reached
+
+    # Snapshots
+
+    def take_snapshots(self, sessions: Collection[Session]
+                       ) -> dict[int, ReplicationSnapshot]:
+        """Take a replication snapshot of each session, in few calls.
+
+        :param sessions: those that are in sync, with role SOURCE
+        :returns: by id of the session (REP-13); those are missing that the
+            array refuses, as the log tells
+        """
+        return {session.id: self._taken(snapshot)
+                for session, snapshot in self._take(list(sessions))}
+
+    def delete_snapshots(self, group: int) -> None:
+        """Delete what replication took of a group, not what Cinder did.
+
+        For a group whose session is gone. Two calls.
+        """
+        self._client.snapshots.delete_many(
+            [found.id for found in self._snapshots([group])])
+
+    def delete_taken(self, groups: Collection[int]) -> None:
+        """Delete what take_snapshots took, on either side. Few calls.
+
+        The newest of each group stays, as what comes next may be copied
+        against it, and so does what the array needs.
+
+        :param groups: volume groups whose sessions may run
+        """
+        newest: dict[rest.Ref | None, int] = {}
+        found = self._snapshots(groups)
+        for snapshot in found:
+            newest[snapshot.volume_group] = max(
+                newest.get(snapshot.volume_group, 0),
+                snapshot.generation_number or 0)
+        self._client.snapshots.delete_unheld([
+            s.id for s in found
+            if s.triggered_by in _TAKEN and not s.is_locked_by_replication
+            and (s.generation_number or 0) < newest[s.volume_group]])
+
+    def _snapshots(self, groups: Collection[int]) -> list[rest.Snapshot]:
+        refs = [self._client.volume_groups.ref(group) for group in groups]
+        return [found for found in self._client.snapshots.search(
+            rest.query.one_of('volume_group', refs))
+            if is_of_replication(found)]
+
+    # Inside
+
+    def _seen(self, found: rest.ReplicationSession) -> Session:
+        self._names.put(found.id, found.name)
+        return _session(found)
+
+    def _with_name(self, sessions: Collection[int], **fields: str
+                   ) -> dict[int, dict[str, str]]:
+        """What to change, by id of the session.
+
+        The array may want the name with every change (section 14).
+        """
+        unknown = [id for id in sessions if self._names.peek(id) is None]
+        if unknown:
+            self.get_many(unknown)
+        names = {id: self._names.peek(id) for id in sessions}
+        return {id: {'name': name, **fields} if name else fields
+                for id, name in names.items()}
+
+    def _find_peer(self, address: str, backend_id: str) -> int:
+        peers = self._client.peer_arrays.search()
+        for matches in (
+                lambda peer: _host(peer.mgmt_host, True) == _host(address,
+                                                                  True),
+                lambda peer: _host(peer.mgmt_host) == _host(address),
+                lambda peer: peer.name == backend_id):
+            found = [peer.id for peer in peers if matches(peer)]
+            if len(found) == 1:
+                return found[0]
+        known = ', '.join(f'{p.name} ({p.mgmt_host})' for p in peers)
+        raise exceptions.ArrayUnsuitable(
+            f'The array at {self._client.address} has no replication peer '
+            f'at {address} or named {backend_id}; connect the two arrays, or '
+            'correct replication_device. Its peers are: '
+            f'{known or "none"}.')
+
+    def _check_reachable(self, peer: int) -> None:
+        """See that the other array can be reached.
+
+        :raises PeerUnreachable: it cannot (REP-19)
+        """
+        found = self._client.peer_arrays.get(peer)
+        if found.mgmt_connectivity_state not in (None, 'ok'):
+            raise exceptions.PeerUnreachable(
+                f'The array at {self._client.address} does not reach its '
+                f'replication peer {found.name} at {found.mgmt_host}: '
+                f'{found.mgmt_connectivity_state}.')
+
+    def _policy(self) -> int:
+        return self._cache.get('policy', self._find_policy)
+
+    def _find_policy(self) -> int:
+        policy = self._client.retention_policies.find(name=self._policy_name)
+        if policy is None:
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {self._client.address} has no retention '
+                f'policy "{self._policy_name}"; correct '
+                'k2_replication_retention_policy or make the policy on the '
+                'array.')
+        return policy.id
+
+    def _named(self, collection: rest.Collection[R],
+               names: Collection[str]) -> Iterable[R]:
+        """Objects that have one of the names.
+
+        Many names make many requests, so then all are read that begin like
+        them.
+        """
+        if len(names) <= _FEW:
+            return collection.search(rest.query.one_of('name', names))
+        begins = {name.partition('-')[0] + '-' for name in names}
+        return [found for begin in sorted(begins) for found in
+                collection.search(rest.query.prefix('name', begin))
+                if found.name in names]
+
+    def _take(self, sessions: Sequence[Session]
+              ) -> list[tuple[Session, rest.Snapshot]]:
+        """Halves the list until those are found that are refused."""
+        try:
+            return list(zip(sessions, self._post(sessions), strict=True))
+        except (rest.Refused, rest.NotFound) as refusal:
+            if len(sessions) < 2:
+                LOG.warning('No replication snapshot of session %(name)s: '
+                            '%(why)s', {'name': sessions[0].name,
+                                        'why': refusal})
+                return []
+        half = len(sessions) // 2
+        return self._take(sessions[:half]) + self._take(sessions[half:])
+
+    def _post(self, sessions: Sequence[Session]) -> list[rest.Snapshot]:
+        items: list[dict[str, typing.Any]] = [{
+            'replication_session':
+                self._client.replication_sessions.ref(session.id),
+            'source': session.group and self._client.volume_groups.ref(
+                session.group),
+            'is_application_consistent': False} for session in sessions]
+        try:
+            return self._client.snapshots.create_many(items)
+        except rest.BadReply:
+            # They have no name to find them by; one more does no harm.
+            return self._client.snapshots.create_many(items)
+
+    def _taken(self, snapshot: rest.Snapshot) -> ReplicationSnapshot:
+        if snapshot.generation_number is None:
+            snapshot = self._client.snapshots.get(snapshot.id)
+        if snapshot.generation_number is None:
+            raise exceptions.ReplicationError(
+                f'The array at {self._client.address} does not number '
+                f'replication snapshot {snapshot.id} (REP-13).')
+        return ReplicationSnapshot(snapshot.id, snapshot.generation_number)
+
+
+class _Progress:
+    """Tells the log how far it is, at most once a minute."""
+
+    def __init__(self, clock: waiting.Clock, address: str, what: str,
+                 total: int) -> None:
+        self._clock = clock
+        self._address = address
+        self._what = what
+        self._total = total
+        self._started = self._told = clock.monotonic()
+
+    def tell(self, done: int) -> None:
+        """Write a line if one is due."""
+        now = self._clock.monotonic()
+        if now - self._told < _REPORT:
+            return
+        self._told = now
+        LOG.info('Array at %(address)s: %(what)s: %(done)d of %(total)d '
+                 'after %(seconds)d seconds', {
+                     'address': self._address, 'what': self._what,
+                     'done': done, 'total': self._total,
+                     'seconds': now - self._started})
+
+
+def _session(found: rest.ReplicationSession) -> Session:
+    group, peer = found.local_volume_group, found.replication_peer_k2array
+    return Session(
+        id=found.id, name=found.name, group=group.id if group else None,
+        role=found.current_role or '', state=found.state or '',
+        why=found.suspend_reason or '',
+        generation=found.generation_number,
+        progress=found.current_snapshot_progress,
+        copying=found.current_snapshot_id is not None,
+        peer_session=found.remote_replication_session_id,
+        peer=peer.id if peer else None)
+
+
+def _label(client: rest.Client, session: Session) -> str:
+    """A session for a message, with its state."""
+    why = f' ({session.why})' if session.why else ''
+    return (f'Replication session {session.name} on the array at '
+            f'{client.address} is {session.state} as {session.role}{why}')
+
+
+def _host(address: str | None, port: bool = False) -> str:
+    """An address in one form, with its port or without."""
+    try:
+        parsed = rest_address.parse(address or '')
+    except rest.InvalidSettings:
+        return address or ''
+    return str(parsed) if port else parsed.host
+
+
+def is_of_replication(snapshot: rest.Snapshot) -> bool:
+    """Whether a session made it, on either side (REP-13, SNP-14)."""
+    return not naming.is_snapshot(snapshot.short_name) and bool(
+        snapshot.replication_session
+        or snapshot.generation_number is not None
+        or snapshot.triggered_by == _COPIED)

@@ -1,0 +1,225 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Failover and failback: which array is to serve, and what Cinder hears.
+
+Each row says which array has its volume. So what failed over and what could
+not is told apart by the rows, whatever Cinder believes of the back end.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import typing
+
+from cinder import exception
+from cinder.i18n import _
+from cinder.objects import fields
+from oslo_log import log as logging
+
+from cinder_k2.driver import relocation
+from cinder_k2.driver.side import Side
+from cinder_k2.driver import sides
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+_BROKEN = (rest.RestError, exceptions.K2Error)
+
+_STATUS = fields.ReplicationStatus
+_BAD = (_STATUS.FAILOVER_ERROR, _STATUS.ERROR)
+_UNREPLICATED = (None, _STATUS.DISABLED, _STATUS.NOT_CAPABLE)
+
+Update = dict[str, typing.Any]
+Updates = list[Update]
+
+
+class FailoverMixin:
+    """What ``cinder failover-host`` and failover of groups ask for.
+
+    Cinder's contract: doc/source/contributor/replication.rst of Cinder.
+    """
+
+    configuration: typing.Any
+    _sides: sides.Sides[Side]
+
+    def failover_host(self, context: typing.Any,
+                      volumes: Sequence[typing.Any],
+                      secondary_id: str | None = None,
+                      groups: Sequence[typing.Any] | None = None
+                      ) -> tuple[str, Updates, Updates]:
+        """Let another array serve; "default" brings everything home.
+
+        It can be called again for what did not get there.
+
+        :param volumes: those that Cinder believes to be replicated
+        :param secondary_id: backend_id of a replication_device; None: the
+            one that has most of the volumes
+        :returns: the array that serves now; the updates of volumes, of
+            groups
+        :raises InvalidReplicationTarget: there is no such target, or none
+            from where the volumes are, or it does not answer. With any other
+            exception Cinder would take no further request for a failover.
+        """
+        moved = self.failover(context, volumes, secondary_id, groups)
+        self.failover_completed(context, moved[0])
+        return moved
+
+    def failover(self, context: typing.Any, volumes: Sequence[typing.Any],
+                 secondary_id: str | None = None,
+                 groups: Sequence[typing.Any] | None = None
+                 ) -> tuple[str, Updates, Updates]:
+        """The same in a cluster, whose services hear of it afterwards."""
+        target = self._target(secondary_id, volumes)
+        updates = self._move(volumes, target)
+        return target, [
+            {'volume_id': volume.id, 'updates': updates[volume.id]}
+            for volume in volumes], [
+            {'group_id': group.id, 'updates': _group_update(group, [
+                updates[v.id] for v in volumes if v.group_id == group.id])}
+            for group in groups or ()]
+
+    def failover_completed(self, context: typing.Any,
+                           active_backend_id: str | None = None) -> None:
+        """Use the array that serves from now on. No call.
+
+        :raises InvalidReplicationTarget: cinder.conf does not have it
+        """
+        try:
+            self._sides.activate(active_backend_id)
+        except KeyError:
+            raise self._no_target(active_backend_id) from None
+
+    def failover_replication(self, context: typing.Any, group: typing.Any,
+                             volumes: Sequence[typing.Any],
+                             secondary_backend_id: str | None = None
+                             ) -> tuple[Update, Updates]:
+        """Let another array serve one group; "default": its first again.
+
+        What could not be moved is served as before, so its status stays.
+
+        :returns: the updates of the group, and of its volumes
+        """
+        try:
+            moved = self._move(volumes, self._target(secondary_backend_id,
+                                                     volumes))
+        except exception.InvalidReplicationTarget as error:
+            # If it were raised Cinder would set all volumes to error.
+            moved = {volume.id: relocation.refused(str(error))
+                     for volume in volumes}
+        updates = {key: _of_group(update) for key, update in moved.items()}
+        return _group_update(group, list(updates.values())), [
+            {'id': volume.id, **updates[volume.id]} for volume in volumes]
+
+    # Where to
+
+    def _target(self, wanted: str | None,
+                volumes: Sequence[typing.Any]) -> str:
+        active, targets = self._sides.active_id, self._sides.targets
+        if not targets:
+            raise _unusable(_('the back end has no replication_device in '
+                              'cinder.conf'))
+        if active != sides.DEFAULT and wanted not in (sides.DEFAULT, active):
+            # What it has is replicated to the primary array alone.
+            raise _unusable(_(
+                'the back end was failed over to %s; use that again for '
+                'volumes that were left, or "default" to fail back')
+                % active)
+        if wanted is None:
+            return self._fullest(volumes)
+        if wanted != sides.DEFAULT and wanted not in targets:
+            raise self._no_target(wanted)
+        return wanted
+
+    def _no_target(self, wanted: str | None
+                   ) -> exception.InvalidReplicationTarget:
+        return _unusable(_(
+            '%(wanted)s is no backend_id of a replication_device; use one '
+            'of: %(known)s, or "default" to fail back') % {
+                'wanted': wanted, 'known': ', '.join(self._sides.targets)})
+
+    def _fullest(self, volumes: Sequence[typing.Any]) -> str:
+        """The target that has most of the volumes."""
+        names = [name for unit in relocation.units(volumes)
+                 for name in unit.sessions]
+
+        def sessions(backend_id: str) -> int:
+            array = self._sides.named(backend_id).array
+            try:
+                return len(array.replication.find_many(names))
+            except _BROKEN as error:
+                LOG.warning('Replication target %(id)s does not answer: '
+                            '%(error)s', {'id': backend_id, 'error': error})
+                return -1
+
+        targets = self._sides.targets
+        return targets[0] if len(targets) == 1 else max(targets, key=sessions)
+
+    # Moving
+
+    def _move(self, volumes: Sequence[typing.Any],
+              target: str) -> Mapping[str, Update]:
+        """Let an array serve volumes; the update of each, by its id."""
+        there = self._sides.named(target)
+        LOG.info('%(count)d volumes are to be served by the array at '
+                 '%(address)s.', {'count': len(volumes),
+                                  'address': there.array.address})
+        try:
+            if target != sides.DEFAULT:
+                updates = relocation.fail_over(volumes, there)
+            else:
+                updates = relocation.fail_back(
+                    volumes, there, self._sides,
+                    self.configuration.k2_failback_timeout)
+        except _BROKEN as error:
+            raise _unusable(_(
+                'the array at %(address)s cannot take over; try again when '
+                'it can: %(error)s') % {
+                    'address': there.array.address, 'error': error}
+            ) from error
+        for volume in volumes:
+            _tell(volume, updates[volume.id])
+        return updates
+
+
+def _unusable(reason: str) -> exception.InvalidReplicationTarget:
+    return exception.InvalidReplicationTarget(reason=reason)
+
+
+def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
+    """The update of a group: that of its worst volume."""
+    found = [update['replication_status'] for update in volumes]
+    worst = next((status for status in _BAD if status in found), None)
+    if worst is not None:
+        return {'replication_status': worst}
+    if not found and group.replication_status in _UNREPLICATED:
+        return {'replication_status': _STATUS.DISABLED}
+    mended = (group.status == fields.GroupStatus.ERROR
+              and group.replication_status == _STATUS.FAILOVER_ERROR)
+    # Cinder puts what is right at failback in the place of "failed over".
+    return {'replication_status': found[0] if found else _STATUS.FAILED_OVER,
+            **({'status': fields.GroupStatus.AVAILABLE} if mended else {})}
+
+
+def _of_group(update: Update) -> Update:
+    """What Cinder is to be told if it was a group that was to be moved.
+
+    It takes every other status for success.
+    """
+    if update['replication_status'] != _STATUS.FAILOVER_ERROR:
+        return update
+    return relocation.refused(update['replication_extended_status'])
+
+
+def _tell(volume: typing.Any, update: Update) -> None:
+    why = update.get('replication_extended_status')
+    if why:
+        LOG.error('Volume %(id)s: %(why)s', {'id': volume.id, 'why': why})

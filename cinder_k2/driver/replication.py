@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Replication of volumes: on, off, and while they change.
+
+A session between two arrays belongs to a volume group. The row of a volume
+says ``replicated`` before anything of its session is made, and until all of
+it is gone: so whoever deletes the volume looks for what a killed service
+left.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import typing
+
+from cinder.objects import fields
+from oslo_utils import units
+
+from cinder_k2.array import Array
+from cinder_k2.array import Backing
+from cinder_k2.driver import lookup
+from cinder_k2.driver import sides
+from cinder_k2 import exceptions
+from cinder_k2.flows import replication
+from cinder_k2 import naming
+from cinder_k2 import volume_types
+
+_KIB_PER_GIB = units.Mi
+
+ENABLED = {'replication_status': fields.ReplicationStatus.ENABLED}
+DISABLED = {'replication_status': fields.ReplicationStatus.DISABLED}
+ERROR = {'replication_status': fields.ReplicationStatus.ERROR}
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """Another array, as one array sees it.
+
+    :ivar backend_id: what Cinder calls it
+    :ivar address: the address under which the two know each other
+    :ivar rpo: seconds, where a volume type says nothing else
+    """
+
+    backend_id: str
+    array: Array
+    address: str
+    rpo: int
+
+
+class ReplicationMixin(lookup.LookupMixin):
+    """Replicates volumes of this array to one of its peers.
+
+    :ivar peers: by backend_id, that for types without a choice first; none
+        without replication_device
+    """
+
+    peers: dict[str, Peer]
+
+    def _link(self, spec: volume_types.TypeSpec) -> replication.Link:
+        """Where a volume of a type is to be replicated to.
+
+        :raises InvalidExtraSpec: nowhere, in this back end
+        """
+        peer = self._peer(spec.target)
+        return replication.Link(
+            here=self._array, there=peer.array, peer_address=peer.address,
+            backend_id=peer.backend_id, rpo=spec.rpo or peer.rpo)
+
+    def _peer(self, target: str | None) -> Peer:
+        # A target has just its primary, whatever types say of targets.
+        if not self.peers:
+            raise volume_types.InvalidExtraSpec(
+                f'{volume_types.REPLICATION.key} is "enabled", but this back '
+                'end has no replication_device in cinder.conf.')
+        if target is None or sides.DEFAULT in self.peers:
+            return next(iter(self.peers.values()))
+        if target not in self.peers:
+            raise volume_types.InvalidExtraSpec(
+                f'{volume_types.TARGET.key} is "{target}", which is no '
+                'backend_id of a replication_device; use one of: '
+                f'{", ".join(self.peers)}.')
+        return self.peers[target]
+
+    # One volume, alone in its group
+
+    def _start(self, volume: typing.Any, backing: Backing,
+               link: replication.Link) -> None:
+        """Make its session, and its volume on the peer. Three calls.
+
+        Two more for the first of the service.
+
+        :raises ReplicationError, Refused: the arrays do not; nothing is left
+        """
+        replication.protect(
+            link, session_name=naming.session(volume.name_id),
+            group=backing.group,
+            group_name=naming.volume_group(volume.name_id),
+            volumes=[self._member(volume, backing)])
+
+    def _protect(self, volume: typing.Any, backing: Backing,
+                 link: replication.Link) -> None:
+        """Replicate a volume that was not so far, and say so in its row."""
+        self._note(volume, backing, replicated=True)
+        try:
+            self._start(volume, backing, link)
+        except Exception:
+            with self.deadline(fresh=True):
+                self._note(volume, backing, replicated=False)
+            raise
+
+    def _unprotect(self, name_id: str, backing: Backing) -> None:
+        """End the replication of a volume; its copy is deleted.
+
+        A peer that cannot be reached keeps what it has.
+
+        :raises ObjectInUse: the copy is mapped
+        """
+        self._end(name_id, backing.group, naming.volume_group(name_id),
+                  [name_id])
+
+    def _end(self, owner: str, group: int, group_name: str,
+             name_ids: Sequence[str]) -> None:
+        """End the session of a volume group.
+
+        :param owner: the id in its name
+        :param name_ids: of all volumes in the group
+        """
+        sessions = naming.session_names(owner)
+        for there in self._others(sessions):
+            replication.unprotect(
+                self._array, there, sessions, group=group,
+                group_name=group_name,
+                volume_names=list(map(naming.volume, name_ids)))
+
+    def _unprotect_for_good(self, volume: typing.Any, backing: Backing
+                            ) -> None:
+        self._unprotect(volume.name_id, backing)
+        with self.deadline(fresh=True):
+            self._note(volume, backing, replicated=False)
+
+    def _grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
+        """Grow a volume to ``size`` KiB, on its peer too if it has one."""
+        if not backing.replicated:
+            self._array.volumes.grow(backing.volume_ref.id, size)
+            return
+        sessions = naming.session_names(str(
+            volume.group_id if backing.shared else volume.name_id))
+        replication.extend(
+            self._array, self._others(sessions)[0], sessions,
+            group=backing.group, member=self._member(volume, backing, size))
+
+    def _goes_to(self, volume: typing.Any, link: replication.Link) -> bool:
+        """Whether the session of a volume is with that array.
+
+        One call, none if there is no other.
+        """
+        return link.there in self._others(
+            naming.session_names(volume.name_id))
+
+    def _change_rpo(self, volume: typing.Any, link: replication.Link
+                    ) -> None:
+        """Give the session of a volume another rpo. Two calls or none."""
+        if link.rpo != self._link(self._type_spec(volume)).rpo:
+            self._array.replication.set_rpo(
+                naming.session_names(volume.name_id), link.rpo)
+
+    # Helpers
+
+    def _member(self, volume: typing.Any, backing: Backing, size: int = 0
+                ) -> replication.Member:
+        return replication.Member(
+            backing.volume_ref.id, naming.volume(volume.name_id),
+            size or volume.size * _KIB_PER_GIB)
+
+    def _is_replicated(self, volume: typing.Any) -> bool:
+        """Whether a volume may have a session. No call."""
+        known = self._known_backing(volume)
+        return (self._may_be_replicated(volume) if known is None
+                else known.replicated)
+
+    def _others(self, sessions: Sequence[str]) -> Sequence[Array | None]:
+        """The arrays that may have the other end of a session.
+
+        One call, none if there can be but one. All of them for a session
+        that is gone, and None for one with an array that cinder.conf does
+        not have any more.
+        """
+        if len(self.peers) > 1:
+            found = self._array.replication.find(*sessions)
+            if found is not None and found.peer is not None:
+                return [next((peer.array for peer in self.peers.values()
+                              if self._is_at(peer, found.peer)), None)]
+        return [peer.array for peer in self.peers.values()] or [None]
+
+    def _is_at(self, peer: Peer, number: int) -> bool:
+        """Whether a peer has that id on this array. No call mostly."""
+        try:
+            return number == self._array.replication.peer(peer.address,
+                                                          peer.backend_id)
+        except exceptions.ArrayUnsuitable:
+            return False

@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The arrays of one back end, and which of them has what."""
+
+from collections.abc import Mapping
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.driver import provider
+from cinder_k2 import exceptions
+
+#: What Cinder calls the array of cinder.conf's own options at failback.
+DEFAULT = 'default'
+
+
+class OneArray(typing.Protocol):
+    """What must be known of a side here."""
+
+    @property
+    def array(self) -> Array:
+        """The array."""
+
+
+S = typing.TypeVar('S', bound=OneArray)
+
+
+class Sides(typing.Generic[S]):
+    """The configured array, and those it is replicated to.
+
+    :param primary: the array of the back end's own options
+    :param targets: replication targets by backend_id
+    :param active: backend_id of the one that serves; None, empty or
+        "default" for the primary
+    :raises KeyError: there is no such target
+    """
+
+    def __init__(self, primary: S, targets: Mapping[str, S],
+                 active: str | None) -> None:
+        self._by_id = {DEFAULT: primary, **targets}
+        self.activate(active)
+
+    def activate(self, backend_id: str | None) -> None:
+        """Let an array serve from now on.
+
+        :raises KeyError: there is no such target
+        """
+        wanted = backend_id or DEFAULT
+        self._by_id[wanted]
+        self.active_id = wanted
+
+    @property
+    def serving(self) -> S:
+        """Where new volumes go, and rows that say nothing else."""
+        return self._by_id[self.active_id]
+
+    @property
+    def targets(self) -> list[str]:
+        """The backend_id of every replication target."""
+        return [name for name in self._by_id if name != DEFAULT]
+
+    def named(self, backend_id: str) -> S:
+        """An array by its backend_id, the primary by "default".
+
+        :raises KeyError: there is no such target
+        """
+        return self._by_id[backend_id]
+
+    def of(self, row: typing.Any) -> S:
+        """The array that has a volume or snapshot.
+
+        The ids in its row say so. What has none is where its volume is, or
+        on the array that serves. Other arrays are asked who they are only if
+        that one is not meant.
+
+        :raises RestError: the array that may have it does not answer
+        """
+        system = provider.system_of(row.provider_id)
+        if system is None:
+            volume = getattr(row, 'volume', None)
+            return self.serving if volume is None else self.of(volume)
+        if len(self._by_id) == 1:
+            return self.serving
+        others = [side for name, side in self._by_id.items()
+                  if name != self.active_id]
+        return next((side for side in [self.serving, *others]
+                     if side.array.system.id == system), self.serving)
+
+    def with_source(self, row: typing.Any) -> S:
+        """The array that serves, for what is made from a row.
+
+        :raises NotServing: another array has that
+        """
+        side = self.of(row)
+        if side is not self.serving:
+            raise exceptions.NotServing(
+                f'{row.id} is on the array at {side.array.address}, while '
+                f'the one at {self.serving.array.address} serves; fail the '
+                'back end over to that array, or back, first.')
+        return side

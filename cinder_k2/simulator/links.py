@@ -1,0 +1,386 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The links between arrays: who asks whom, and when.
+
+No lock of an array is held while another array is waited for. A request
+that changes sessions first asks the peer what it must know, then changes
+this array, then tells the peer the news. What is not told, because a
+process ended or the link was cut, is told when the arrays meet again: at
+the first contact, and after each loss, both sides show each other all
+their sessions.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from cinder_k2.simulator.conversation import Address
+from cinder_k2.simulator.conversation import Answer
+from cinder_k2.simulator.conversation import Conversation
+from cinder_k2.simulator.conversation import Question
+from cinder_k2.simulator import errors
+from cinder_k2.simulator import factory
+from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules import pairing
+from cinder_k2.simulator.rules import peers
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.rules import states
+from cinder_k2.simulator.rules import transfers
+from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator import wire
+
+if TYPE_CHECKING:
+    from cinder_k2.simulator import array as array_module
+
+LOG = logging.getLogger(__name__)
+# Real seconds between two attempts at a peer in another process.
+_PROBE_EVERY = 1.0
+# News may call for more news; after so many turns the next look goes on.
+_TURNS = 4
+_NEVER = 1e9
+# How far apart the ids of two arrays in one process begin.
+_APART = 1000
+
+
+@dataclasses.dataclass
+class _State:
+    """What is known of the link to one peer, in memory only.
+
+    met: whether both sides have shown each other all their sessions since
+    the link came up. contact_at: the array's time at which the peer has
+    something new. tried: the real time of the last message.
+    """
+
+    met: bool = False
+    contact_at: float = 0.0
+    tried: float = -math.inf
+
+
+class Links:
+    """The links of one array.
+
+    wire: the way to the peers. address: how they reach this array.
+    """
+
+    def __init__(self, array: 'array_module.Array') -> None:
+        self._array = array
+        self.wire = wire.Wire()
+        self.address = ''
+        self._states: dict[int, _State] = {}
+        self._untold: dict[int, int] = {}
+        self._due = 0.0
+        # Held while a peer is waited for; never wanted by what answers.
+        self._meeting = threading.RLock()
+
+    def reset(self) -> None:
+        """Forget what was known of the peers."""
+        with self._meeting:
+            self._states.clear()
+            self._untold.clear()
+            self._due = 0.0
+
+    def may_wait(self, path: str) -> bool:
+        """Whether a request may have to wait for another process.
+
+        What a peer says never does: it is answered by what is here.
+        """
+        return path != wire.PATH and (
+            path.rstrip('/').endswith(replicas.PEERS) or any(
+                row['mgmt_host'] not in self.wire.network
+                for row in self._peers()))
+
+    @property
+    def _is_alone(self) -> bool:
+        return not self._array.store.tables[replicas.PEERS].rows
+
+    def _peers(self) -> list[Row]:
+        with self._array.lock:
+            return self._array.store.rows(replicas.PEERS)
+
+    def _scope(self) -> base.Scope:
+        array = self._array
+        return base.Scope(array.store, array.switches, array.clock)
+
+    def add_peer(self, name: str, address: Address) -> None:
+        """Know a peer from the start, as part of the equipment."""
+        array = self._array
+        with array.lock, array.store.transaction():
+            peers.add(array.store, name, address)
+        self.reset()
+
+    # Speaking.
+
+    def ask(self, talk: Conversation) -> None:
+        """Ask the peers all open questions of a request."""
+        by_address: dict[Address, list[Question]] = {}
+        for question in talk.open.values():
+            by_address.setdefault(question.address, []).append(question)
+        for address, questions in by_address.items():
+            for answer in self._answers(address, questions):
+                talk.answers[answer.question.key] = answer
+
+    def _answers(self, address: Address,
+                 questions: list[Question]) -> list[Answer]:
+        message = wire.Ask(self._sender(), [
+            (question.kind, question.fields) for question in questions])
+        try:
+            reply = self.wire.send(address, message, wire.Answers)
+        except wire.LinkDownError as exc:
+            text = f'Peer {address.host} cannot be reached: {exc}'
+            return [Answer(question, {}, text) for question in questions]
+        return [Answer(question, *answer)
+                for question, answer in zip(questions, reply.answers)]
+
+    def _sender(self) -> wire.Sender:
+        with self._array.lock:
+            row = self._array.store.at('/system/state/1')
+        return wire.Sender(
+            row['system_id'], row['system_name'], self.address)
+
+    def cancel(self, talk: Conversation) -> None:
+        """Undo what peers made for a request that was refused after all."""
+        for answer in talk.answers.values():
+            if (answer.question.kind in ('create', 'add_volume')
+                    and not answer.refusal):
+                self._answers(answer.question.address, [Question(
+                    answer.question.address, 'cancel', {
+                        'session': answer.fields.get('session', 0),
+                        'volume': answer.fields.get('volume', 0)})])
+
+    def tell(self, touched: Iterable[int]) -> None:
+        """Let the peers know that sessions have changed."""
+        if touched:
+            self._touch(touched)
+            self.look()
+
+    def _touch(self, touched: Iterable[int]) -> None:
+        with self._array.lock:
+            self._due = 0.0
+            for number in touched:
+                self._untold[number] = self._untold.get(number, 0) + 1
+
+    def look(self) -> None:
+        """Do what is due by the clock, and see how the peers are."""
+        if self._array.closed or self._is_alone:
+            return
+        with self._meeting:
+            self._settle()
+            for peer in self._peers():
+                self._meet(peer['id'])
+
+    def _settle(self) -> None:
+        """Do what is due here; the peers may have to hear of it."""
+        array = self._array
+        with array.lock:
+            if array.clock.time() < self._due:
+                return
+            scope = self._scope()
+            with array.store.transaction():
+                states.settle(scope)
+            self._untold.update(
+                (number, self._untold.get(number, 0) + 1)
+                for number in scope.talk.touched)
+            self._due = transfers.due(scope)
+
+    def _meet(self, number: int) -> None:
+        state = self._states.setdefault(number, _State())
+        for _ in range(_TURNS):
+            with self._array.lock:
+                peer = self._array.store.get(replicas.PEERS, number)
+                if peer is None:
+                    return
+                message, told = self._news(peer, state)
+            if message is None:
+                return
+            try:
+                reply = self.wire.send(
+                    peers.address_of(peer), message, wire.Reply)
+            except wire.LinkDownError:
+                self._lose(number, state)
+                return
+            self._hear(number, state, reply, told)
+
+    def _news(self, peer: Row, state: _State
+              ) -> tuple[wire.News | None, dict[int, int]]:
+        """What is to be said to a peer now, and the touches it covers."""
+        if not state.met and self._is_early(peer, state):
+            return None, {}
+        scope = self._scope()
+        rows = replicas.sessions_with(scope, peer['id'])
+        told = {row['id']: self._untold[row['id']] for row in rows
+                if row['id'] in self._untold}
+        if state.met:
+            rows = [row for row in rows if row['id'] in told
+                    or transfers.arrived(scope, row)]
+            if (not rows and scope.now < state.contact_at
+                    and not self._must_probe(peer, state)):
+                return None, {}
+        return wire.News(
+            self._sender(), [pairing.view(scope, row) for row in rows],
+            not state.met, self._next_in(scope)), told
+
+    def _next_in(self, scope: base.Scope) -> float:
+        """In how many seconds this array will have news by itself."""
+        return min(max(0.0, transfers.due(scope) - scope.now), _NEVER)
+
+    def _is_early(self, peer: Row, state: _State) -> bool:
+        """Whether a lost peer in another process was tried just now."""
+        return (peer['mgmt_host'] not in self.wire.network
+                and time.monotonic() < state.tried + _PROBE_EVERY)
+
+    def _must_probe(self, peer: Row, state: _State) -> bool:
+        array = self.wire.network.get(peer['mgmt_host'])
+        if self.wire.cut:
+            return True
+        if array is not None:
+            return not array.links.is_open
+        return time.monotonic() >= state.tried + _PROBE_EVERY
+
+    def _lose(self, number: int, state: _State) -> None:
+        """The peer is lost (REP-19)."""
+        state.met = False
+        state.tried = time.monotonic()
+        array = self._array
+        with array.lock, array.store.transaction():
+            peer = array.store.get(replicas.PEERS, number)
+            if peer is not None and (
+                    peer['mgmt_connectivity_state'] != peers.LOST):
+                array.store.update(replicas.PEERS, number,
+                                   mgmt_connectivity_state=peers.LOST)
+            states.suspend_all(self._scope(), number)
+            self._due = 0.0
+
+    def _hear(self, number: int, state: _State, reply: wire.Reply,
+              told: dict[int, int]) -> None:
+        """Take in what the peer said in return."""
+        array = self._array
+        with array.lock:
+            scope = self._scope()
+            with array.store.transaction():
+                peer = array.store.get(replicas.PEERS, number)
+                if peer is None:
+                    return
+                if not state.met:
+                    peers.note(scope, peer, reply.about)
+                pairing.merge(scope, peer, reply.views, not state.met)
+                pairing.forget(scope, reply.unknown)
+            for told_id, count in told.items():
+                if self._untold.get(told_id) == count:
+                    del self._untold[told_id]
+            self._touch(scope.talk.touched)
+            self._due = 0.0
+            state.contact_at = scope.now + reply.next_in
+        state.met = True
+        state.tried = time.monotonic()
+
+    # Listening.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether peers can speak to this array."""
+        return not self.wire.cut and not self._array.closed
+
+    def receive(self, body: object) -> wire.Answers | wire.Reply:
+        """The reply to a peer's message; raises ApiError (400, 503)."""
+        if not self.is_open:
+            raise errors.ApiError(503, 'The link is cut')
+        message = wire.read(body)
+        try:
+            with self._array.lock:
+                if isinstance(message, wire.News):
+                    return self._follow(message)
+                return wire.Answers([
+                    self._answer(message.sender, *question)
+                    for question in message.questions])
+        except errors.ApiError:
+            raise
+        except Exception as exc:
+            LOG.exception('message of a peer failed')
+            raise errors.ApiError(500, 'Internal error') from exc
+
+    def _answer(self, sender: wire.Sender, kind: str, fields: wire.Fields
+                ) -> tuple[wire.Fields, str]:
+        self._due = 0.0
+        try:
+            with self._array.store.transaction():
+                return pairing.answer(
+                    self._scope(), sender, kind, fields), ''
+        except errors.ApiError as exc:
+            return {}, exc.message
+
+    def _follow(self, news: wire.News) -> wire.Reply:
+        """Follow the peer, and say how things stand here."""
+        self._due = 0.0
+        self._settle()
+        scope = self._scope()
+        with self._array.store.transaction():
+            peer = pairing.find_peer(scope, news.sender)
+            if peer is None:
+                raise errors.refused('No peer of this array')
+            unknown = pairing.merge(scope, peer, news.views, news.full)
+        self._due = 0.0
+        state = self._states.setdefault(peer['id'], _State())
+        state.contact_at = scope.now + news.next_in
+        if not state.met:
+            state.tried = -math.inf
+        rows = self._concerned(scope, peer, news)
+        return wire.Reply(
+            [pairing.view(scope, row) for row in rows], unknown,
+            self._next_in(scope),
+            pairing.about(scope) if news.full else {})
+
+    def _concerned(self, scope: base.Scope, peer: Row, news: wire.News
+                   ) -> list[Row]:
+        """The sessions that the peer spoke of, or must hear of."""
+        named = {item['remote'] for item in news.views}
+        return [row for row in replicas.sessions_with(scope, peer['id'])
+                if news.full or row['id'] in named
+                or row['id'] in self._untold
+                or transfers.arrived(scope, row)]
+
+
+def connect(first: 'array_module.Array',
+            second: 'array_module.Array | None' = None, *,
+            hosts: tuple[str, str] = ('', '')) -> None:
+    """Make two arrays of this process peers; one alone is its own peer.
+
+    hosts: the addresses by which the peers know them (mgmt_host), by
+    default the array's name with .example.org. The records belong to the
+    equipment; arrays that know each other already are wired again.
+    """
+    other = second or first
+    network = first.links.wire.network or other.links.wire.network
+    for array, host in ((first, hosts[0]), (other, hosts[-1])):
+        network[host or f'{array.name}.example.org'] = array
+    for array in dict.fromkeys((first, other)):
+        array.links.wire.network = network
+        array.links.address = next(
+            host for host, found in network.items() if found is array)
+    for array, peer in dict.fromkeys(((first, other), (other, first))):
+        array.links.add_peer(peer.name, Address(
+            peer.links.address, *peer.login))
+    if other is not first:
+        _part_ids(other)
+    for array in dict.fromkeys((first, other)):
+        array.links.look()
+
+
+def _part_ids(array: 'array_module.Array') -> None:
+    """Let ids differ, so that a mixed-up one is not right by chance."""
+    with array.lock, array.store.transaction():
+        for name, number in factory.LAST_IDS.items():
+            array.store.reserve(name, number + _APART)

@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Statistics of replication: section 10.5.
+
+They follow from the rounds that the history remembers: what arrived in an
+interval counts as sent in it.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from cinder_k2.simulator import catalogue
+from cinder_k2.simulator.query import Query
+from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator import schema
+from cinder_k2.simulator.schema import Row
+
+HISTORY = catalogue.RPO_HISTORY.name
+OF_SYSTEM = catalogue.REPLICATION_SYSTEM_STATS.name
+OF_VOLUMES = (catalogue.REPLICATION_VOLUME_STATS.name,
+              catalogue.REPLICATION_STATS.name)
+NAMES = (OF_SYSTEM, *OF_VOLUMES)
+_REDUCTION = 4
+
+
+def rows(scope: Scope, resource: str, query: Query,
+         volume: Row | None = None) -> Iterator[Row]:
+    """As many points as asked for, the newest last, volume by volume."""
+    if resource == OF_SYSTEM:
+        yield from _points(scope, query, scope.store.rows(HISTORY), None)
+        return
+    if resource not in OF_VOLUMES:
+        return
+    for session in scope.store.rows(replicas.SESSIONS):
+        peer = scope.store.at(session['replication_peer_k2array'])
+        rounds = scope.store.find(
+            HISTORY, 'session', replicas.session_ref(session))
+        for member in scope.store.find(
+                'volumes', 'volume_group', session['local_volume_group']):
+            if volume is None or member['id'] == volume['id']:
+                for point in _points(scope, query, rounds, member['id']):
+                    yield {**point, 'volume': schema.make_ref(
+                        'volumes', member['id']),
+                        'volume_name': member['name'],
+                        'peer_k2_name': peer['name']}
+
+
+def _points(scope: Scope, query: Query, rounds: Iterable[Row],
+            volume: int | None) -> Iterator[Row]:
+    rounds = list(rounds)
+    for before in reversed(range(query.datapoints)):
+        end = int(scope.now) - before * query.resolution
+        sent = {'source': 0, 'target': 0}
+        for row in rounds:
+            if end - query.resolution < row['round_end'] <= end:
+                sent[row['role']] += _bytes(row, volume)
+        out, into = (number // query.resolution for number in sent.values())
+        yield {'logical_out': out, 'logical_in': into,
+               'physical_out': out // _REDUCTION,
+               'physical_in': into // _REDUCTION,
+               'resolution': query.resolution, 'timestamp': end}
+
+
+def _bytes(row: Row, volume: int | None) -> int:
+    if volume is None:
+        return int(row['bytes_transmitted_logical'])
+    return int(row['volumes'].get(str(volume), 0))

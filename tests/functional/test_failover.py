@@ -1,0 +1,537 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Another array serves, and everything comes home again."""
+
+from typing import Any
+
+from cinder import exception
+
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import replicated
+
+REPLICATED_GROUP = {'consistent_group_replication_enabled': '<is> True'}
+EACH_REPLICATED = {'group_replication_enabled': '<is> True'}
+
+
+class FailoverTest(replicated.ReplicatedTest):
+    """Helpers."""
+
+    def fails_over(self, target: str | None = replicated.TARGET) -> Any:
+        """Fail the back end over; the row of the service."""
+        service = self.backend.fail_over(target)
+        self.assertEqual(
+            ('failed-over', replicated.TARGET, True, 'failed-over'),
+            (service.replication_status, service.active_backend_id,
+             service.disabled, service.disabled_reason),
+            self.log.errors_text())
+        return service
+
+    def fails_back(self) -> Any:
+        """Bring the back end home; the row of the service."""
+        service = self.backend.fail_back()
+        self.assertEqual(
+            ('enabled', '', False),
+            (service.replication_status, service.active_backend_id,
+             service.disabled), self.log.errors_text())
+        return service
+
+    def assert_row(self, row: Any, replication: str, status: str,
+                   array: arrays.Served | None = None, why: str = '') -> None:
+        """A volume's row says so, and where the volume is."""
+        row.refresh()
+        self.assertEqual((replication, status),
+                         (row.replication_status, row.status),
+                         row.replication_extended_status)
+        extended = row.replication_extended_status or ''
+        if why:
+            self.assertIn(why, extended)
+        else:
+            self.assertEqual('', extended)
+        if array is not None:
+            self.assertIs(array, self.holder(row))
+
+    def is_mapped(self, row: Any, array: arrays.Served) -> bool:
+        """Whether a volume is mapped on an array."""
+        names = (f'cv-{row.name_id}', f'rcv-{row.name_id}')
+        refs = {f'/volumes/{v["id"]}' for v in array.admin.list('volumes')
+                if v['name'] in names}
+        return any(m['volume']['ref'] in refs
+                   for m in array.admin.list('mappings'))
+
+    def targets_of(self, attachment: Any) -> str:
+        """What a host is told of where a volume is."""
+        data = attachment.connection_info
+        return str(data.get('target_iqn') or data['target_iqns']
+                   if self.protocol == 'iscsi' else data['target_wwn'])
+
+
+@base.everywhere
+class EverywhereTest(FailoverTest):
+    """A disaster from its beginning to its end."""
+
+    feature = 'failover'
+
+    def test_a_disaster(self) -> None:
+        """The primary array dies; cinder-volume restarts without it."""
+        volume, other = self.replicated(), self.replicated()
+        attachment = self.backend.attach(volume, connector := self.host())
+        self.write(volume, 'first')
+        self.pass_time()
+        self.write(volume, 'too late')
+        with self.lost(self.primary):
+            self.fails_over()
+            self.assert_row(volume, 'failed-over', 'in-use', self.secondary)
+            self.assertEqual('first', self.read(volume))
+            before = self.clock.slept
+            self.assertTrue(self.backend.restart(), self.log.errors_text())
+            self.assertEqual(before, self.clock.slept)
+            self.assertEqual('up', self.backend.stats()['backend_state'])
+            self.backend.detach(attachment)
+            again = self.backend.attach(volume, connector)
+            self.assertNotEqual(self.targets_of(attachment),
+                                self.targets_of(again))
+            self.assertTrue(self.is_mapped(volume, self.secondary))
+            self.write(volume, 'second')
+            self.backend.delete_volume(other)
+        self.assertTrue(self.is_mapped(volume, self.primary))
+        self.backend.detach(again)
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+        self.assertFalse(self.is_mapped(volume, self.primary))
+        self.assertEqual('second', self.read(volume))
+        self.backend.detach(self.backend.attach(volume, connector))
+        self.backend.delete_volume(volume)
+        self.clear(self.primary, other)
+
+    def test_every_operation_on_the_secondary(self) -> None:
+        volume = self.replicated()
+        with self.lost(self.primary):
+            self.fails_over()
+            self.assertTrue(self.backend.restart())
+            self.backend.enable()
+            made = self.uses_everything(volume)
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+        for row in made:
+            self.assertIs(self.secondary, self.holder(row))
+            self.backend.detach(self.backend.attach(row, self.host()))
+
+    def uses_everything(self, volume: Any) -> list[Any]:
+        """Do all that Cinder can ask of a back end; what it has made."""
+        k2 = self.backend
+        plain = k2.create_volume(1)
+        snapshot = k2.create_snapshot(plain)
+        k2.delete_snapshot(k2.create_snapshot(volume))
+        made = [plain, k2.volume_from_snapshot(snapshot), k2.clone(plain),
+                k2.clone(k2.clone(plain))]
+        k2.extend_volume(plain, 2)
+        k2.extend_volume(volume, 2)
+        k2.detach(k2.attach(plain, self.host()))
+        k2.force_detach(k2.volume(k2.attach(plain, self.host()).volume_id))
+        k2.retype(made[2], other='type')
+        admin = self.secondary.admin
+        foreign = k2.create_volume(1)
+        k2.unmanage(foreign)
+        name = f'cv-{foreign.id}'
+        self.assertIn({'source-name': name}, [
+            found['reference'] for found in k2.manageable()])
+        made.append(k2.manage({'source-name': name}))
+        k2.unmanage_snapshot(snapshot)
+        snapshot = k2.manage_snapshot(plain, {
+            'source-id': self.ids_of(admin, 'snapshots', 'cs-')[0]})
+        group = k2.create_group()
+        k2.create_volume(1, group=group)
+        k2.update_group(group, add=[k2.create_volume(1)])
+        k2.delete_group_snapshot(k2.create_group_snapshot(group))
+        return made
+
+    def ids_of(self, admin: Any, resource: str, prefix: str) -> list[int]:
+        """Ids of what has a name with this beginning."""
+        return [row['id'] for row in admin.list(resource)
+                if row.get('short_name', row['name']).startswith(prefix)]
+
+    def test_three_times(self) -> None:
+        volume = self.replicated()
+        for number in range(3):
+            self.write(volume, f'home {number}')
+            self.pass_time()
+            self.fails_over(None)
+            self.assertEqual(f'home {number}', self.read(volume))
+            self.write(volume, f'away {number}')
+            self.fails_back()
+            self.assert_row(volume, 'enabled', 'available', self.primary)
+            self.assertEqual(f'away {number}', self.read(volume))
+            self.assertEqual({
+                f'ssn-{volume.id}': ('source', 'in_sync'),
+                f'rssn-{volume.id}': ('target', 'in_sync')}, self.sessions())
+
+
+class TargetsTest(FailoverTest):
+    """Where a failover may go."""
+
+    def test_a_name_that_nobody_has(self) -> None:
+        volume = self.replicated()
+        service = self.backend.fail_over('mars')
+        self.assertEqual(('enabled', '', False), (
+            service.replication_status, service.active_backend_id or '',
+            service.disabled))
+        text = self.log.errors_text()
+        self.assertIn('mars is no backend_id of a replication_device', text)
+        self.assertIn(f'use one of: {replicated.TARGET}', text)
+        self.assertNotIn('Traceback', text)
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+        self.fails_over()
+
+    def test_a_back_end_without_targets(self) -> None:
+        self.own('iscsi', replication_device=None)
+        for target in (None, replicated.TARGET, 'default'):
+            error = self.assertRaises(
+                exception.InvalidReplicationTarget,
+                self.backend.driver.failover_host, None, [], target, [])
+            self.assertIn('no replication_device', str(error))
+
+    def test_home_already(self) -> None:
+        """"default" is refused by nobody, and changes nothing."""
+        volume = self.replicated()
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
+    def test_the_target_is_lost(self) -> None:
+        """Nothing happens, and it can be done later."""
+        volume = self.replicated()
+        with self.lost(self.secondary):
+            for target in (replicated.TARGET, None):
+                service = self.backend.fail_over(target)
+                self.assertEqual(('enabled', '', False), (
+                    service.replication_status,
+                    service.active_backend_id or '', service.disabled))
+                self.assert_row(volume, 'enabled', 'available', self.primary)
+            self.assertIn(f'127.0.0.1:{self.secondary.port}',
+                          self.log.errors_text())
+            self.backend.delete_snapshot(
+                self.backend.create_snapshot(volume))
+        self.fails_over()
+
+    def test_of_two_targets_the_one_with_most_volumes(self) -> None:
+        self.own('iscsi', replication_device=self.device(
+            backend_id='spare', san_ip='127.0.0.2', port=1)
+            + f'\nreplication_device = {self.device()}')
+        self.assertEqual(['spare', replicated.TARGET],
+                         self.backend.driver._sides.targets)
+        volume = self.replicated(
+            kaminario__replication_target=replicated.TARGET)
+        self.fails_over(None)
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+        self.assertIn('Replication target spare does not answer',
+                      self.log.errors_text())
+        service = self.backend.fail_over('spare')
+        self.assertEqual(('failed-over', replicated.TARGET), (
+            service.replication_status, service.active_backend_id))
+        self.assertIn(f'was failed over to {replicated.TARGET}',
+                      self.log.errors_text())
+        self.fails_back()
+
+    def test_a_target_that_is_configured_no_more(self) -> None:
+        volume = self.replicated()
+        self.fails_over()
+        service = self.backend.service()
+        service.active_backend_id = 'old-site'
+        service.save()
+        self.assertFalse(self.backend.restart())
+        service.active_backend_id = replicated.TARGET
+        service.save()
+        self.assertTrue(self.backend.restart())
+        self.assertIn('The back end was failed over to old-site, but section '
+                      f'[{self.backend.name}] of cinder.conf has no '
+                      'replication_device with that backend_id',
+                      self.log.errors_text())
+        self.assertIs(self.secondary, self.holder(volume))
+
+    def test_the_primary_is_dead_at_the_start(self) -> None:
+        """The service starts all the same, and can fail over."""
+        volume = self.replicated()
+        with self.lost(self.primary):
+            self.assertTrue(self.backend.restart())
+            self.assertIn('fail the back end over', self.log.errors_text())
+            self.assertEqual('down', self.backend.stats()['backend_state'])
+            self.fails_over()
+            self.assertEqual('up', self.backend.stats()['backend_state'])
+            self.assert_row(volume, 'failed-over', 'available',
+                            self.secondary)
+        self.fails_back()
+
+
+class LeftBehindTest(FailoverTest):
+    """Volumes that cannot be moved are never said to be."""
+
+    def test_plain_volumes(self) -> None:
+        """Cinder sets them to error; the driver leaves them where they are.
+        """
+        plain, volume = self.backend.create_volume(1), self.replicated()
+        self.fails_over()
+        self.assert_row(plain, 'not-capable', 'error', self.primary)
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+        self.fails_back()
+        self.assert_row(plain, 'not-capable', 'error', self.primary)
+
+    def test_an_idle_session(self) -> None:
+        """Reported with the reason; mended by the next that succeeds."""
+        volume, other = self.replicated(), self.replicated()
+        self.command(self.primary, volume, 'suspended')
+        self.command(self.primary, volume, 'idle')
+        self.fails_over()
+        self.assert_row(volume, 'failover-error', 'error', self.primary,
+                        'is idle as target')
+        self.assert_row(other, 'failed-over', 'available', self.secondary)
+        self.assertIn(f'Volume {volume.id}: ', self.log.errors_text())
+        self.command(self.primary, volume, 'in_sync')
+        self.fails_over()
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+        self.assert_row(other, 'failed-over', 'available', self.secondary)
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
+    def command(self, array: arrays.Served, row: Any, state: str) -> None:
+        """An administrator's command to a session."""
+        for one in array.admin.list('replication/sessions'):
+            if one['name'].endswith(row.id):
+                array.admin.update('replication/sessions', one['id'],
+                                   name=one['name'], state=state)
+
+    def test_a_session_that_is_missing_there(self) -> None:
+        volume, other = self.replicated(), self.replicated()
+        snapshot = self.backend.create_snapshot(volume)
+        self.command(self.primary, volume, 'suspended')
+        self.command(self.primary, volume, 'idle')
+        found, = self.secondary.admin.list('replication/sessions',
+                                           name=f'rssn-{volume.id}')
+        self.secondary.admin.delete('replication/sessions', found['id'])
+        self.fails_over()
+        self.assert_row(volume, 'failover-error', 'error', self.primary,
+                        'has no replication session')
+        snapshot.refresh()
+        self.assertEqual('error', snapshot.status)
+        self.assert_row(other, 'failed-over', 'available', self.secondary)
+        self.fails_back()
+        # It is home and its data are safe, but not replicated.
+        self.assert_row(volume, 'error', 'available', self.primary,
+                        'is idle as source')
+        self.assert_row(other, 'enabled', 'available', self.primary)
+
+    def test_a_session_that_an_administrator_suspended(self) -> None:
+        volume = self.replicated()
+        self.write(volume, 'first')
+        self.pass_time()
+        self.command(self.primary, volume, 'suspended')
+        self.write(volume, 'second')
+        self.pass_time()
+        self.fails_over()
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+        self.assertEqual('first', self.read(volume))
+        self.fails_back()
+
+    def test_a_volume_that_is_missing_there(self) -> None:
+        volume = self.replicated()
+        found, = self.secondary.admin.list('volumes', name=f'rcv-{volume.id}')
+        self.secondary.admin.update('volumes', found['id'], name='else')
+        self.fails_over()
+        self.assert_row(volume, 'failover-error', 'error', self.primary,
+                        f'has no replicated volume cv-{volume.id}')
+        self.secondary.admin.update('volumes', found['id'],
+                                    name=f'rcv-{volume.id}')
+
+    def test_operations_on_what_was_left(self) -> None:
+        """They go to the array that has it."""
+        plain = self.backend.create_volume(1)
+        snapshot = self.backend.create_snapshot(plain)
+        volume = self.replicated()
+        of_volume = self.backend.create_snapshot(volume)
+        self.fails_over()
+        for row in (plain, snapshot):
+            row.update({'status': 'available'})
+            row.save()
+        attachment = self.backend.attach(plain, self.host())
+        self.assertTrue(self.is_mapped(plain, self.primary))
+        self.backend.detach(attachment)
+        for make, row in ((self.backend.clone, plain),
+                          (self.backend.volume_from_snapshot, snapshot),
+                          (self.backend.volume_from_snapshot, of_volume)):
+            failure = self.assertRaises(backend.OperationFailed, make, row)
+            self.assertIn('fail the back end over to that array, or back',
+                          str(failure.cause))
+            self.backend.delete_volume(failure.row)
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.revert, volume, of_volume)
+        self.assertIn(f'127.0.0.1:{self.secondary.port} has no snapshot',
+                      str(failure.cause))
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_snapshot(of_volume)
+        self.backend.delete_volume(plain)
+
+    def test_a_failover_that_breaks_off(self) -> None:
+        """The commands arrive, but nobody hears of what they came to."""
+        volume = self.replicated()
+        self.secondary.control.add_fault(
+            {'kind': 'reset', 'method': 'PATCH', 'path': '*',
+             'commit': 'after', 'times': 1})
+        self.secondary.control.add_fault(
+            {'kind': 'reset', 'method': 'GET', 'path': 'replication/*',
+             'after': 1, 'times': 500})
+        service = self.backend.fail_over()
+        self._calm()
+        self.assertNotEqual('failed-over', service.replication_status)
+        self.fails_over()
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+
+
+class FailbackTest(FailoverTest):
+    """Everything comes home, at once or in pieces."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.replicated()
+        self.write(self.volume, 'first')
+        self.pass_time()
+
+    def test_hosts(self) -> None:
+        """Of the driver they go with their last mapping; others stay."""
+        foreign = [array.admin.create('hosts', name='foreign', type='Linux')
+                   for array in (self.primary, self.secondary)]
+        here = self.backend.attach(self.volume, connector := self.host())
+        self.fails_over()
+        self.backend.detach(here)
+        self.assertEqual([], self.secondary.admin.list('mappings'))
+        self.assertEqual(2, len(self.primary.admin.list('hosts')))
+        attachment = self.backend.attach(self.volume, connector)
+        ids = self.ids(self.volume)
+        self.secondary.admin.create(
+            'mappings', volume={'ref': f'/volumes/{ids["volume"]}'},
+            host={'ref': f'/hosts/{foreign[1]["id"]}'})
+        self.fails_back()
+        for array, host in zip((self.primary, self.secondary), foreign,
+                               strict=True):
+            self.assertEqual([], array.admin.list('mappings'))
+            self.assertEqual([host['id']], [
+                found['id'] for found in array.admin.list('hosts')])
+            array.admin.delete('hosts', host['id'])
+        self.backend.detach(attachment)
+
+    def test_grown_away(self) -> None:
+        """The array at home makes room before it gets the data."""
+        with self.lost(self.primary):
+            self.fails_over()
+            self.backend.extend_volume(self.volume, 3)
+            self.write(self.volume, 'grown')
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('grown', self.read(self.volume))
+        found, = self.primary.admin.list('volumes',
+                                         name=f'cv-{self.volume.id}')
+        self.assertEqual(3 << 20, found['size'])
+        self.backend.extend_volume(self.volume, 4)
+
+    def test_too_slow(self) -> None:
+        """It is served where it is, and comes home another time."""
+        self.use('iscsi', k2_failback_timeout=100)
+        slow, quick = self.replicated(), self.replicated()
+        self.pass_time()
+        self.fails_over()
+        self.write(slow, 'second')
+        self.secondary.control.set_switches(snapshot_seconds=5000)
+        self.addCleanup(self.secondary.control.set_switches,
+                        snapshot_seconds=0)
+        service = self.backend.fail_back()
+        self.assertEqual(('enabled', ''), (service.replication_status,
+                                           service.active_backend_id))
+        for row in (slow, quick):
+            self.assert_row(row, 'error', 'available', self.secondary,
+                            'seconds it is not ready')
+        self.assertEqual('second', self.read(slow))
+        self.backend.detach(self.backend.attach(slow, self.host()))
+        self.secondary.control.set_switches(snapshot_seconds=0)
+        self.pass_time(6000)
+        self.fails_back()
+        for row in (slow, quick):
+            self.assert_row(row, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(slow))
+
+    def test_progress(self) -> None:
+        self.fails_over()
+        self.secondary.control.set_switches(snapshot_seconds=300)
+        self.addCleanup(self.secondary.control.set_switches,
+                        snapshot_seconds=0)
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertIn('0 of 1 volumes or groups have arrived',
+                      self.log.text())
+
+    def test_made_away(self) -> None:
+        """Replicated as soon as the primary is back; plain ones stay."""
+        with self.lost(self.primary):
+            self.fails_over()
+            plain = self.backend.create_volume(1)
+            failure = self.assertRaises(backend.OperationFailed,
+                                        self.replicated)
+            self.backend.delete_volume(failure.row)
+        made = self.replicated()
+        self.assertEqual({'source', 'target'}, {
+            role for name, (role, state) in self.sessions().items()
+            if made.id in name and state == 'in_sync'})
+        self.write(made, 'made away')
+        self.fails_back()
+        for row, array in ((self.volume, self.primary), (made, self.primary),
+                           (plain, self.secondary)):
+            self.assertIs(array, self.holder(row))
+        self.assertEqual('made away', self.read(made))
+        self.backend.extend_volume(made, 2)
+        self.backend.extend_volume(plain, 2)
+        self.fails_over()
+        self.assert_row(made, 'failed-over', 'available', self.secondary)
+        self.assertEqual('made away', self.read(made))
+        self.backend.delete_volume(made)
+
+    def test_the_primary_is_lost_still(self) -> None:
+        """Nothing changes; it can be tried again."""
+        self.fails_over()
+        with self.lost(self.primary):
+            service = self.backend.fail_back()
+            self.assertEqual(('failed-over', replicated.TARGET), (
+                service.replication_status, service.active_backend_id))
+            self.assert_row(self.volume, 'failed-over', 'available',
+                            self.secondary)
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+
+    def test_the_link_is_cut(self) -> None:
+        self.fails_over()
+        self.primary.control.cut_link()
+        self.backend.fail_back()
+        self.assert_row(self.volume, 'error', 'available', self.secondary,
+                        'replication')
+        self.write(self.volume, 'second')
+        self.primary.control.mend_link()
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(self.volume))
+
+    def test_the_secondary_dies_before_the_failback(self) -> None:
+        """What cannot come home stays away, and says so."""
+        self.fails_over()
+        with self.lost(self.secondary):
+            self.backend.fail_back()
+            self.assert_row(self.volume, 'error', 'available', None, '127')
+        self.assertIs(self.secondary, self.holder(self.volume))
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)

@@ -1,0 +1,620 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Replicated volumes: made, changed, deleted, failed over and back."""
+
+import logging
+from typing import Any
+from unittest import mock
+
+from cinder import compute
+from cinder import exception
+
+from cinder_k2 import simulator
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import replicated
+from tests.functional.replicated import REPLICATED
+
+MIB = 1 << 20
+PLAIN: dict[str, str] = {}
+VIEW = {'kaminario__clone_strategy': 'view'}
+COPY = {'kaminario__clone_strategy': 'copy'}
+THIN = {'kaminario__clone_strategy': 'thin'}
+NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+MOON = {'kaminario__replication_target': 'moon'}
+TEXT = b'what the user wrote'
+RPO = {'kaminario__replication_rpo': '600'}
+
+
+@base.everywhere
+class ReplicationTest(replicated.ReplicatedTest):
+    """Single volumes."""
+
+    feature = 'replication'
+
+    def test_a_life(self) -> None:
+        volume = self.replicated()
+        self.assert_replicated(volume)
+        self.write(volume, 'first')
+        self.backend.extend_volume(volume, 2)
+        self.assert_replicated(volume, size=2)
+        self.assertEqual('first', self.read(volume))
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_there_and_back(self) -> None:
+        volume = self.replicated()
+        self.write(volume, 'first')
+        self.primary.control.advance(400)
+        self.secondary.control.advance(400)
+        service = self.backend.fail_over(replicated.TARGET)
+        self.assertEqual('failed-over', service.replication_status)
+        self.assertEqual(replicated.TARGET, service.active_backend_id)
+        volume.refresh()
+        self.assertEqual('failed-over', volume.replication_status)
+        self.assertIs(self.secondary, self.holder(volume))
+        self.assertEqual('first', self.read(volume))
+        self.write(volume, 'second')
+        service = self.backend.fail_back()
+        self.assertEqual('enabled', service.replication_status)
+        volume.refresh()
+        self.assertEqual('enabled', volume.replication_status)
+        self.assertIs(self.primary, self.holder(volume))
+        self.assertEqual('second', self.read(volume))
+
+    def test_types_in_the_words_of_cinder(self) -> None:
+        by_cinder = self.backend.create_volume(
+            replication_enabled='<is> True')
+        refused = self.backend.create_volume(
+            replication_enabled='<is> True',
+            kaminario__replication='disabled')
+        self.assert_replicated(by_cinder)
+        self.assert_alone(refused, self.backend.create_volume())
+
+    def test_snapshots(self) -> None:
+        volume = self.replicated()
+        snapshots = [self.backend.create_snapshot(volume) for _ in range(2)]
+        self.backend.delete_snapshot(snapshots[0])
+        self.backend.extend_volume(volume, 2)
+        self.assert_replicated(volume, size=2)
+        self.backend.delete_snapshot(snapshots[1])
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_in_use(self) -> None:
+        """By two hosts; the session does not mind."""
+        self.enterContext(mock.patch.object(compute, 'API'))
+        volume = self.replicated(multiattach='<is> True')
+        first, second = [self.backend.attach(volume, self.host(), number * 32)
+                         for number in 'ab']
+        self.backend.extend_volume(volume, 3)
+        self.assert_replicated(volume, size=3)
+        snapshot = self.backend.create_snapshot(volume)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.detach(first)
+        self.assertEqual(1, self.count(self.primary)['mappings'])
+        self.backend.detach(second)
+        self.assert_replicated(volume, size=3)
+        self.assertNotIn('hosts', self.left())
+
+    def test_clones_outlive_their_source(self) -> None:
+        """The copy goes with the volume; what clones need stays hidden."""
+        volume = self.replicated()
+        snapshot = self.backend.create_snapshot(volume)
+        clones = [
+            self.backend.volume_from_snapshot(snapshot, **VIEW),
+            self.backend.clone(volume, **VIEW)]
+        self.assert_alone(*clones)
+        self.assert_replicated(volume)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(volume)
+        self.assertEqual({}, self.count(self.secondary))
+        self.assertEqual({}, self.sessions())
+        self.assertEqual(1, self.count(self.primary)['volumes'])
+        for clone in clones:
+            self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def test_what_strangers_need_stays_replicated(self) -> None:
+        volume = self.replicated()
+        name = f'cv-{volume.id}'
+        group = self.ids(volume)['group']
+        policy = self.admin.list('retention_policies')[0]['id']
+        snapshot = self.admin.create(
+            'snapshots', source={'ref': f'/volume_groups/{group}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'},
+            short_name='theirs')
+        self._assert_busy(volume)
+        self.admin.delete('snapshots', snapshot['id'])
+        self.map_to_a_stranger(self.primary, name)
+        self._assert_busy(volume)
+        self.remove_the_stranger(self.primary)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def _assert_busy(self, volume: Any) -> None:
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.delete_volume, volume)
+        self.assertEqual('available', failure.status)
+        self.assert_replicated(volume)
+
+    def test_a_copy_that_somebody_uses(self) -> None:
+        """Opened to the world by the administrator of the other array."""
+        self.expose_copies()
+        volume = self.replicated()
+        self.map_to_a_stranger(self.secondary, f'rcv-{volume.id}')
+        self._assert_busy(volume)
+        self.assertIn(f'rcv-{volume.id}', self.log.errors_text())
+        self.remove_the_stranger(self.secondary)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_management(self) -> None:
+        group = self.admin.create('volume_groups', name='theirs', quota=0,
+                                  is_dedup=True)
+        self.admin.create(
+            'volumes', name='theirs', size=replicated.GIB + 5,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        volume = self.backend.manage({'source-name': 'theirs'}, **REPLICATED)
+        self.assertEqual(2, volume.size)
+        self.assert_replicated(volume, size=2)
+        before = self.count(self.secondary)
+        self.backend.unmanage(volume)
+        self.assertEqual(before, self.count(self.secondary))
+        self.assertIn(f'ssn-{volume.id}', self.sessions())
+        entry, = self.backend.manageable()
+        self.assertFalse(entry['safe_to_manage'])
+        self._remove_by_hand(volume)
+
+    def _remove_by_hand(self, volume: Any) -> None:
+        """What is still replicated, as an administrator does."""
+        session = self.admin.list('replication/sessions')[0]
+        for state in ('suspended', 'idle'):
+            self.admin.update('replication/sessions', session['id'],
+                              state=state)
+        for array in (self.primary, self.secondary):
+            self.clear(array)
+
+
+@base.everywhere
+class ReplicatedRetypeTest(replicated.ReplicatedTest):
+    """Replication is turned on and off where a volume is."""
+
+    feature = 'replication'
+
+    def test_on_and_off(self) -> None:
+        volume = self.backend.create_volume()
+        self.write(volume, 'mine')
+        snapshot = self.backend.create_snapshot(volume)
+        for _ in range(2):
+            self.backend.retype(volume, **REPLICATED)
+            self.assert_replicated(volume)
+            self.backend.retype(volume)
+            self.assert_alone(volume)
+            self.assertEqual({}, self.count(self.secondary))
+        self.assertEqual('mine', self.read(volume))
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_in_use(self) -> None:
+        volume = self.backend.create_volume()
+        attachment = self.backend.attach(volume, self.host())
+        mappings = self.primary.admin.list('mappings')
+        self.assertEqual('in-use', self.backend.retype(
+            volume, **REPLICATED).status)
+        self.assert_replicated(volume)
+        self.assertEqual('in-use', self.backend.retype(volume).status)
+        self.assert_alone(volume)
+        self.assertEqual(mappings, self.primary.admin.list('mappings'))
+        self.backend.detach(attachment)
+
+    def test_types_without_our_words(self) -> None:
+        volume = self.backend.create_volume()
+        self.backend.retype(volume, replication_enabled='<is> True')
+        self.assert_replicated(volume)
+        with self.assert_calls(0):
+            self.backend.retype(volume, **REPLICATED)
+        self.assert_replicated(volume)
+        with self.assert_calls(0):
+            self.backend.retype(volume, vendor__colour='red', **REPLICATED)
+        self.backend.retype(volume, vendor__colour='red')
+        self.assert_alone(volume)
+
+    def test_rpo(self) -> None:
+        volume = self.replicated()
+        self.backend.extend_volume(volume, 2)
+        self.assertEqual([60], self._rpos())
+        before = self.sessions()
+        with self.assert_calls(2):
+            self.backend.retype(volume, **REPLICATED, **RPO)
+        self.assertEqual([600], self._rpos())
+        self.assertEqual(before, self.sessions())
+        self.assert_replicated(volume, size=2)
+        with self.assert_calls(0):
+            self.backend.retype(volume, **REPLICATED, **RPO, vendor__a='b')
+        self.backend.retype(volume, **REPLICATED)
+        self.assertEqual([60], self._rpos())
+        other = self.replicated(**RPO)
+        self.assertEqual([60, 600], sorted(self._rpos()))
+        self.assert_replicated(other)
+
+    def _rpos(self) -> list[int]:
+        return [s['rpo'] for s in self.admin.list('replication/sessions')]
+
+    def test_the_same_target_by_its_name(self) -> None:
+        volume = self.replicated()
+        with self.assert_calls(0):
+            self.backend.retype(volume, **REPLICATED,
+                                kaminario__replication_target='dr-site')
+        self.assert_replicated(volume)
+
+    def test_what_the_array_refuses(self) -> None:
+        """The volume stays what it was."""
+        volume = self.backend.create_volume()
+        self.fault('status', 'POST', 'replication/peer_volumes', times=9,
+                   status=400)
+        self._assert_refused(volume, **REPLICATED)
+        self.primary.control.clear_faults()
+        self.assert_alone(volume)
+        self.assertEqual({}, self.sessions())
+        self.backend.retype(volume, **REPLICATED)
+        self.assert_replicated(volume)
+
+    def _assert_refused(self, volume: Any, **specs: str) -> None:
+        before = self.backend.volume(volume.id)
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.retype, volume, **specs)
+        self.assertEqual(before.status, failure.status)
+        self.assertEqual(before.volume_type_id, failure.row.volume_type_id)
+
+    def test_a_copy_that_somebody_uses(self) -> None:
+        self.expose_copies()
+        volume = self.replicated()
+        self.map_to_a_stranger(self.secondary, f'rcv-{volume.id}')
+        self._assert_refused(volume)
+        self.assert_replicated(volume)
+        self.remove_the_stranger(self.secondary)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+
+
+@base.everywhere
+class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
+    """Clones to and from replicated volumes, of any kind."""
+
+    feature = 'replication'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.replicated()
+        self.disks.write(self.volume, 5 * MIB, TEXT)
+        self.snapshot = self.backend.create_snapshot(self.volume)
+
+    def _copies(self, size: int, **specs: str) -> list[Any]:
+        made = [self.backend.clone(self.volume, size, **specs),
+                self.backend.volume_from_snapshot(self.snapshot, size,
+                                                  **specs)]
+        for row in made:
+            self.assertEqual(TEXT, self.disks.read(row, 5 * MIB, len(TEXT)))
+        self.assert_replicated(self.volume)
+        return made
+
+    def _remove(self, *volumes: Any) -> None:
+        """All of them, and their source."""
+        for row in volumes:
+            self.backend.delete_volume(row)
+        self.backend.delete_snapshot(self.snapshot)
+        self.backend.delete_volume(self.volume)
+        self.assertNothingLeft()
+
+    def test_replicated_ones(self) -> None:
+        """They are copied; a view cannot be replicated."""
+        same = self._copies(1, **REPLICATED)
+        self.assert_replicated(*same)
+        larger = self._copies(2, **REPLICATED)
+        self.assert_replicated(*larger, size=2)
+        self.assertEqual(5, self.count(self.secondary)['volumes'])
+        self._remove(*same, *larger)
+
+    def test_plain_ones(self) -> None:
+        same = self._copies(1, vendor__colour='red')
+        larger = self._copies(2, vendor__colour='red')
+        other = self._copies(1, **NODEDUP)
+        self.assert_alone(*same, *larger, *other)
+        self.assertEqual(2, len([v for v in self.admin.list('snapshots')
+                                 if v['short_name'].startswith('cv-')]))
+        self.assertEqual(1, self.count(self.secondary)['volumes'])
+        self._remove(*same, *larger, *other)
+
+    def test_thin_ones_are_refused(self) -> None:
+        """The group of the source takes no volume more (REP-5)."""
+        for specs in (THIN, {**THIN, **REPLICATED}):
+            failure = self.assertRaises(
+                backend.OperationFailed, self.backend.clone, self.volume,
+                **specs)
+            self.assertIn('its source is replicated', str(failure.cause))
+            self.backend.delete_volume(failure.row)
+        self.assert_replicated(self.volume)
+        self._remove()
+
+    def test_of_plain_ones(self) -> None:
+        """A copy, or, where the array can, a thin clone."""
+        plain = self.backend.create_volume()
+        self.disks.write(plain, 5 * MIB, TEXT)
+        thin = dict.fromkeys(['thin', 'copy'] if self.profile == 'sdp'
+                             else ['copy'])
+        for how in thin:
+            made = self.backend.clone(plain, 2, **REPLICATED,
+                                      kaminario__clone_strategy=how)
+            self.assert_replicated(made, size=2)
+            self.assertEqual(TEXT, self.disks.read(made, 5 * MIB, len(TEXT)))
+            self.backend.delete_volume(made)
+        self.assert_left_after(plain)
+        self._remove(plain)
+
+    def assert_left_after(self, plain: Any) -> None:
+        """Nothing but that and the volume that each test has."""
+        self.assertEqual(2, self.count(self.primary)['volumes'])
+        self.assertEqual(1, self.count(self.secondary)['volumes'])
+        self.assert_alone(plain)
+
+    def test_views_become_volumes(self) -> None:
+        view = self.backend.clone(self.volume, **VIEW)
+        attachment = self.backend.attach(view, self.host())
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.retype, view, **REPLICATED)
+        self.assertEqual('in-use', failure.status)
+        self.assertIn('backed by a view', self.log.errors_text())
+        self.assert_alone(view)
+        self.backend.detach(attachment)
+        self.backend.retype(view, **REPLICATED)
+        self.assert_replicated(view, self.volume)
+        self.assertEqual(TEXT, self.disks.read(view, 5 * MIB, len(TEXT)))
+        self._remove(view)
+
+    def test_revert(self) -> None:
+        """By a copy: the array restores no group that it replicates."""
+        self.disks.write(self.volume, 5 * MIB, b'later')
+        before = self.sessions()
+        self.backend.revert(self.volume, self.snapshot)
+        self.assertEqual(TEXT, self.disks.read(self.volume, 5 * MIB,
+                                               len(TEXT)))
+        self.assertEqual(before, self.sessions())
+        self.assert_replicated(self.volume)
+        self._remove()
+
+    def test_attached_snapshots(self) -> None:
+        """Backups and images are made of them."""
+        context, host = self.backend.context, self.host()
+        self.backend.driver.initialize_connection_snapshot(self.snapshot,
+                                                           host)
+        self.assert_replicated(self.volume)
+        self.backend.driver.terminate_connection_snapshot(self.snapshot,
+                                                          host)
+        self.assertEqual(context, self.backend.context)
+        self._remove()
+
+    def test_dedup_and_replication(self) -> None:
+        """Cinder copies what is not replicated, and refuses the rest."""
+        plain = self.backend.create_volume()
+        self.disks.write(plain, 5 * MIB, TEXT)
+        moved = self.backend.retype(plain, 'on-demand', **REPLICATED,
+                                    **NODEDUP)
+        self.assert_replicated(moved)
+        self.assertEqual(TEXT, self.disks.read(moved, 5 * MIB, len(TEXT)))
+        self.assertEqual(2, self.count(self.primary)['volumes'])
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.retype, moved,
+            'on-demand', **REPLICATED)
+        self.assertIn('must not be replicated', str(failure.cause))
+        self.assert_replicated(moved)
+        moved = self.backend.retype(moved, **NODEDUP)
+        self.assert_alone(moved)
+        self.backend.retype(moved, **NODEDUP, **REPLICATED)
+        self._remove(moved)
+
+    def test_migration(self) -> None:
+        """Cinder moves nothing that is replicated."""
+        home = self.backend
+        other = self.own(self.protocol, replication_device=self.device())
+        self.assertRaises(exception.InvalidVolume, home.migrate,
+                          self.volume, other)
+        self.assert_replicated(self.volume)
+        plain = home.create_volume()
+        self.disks.write(plain, 5 * MIB, TEXT)
+        moved = home.retype(plain, 'on-demand', other, **REPLICATED)
+        self.assertEqual(other.pool, moved.host)
+        self.assert_replicated(moved)
+        self.assertEqual(TEXT, self.disks.read(moved, 5 * MIB, len(TEXT)))
+        self.primary.control.advance(400)
+        other.fail_over(replicated.TARGET)
+        moved.refresh()
+        self.assertEqual('failed-over', moved.replication_status)
+        self.assertIs(self.secondary, self.holder(moved))
+        other.extend_volume(moved, 2)
+        other.fail_back()
+        self.assert_replicated(moved, size=2)
+        moved = other.retype(moved)
+        self.assert_alone(moved)
+        back = other.migrate(moved, home)
+        self.assertEqual(home.pool, back.host)
+        home.retype(back, **REPLICATED)
+        self.assert_replicated(back, size=2)
+        home.delete_volume(back)
+
+
+class TwoTargetsTest(replicated.ReplicatedTest):
+    """A type chooses among several arrays."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.third = arrays.Served('k2', 'sim-k2-c')
+        simulator.connect(self.primary.array, self.third.array,
+                          hosts=(self.primary.host, self.third.host))
+        # The other tests want two arrays by themselves.
+        self.addCleanup(arrays.pair.cache_clear)
+        self.own('iscsi', replication_device='\nreplication_device = '.join([
+            self.device(), self.device(
+                backend_id='moon', san_ip=self.third.address,
+                port=self.third.port)]))
+
+    def left(self) -> dict[str, int]:
+        """On all three."""
+        return {**super().left(), **self.count(self.third)}
+
+    def _assert_at(self, array: arrays.Served, volume: Any) -> None:
+        """Its copy is there, and nowhere else."""
+        for each in (self.secondary, self.third):
+            names = [v['name'] for v in each.admin.list(
+                'volumes', name__prefix='rcv-')]
+            self.assertEqual([f'rcv-{volume.id}'] if each is array else [],
+                             names)
+        session, = array.admin.list('replication/sessions')
+        self.assertEqual('in_sync', session['state'])
+        volume.refresh()
+        self.assertEqual('enabled', volume.replication_status)
+
+    def test_a_type_chooses(self) -> None:
+        volume = self.replicated()
+        self._assert_at(self.secondary, volume)
+        with self.assert_calls(1):
+            self.backend.retype(volume, vendor__colour='red', **REPLICATED)
+        self.backend.delete_volume(volume)
+        volume = self.replicated(**MOON)
+        self._assert_at(self.third, volume)
+        self.backend.extend_volume(volume, 2)
+        self._assert_at(self.third, volume)
+        self.backend.delete_volume(volume)
+        self.assertTrue(self.third.is_clean())
+
+    def test_another_target(self) -> None:
+        volume = self.replicated()
+        self.backend.retype(volume, **REPLICATED, **MOON)
+        self._assert_at(self.third, volume)
+        self.backend.retype(volume, **REPLICATED, **RPO)
+        self._assert_at(self.secondary, volume)
+
+    def test_another_target_that_refuses(self) -> None:
+        """It is replicated as before."""
+        volume = self.replicated()
+        self.fault('status', 'POST', 'replication/peer_volumes', status=400)
+        self._assert_not_moved(volume)
+        self.assert_replicated(volume)
+
+    def test_neither_takes_it(self) -> None:
+        """Then the row says what became of it."""
+        volume = self.replicated()
+        self.fault('status', 'POST', 'replication/peer_volumes', status=400,
+                   times=9)
+        self._assert_not_moved(volume)
+        self.primary.control.clear_faults()
+        volume.refresh()
+        self.assertEqual('error', volume.replication_status)
+        self.assertEqual({}, self.sessions())
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+        self.backend.retype(volume, **REPLICATED, **MOON)
+        self._assert_at(self.third, volume)
+
+    def _assert_not_moved(self, volume: Any) -> None:
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.retype, volume,
+            **REPLICATED, **MOON)
+        self.assertEqual('available', failure.status)
+        self.assertEqual({}, self.count(self.third))
+
+    def test_failover_goes_where_most_are(self) -> None:
+        volumes = [self.replicated(**specs) for specs in ({}, MOON, MOON)]
+        self.primary.control.advance(400)
+        service = self.backend.fail_over()
+        self.assertEqual('moon', service.active_backend_id)
+        for volume in volumes:
+            volume.refresh()
+        self.assertEqual(
+            ['failover-error', 'failed-over', 'failed-over'],
+            [volume.replication_status for volume in volumes])
+        self.backend.fail_back()
+        for volume in volumes:
+            volume.refresh()
+        self.assertEqual(['enabled'] * 3, [
+            volume.replication_status for volume in volumes])
+
+    def test_a_device_that_is_gone(self) -> None:
+        """Its array keeps what it has."""
+        volume = self.replicated(**MOON)
+        self.keep_devices(1)
+        failure = self.assertRaises(backend.OperationFailed,
+                                    self.backend.extend_volume, volume, 2)
+        self.assertEqual((1, 'error_extending'),
+                         (failure.row.size, failure.status))
+        self.backend.delete_volume(volume)
+        self.assertEqual(({}, {}), (self.count(self.primary),
+                                    self.count(self.secondary)))
+        self.clear(self.third)
+
+
+class NoDeviceTest(replicated.ReplicatedTest):
+    """The operator has taken replication_device away."""
+
+    def test_what_was_replicated(self) -> None:
+        volume = self.replicated()
+        self.keep_devices(0)
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.extend_volume, volume, 2)
+        found, = self.admin.list('volumes', name=f'cv-{volume.id}')
+        self.assertEqual(replicated.GIB, found['size'])
+        self.backend.delete_volume(volume)
+        self.assertIn(f'rcv-{volume.id}', self.log.errors_text())
+        self.assertEqual({}, self.count(self.primary))
+        self.clear(self.secondary)
+
+
+class WrongTypesTest(replicated.ReplicatedTest):
+    """Types that ask for what this back end does not have."""
+
+    def _assert_refused(self, words: str, **specs: str) -> None:
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.create_volume, **specs)
+        self.assertIn(words, str(failure.cause))
+        self.backend.delete_volume(failure.row)
+        self.assertNothingLeft()
+
+    def test_no_such_target(self) -> None:
+        self._assert_refused('use one of: dr-site.', **REPLICATED,
+                             kaminario__replication_target='moon')
+
+    def test_no_device(self) -> None:
+        self.own('iscsi', replication_device=None)
+        self._assert_refused('no replication_device', **REPLICATED)
+        self._assert_refused('no replication_device',
+                             replication_enabled='<is> True')
+
+    def test_rpo(self) -> None:
+        self._assert_refused('60 or a multiple of 300', **REPLICATED,
+                             kaminario__replication_rpo='90')
+
+    def test_the_arrays_are_no_peers(self) -> None:
+        self.own('iscsi', replication_device=self.device(
+            san_ip='192.0.2.7'))
+        self._assert_refused('has no replication peer', **REPLICATED)
+
+    def test_rpo_of_the_device(self) -> None:
+        self.own('iscsi', replication_device=self.device(rpo=900))
+        volume = self.replicated()
+        self.assertEqual([900], [s['rpo'] for s in self.admin.list(
+            'replication/sessions')])
+        self.backend.retype(volume, **REPLICATED, **RPO)
+        self.assertEqual([600], [s['rpo'] for s in self.admin.list(
+            'replication/sessions')])

@@ -1,0 +1,526 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+import unittest
+
+import ddt
+import requests
+
+from cinder_k2 import array
+from cinder_k2.array import replication
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit.rest import scripted
+
+LOST = requests.ConnectionError('Connection aborted')
+NO = scripted.refusal('no')
+POLICY = scripted.hits({'id': 5, 'name': 'Replication_Retention'})
+
+
+def raw(id, **fields):
+    """A session as the array sends it."""
+    return {'id': id, 'name': f'ssn-{id}', 'state': 'in_sync',
+            'current_role': 'source', 'current_snapshot_id': None,
+            'current_snapshot_progress': 100, 'generation_number': 7,
+            'suspend_reason': '', 'rpo': 300,
+            'local_volume_group': {'ref': f'/volume_groups/{id + 100}'},
+            'replication_peer_k2array': {
+                'ref': '/replication/peer_k2arrays/1'},
+            'remote_replication_session_id': id + 200} | fields
+
+
+def session(id, **fields):
+    """The same, as the callers see it."""
+    return dataclasses.replace(replication.Session(
+        id=id, name=f'ssn-{id}', group=id + 100, role='source',
+        state='in_sync', generation=7, progress=100,
+        peer_session=id + 200, peer=1), **fields)
+
+
+def peer(id, name, host, state='ok'):
+    return {'id': id, 'name': name, 'mgmt_host': host,
+            'mgmt_connectivity_state': state}
+
+
+class Case(unittest.TestCase):
+
+    def make(self, *script):
+        self.client, self.array, self.clock = scripted.client(*script)
+        self.addCleanup(lambda: self.assertEqual([], self.array.script))
+        self.replication = array.Array(self.client, 'any').replication
+        return self.replication
+
+    def bodies(self, method):
+        return [self.array.body(n)
+                for n, request in enumerate(self.array.requests)
+                if request.method == method]
+
+
+@ddt.ddt
+class SessionTest(unittest.TestCase):
+
+    @ddt.data(({}, True),
+              ({'copying': True}, False),
+              ({'progress': 99}, False),
+              ({'progress': None}, False),
+              ({'generation': None}, False),
+              ({'generation': 6}, False),
+              # What came later holds all that came before.
+              ({'generation': 8, 'progress': 10, 'copying': True}, True))
+    @ddt.unpack
+    def test_arrival(self, fields, arrived):
+        """REP-14."""
+        self.assertIs(arrived, session(1, **fields).has_arrived(7))
+
+
+@ddt.ddt
+class PeerTest(Case):
+
+    PEERS = (peer(1, 'k2-b', '10.0.0.2'), peer(2, 'k2-c', 'fd00:0::3'),
+             peer(3, 'k2-d', '10.0.0.4:8443'),
+             peer(4, 'k2-e', '10.0.0.4:8444'), peer(5, 'k2-f', None),
+             peer(6, 'k2-g', '?'))
+
+    @ddt.data(('10.0.0.2', 'x', 1), ('10.0.0.2:444', 'x', 1),
+              ('[fd00::3]:444', 'x', 2), ('10.0.0.4:8444', 'x', 4),
+              ('10.0.0.4', 'k2-e', 4), ('10.0.0.9', 'k2-f', 5))
+    @ddt.unpack
+    def test_found_by_address_or_name(self, address, name, wanted):
+        self.make(scripted.hits(*self.PEERS))
+        for _ in range(2):
+            self.assertEqual(wanted, self.replication.peer(address, name))
+
+    @ddt.data((PEERS[:1], 'k2-b (10.0.0.2)'), ((), 'none'))
+    @ddt.unpack
+    def test_arrays_that_do_not_know_each_other(self, peers, known):
+        self.make(scripted.hits(*peers))
+        with self.assertRaises(exceptions.ArrayUnsuitable) as caught:
+            self.replication.peer('10.0.0.9', 'other')
+        for word in ('10.0.0.1 ', '10.0.0.9', 'other', known,
+                     'replication_device'):
+            self.assertIn(word, str(caught.exception))
+
+
+class CreateTest(Case):
+
+    def _create(self, *script, **wanted):
+        self.make(*script)
+        return self.replication.create_session(
+            **({'name': 'ssn-9', 'peer': 1, 'group': 109, 'rpo': 300,
+                'peer_group_name': 'rcvg-9',
+                'peer_session_name': 'rssn-9'} | wanted))
+
+    def test_two_calls_the_first_time(self):
+        self.assertEqual(9, self._create(
+            POLICY, scripted.Reply(201, raw(9, state='idle'))))
+        policy = {'ref': '/retention_policies/5'}
+        self.assertEqual([{
+            'name': 'ssn-9', 'rpo': 300,
+            'replication_peer_k2array': {
+                'ref': '/replication/peer_k2arrays/1'},
+            'local_volume_group': {'ref': '/volume_groups/109'},
+            'replication_peer_volume_group_name': 'rcvg-9',
+            'remote_replication_session_name': 'rssn-9',
+            'auto_configure_peer_volumes': False,
+            'retention_policy': policy,
+            'external_retention_policy': policy}], self.bodies('POST'))
+
+    def test_no_policy(self):
+        for check in (self._create, lambda *script: self.make(
+                *script).check()):
+            with self.assertRaises(exceptions.ArrayUnsuitable) as caught:
+                check(scripted.hits())
+            self.assertIn('k2_replication_retention_policy',
+                          str(caught.exception))
+            self.assertIn('Replication_Retention', str(caught.exception))
+
+    def test_what_was_left_behind_is_taken_over(self):
+        self.assertEqual(9, self._create(POLICY, NO, scripted.hits(raw(9))))
+
+    def test_with_another_interval(self):
+        self.assertEqual(9, self._create(
+            POLICY, NO, scripted.hits(raw(9, rpo=60)),
+            scripted.Reply(200, raw(9))))
+        self.assertEqual([{'name': 'ssn-9', 'rpo': 300}],
+                         self.bodies('PATCH'))
+
+    def test_one_of_another_group_or_peer_is_not(self):
+        for wanted in ({'group': 5}, {'peer': 2}):
+            with self.assertRaisesRegex(rest.Refused, 'no'):
+                self._create(POLICY, NO, scripted.hits(raw(9)),
+                             scripted.Reply(200, peer(1, 'k2-b', '10.0.0.2')),
+                             **wanted)
+
+    def test_a_peer_that_cannot_be_reached(self):
+        """REP-19."""
+        with self.assertRaises(exceptions.PeerUnreachable) as caught:
+            self._create(POLICY, NO, scripted.hits(), scripted.Reply(
+                200, peer(1, 'k2-b', '10.0.0.2', 'disconnected')))
+        for word in ('10.0.0.1 ', 'k2-b', '10.0.0.2', 'disconnected'):
+            self.assertIn(word, str(caught.exception))
+
+    def test_a_policy_that_was_made_again(self):
+        """What was learnt is looked up again after a refusal."""
+        ok = scripted.Reply(200, peer(1, 'k2-b', '10.0.0.2'))
+        with self.assertRaises(rest.Refused):
+            self._create(POLICY, NO, scripted.hits(), ok)
+        self.array.script[:] = [scripted.hits({
+            'id': 6, 'name': 'Replication_Retention'}),
+            scripted.Reply(201, raw(9))]
+        self.replication.create_session(
+            'ssn-9', peer=1, group=109, rpo=300, peer_group_name='rcvg-9',
+            peer_session_name='rssn-9')
+        self.assertEqual({'ref': '/retention_policies/6'},
+                         self.bodies('POST')[-1]['retention_policy'])
+
+
+class PeerVolumeTest(Case):
+
+    RAW = {'id': 12, 'name': 'rcv-3', 'local_volume': {'ref': '/volumes/3'}}
+
+    def test_add(self):
+        self.make(scripted.Reply(201, self.RAW))
+        self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
+        self.assertEqual([{
+            'name': 'rcv-3', 'local_volume': {'ref': '/volumes/3'},
+            'replication_session': {'ref': '/replication/sessions/9'}}],
+            self.bodies('POST'))
+
+    def test_what_was_left_behind_is_taken_over(self):
+        self.make(NO, scripted.hits(self.RAW))
+        self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
+
+    def test_other_refusals(self):
+        self.make(NO, scripted.hits())
+        with self.assertRaises(rest.Refused):
+            self.replication.add_volume(9, 3, 'rcv-3')
+
+    def test_lost_and_made(self):
+        self.make(LOST, scripted.hits(self.RAW))
+        self.assertEqual(12, self.replication.add_volume(9, 3, 'rcv-3'))
+
+    def test_remove(self):
+        self.make(scripted.hits(self.RAW), scripted.Reply(204))
+        self.assertTrue(self.replication.remove_volume(3))
+        self.assertEqual('DELETE /replication/peer_volumes/12',
+                         self.array.calls[-1])
+
+    def test_remove_what_is_gone(self):
+        self.make(scripted.hits(self.RAW), scripted.refusal('', 404))
+        self.assertFalse(self.replication.remove_volume(3))
+        self.make(scripted.hits())
+        self.assertFalse(self.replication.remove_volume(3))
+
+
+class LookTest(Case):
+
+    def test_as_the_array_says(self):
+        self.make(scripted.Reply(200, raw(9)), scripted.Reply(200, {
+            'id': 9, 'name': 's', 'state': 'suspended',
+            'current_role': 'target', 'suspend_reason': 'by user',
+            'current_snapshot_id': 4, 'current_snapshot_progress': 40}))
+        self.assertEqual(session(9), self.replication.get(9))
+        self.assertEqual(
+            replication.Session(
+                id=9, name='s', group=None, role=replication.TARGET,
+                state=replication.SUSPENDED, why='by user', progress=40,
+                copying=True), self.replication.get(9))
+
+    def test_the_first_name_counts(self):
+        both = scripted.hits(raw(1, name='rssn-x'), raw(2, name='ssn-x'))
+        self.make(both, both, scripted.hits())
+        self.assertEqual(2, self.replication.find('ssn-x', 'rssn-x').id)
+        self.assertEqual('ssn-x,rssn-x', self.array.query(0)['name__in'])
+        self.assertEqual(1, self.replication.find('rssn-x', 'ssn-x').id)
+        self.assertIsNone(self.replication.find('ssn-x', 'rssn-x'))
+
+    def test_of_a_group(self):
+        self.make(scripted.hits(raw(9)), scripted.hits())
+        self.assertEqual(session(9), self.replication.of_group(109))
+        self.assertEqual('/volume_groups/109', self.array.query(0)[
+            'local_volume_group.ref'])
+        self.assertIsNone(self.replication.of_group(109))
+
+    def test_many_take_few_calls(self):
+        names = [f'{kind}-{n}' for n in range(500)
+                 for kind in ('ssn', 'rssn')]
+        self.make(scripted.hits(raw(1, name='rssn-3'),
+                                raw(2, name='rssn-999')),
+                  scripted.hits(raw(3, name='ssn-7')))
+        self.assertEqual({'rssn-3': 1, 'ssn-7': 3}, {
+            name: found.id for name, found in
+            self.replication.find_many(names).items()})
+        self.assertEqual(['rssn-', 'ssn-'], [
+            self.array.query(n)['name__prefix'] for n in range(2)])
+
+    def test_none_take_no_call(self):
+        self.make()
+        self.assertEqual({}, self.replication.find_many([]))
+        self.assertEqual({}, self.replication.get_many([]))
+        self.assertEqual({}, self.replication.volumes_of([]))
+
+    def test_all(self):
+        self.make(scripted.hits(raw(1), raw(2)))
+        self.assertEqual([session(1), session(2)], self.replication.all())
+
+    def test_volumes(self):
+        self.make(scripted.hits(
+            {'id': 3, 'name': 'rcv-1', 'size': 1,
+             'volume_group': {'ref': '/volume_groups/8'}},
+            {'id': 4, 'name': 'cv-1', 'size': 1, 'volume_group': None}))
+        self.assertEqual({'rcv-1': (3, 8)},
+                         self.replication.volumes_of(['cv-1', 'rcv-1']))
+
+
+class CommandTest(Case):
+
+    def test_one(self):
+        suspended = raw(9, state='suspended')
+        self.make(scripted.hits(raw(9)), scripted.Reply(200, suspended))
+        self.replication.find('ssn-9')
+        self.assertEqual(
+            session(9, state='suspended'),
+            self.replication.command(9, replication.SUSPENDED))
+        self.assertEqual([{'name': 'ssn-9', 'state': 'suspended'}],
+                         self.bodies('PATCH'))
+
+    def test_one_whose_name_is_not_known(self):
+        """Section 14: it may be needed."""
+        ok = scripted.Reply(200, raw(9))
+        self.make(scripted.hits(raw(9)), ok, ok)
+        for _ in range(2):
+            self.replication.command(9, replication.IN_SYNC)
+        self.assertEqual([{'name': 'ssn-9', 'state': 'in_sync'}] * 2,
+                         self.bodies('PATCH'))
+
+    def test_one_that_was_made_just_now(self):
+        ok = scripted.Reply(200, raw(9))
+        self.make(POLICY, scripted.Reply(201, raw(9)), ok)
+        self.replication.command(self.replication.create_session(
+            'ssn-9', peer=1, group=109, rpo=300, peer_group_name='rcvg-9',
+            peer_session_name='rssn-9'), replication.IN_SYNC)
+        self.assertEqual('ssn-9', self.bodies('PATCH')[0]['name'])
+
+    def test_one_that_is_gone(self):
+        self.make(scripted.hits(), scripted.refusal('gone', 404))
+        with self.assertRaises(rest.NotFound):
+            self.replication.command(9, replication.IDLE)
+        self.assertEqual([{'state': 'idle'}], self.bodies('PATCH'))
+
+    def test_one_that_is_so_already(self):
+        idle = scripted.Reply(200, raw(9, state='idle'))
+        self.make(scripted.hits(raw(9)), NO, idle, NO, idle)
+        self.assertEqual(session(9, state='idle'),
+                         self.replication.command(9, replication.IDLE))
+        with self.assertRaisesRegex(rest.Refused, 'no'):
+            self.replication.command(9, replication.SUSPENDED)
+
+    def test_interval(self):
+        self.make(scripted.hits(raw(9)), scripted.Reply(200, raw(9)),
+                  scripted.hits())
+        self.replication.set_rpo(['ssn-9', 'rssn-9'], 60)
+        self.assertEqual([{'name': 'ssn-9', 'rpo': 60}],
+                         self.bodies('PATCH'))
+        with self.assertRaisesRegex(exceptions.ReplicationError,
+                                    'ssn-9 or rssn-9'):
+            self.replication.set_rpo(['ssn-9', 'rssn-9'], 60)
+
+    def test_many(self):
+        self.make(scripted.hits(raw(1)), scripted.hits(raw(2)),
+                  NO, scripted.Reply(200, raw(1)),
+                  scripted.refusal('session 2 is idle'),
+                  scripted.Reply(200, raw(2, state='idle')))
+        self.replication.find('ssn-1')
+        refused = self.replication.command_many(
+            [1, 2], replication.FAILED_OVER)
+        self.assertEqual([2], list(refused))
+        self.assertIn('session 2 is idle', refused[2])
+        self.assertEqual(
+            [{'id': id, 'name': f'ssn-{id}', 'state': 'failed_over'}
+             for id in (1, 2)], self.bodies('PATCH')[0])
+        self.assertEqual('2', self.array.query(1)['id__in'])
+
+
+class WaitTest(Case):
+
+    def test_until_it_is_there(self):
+        self.make(*[scripted.Reply(200, raw(9, **fields)) for fields in (
+            {'state': 'suspended'}, {'current_role': 'target'}, {})])
+        self.assertEqual(session(9), self.replication.wait(
+            9, replication.IN_SYNC, role=replication.SOURCE))
+        self.assertEqual([1.0, 1.0], self.clock.sleeps)
+
+    def test_in_vain(self):
+        self.make(*[scripted.Reply(200, raw(
+            9, state='suspended', suspend_reason='peer is lost'))] * 6)
+        with self.assertRaises(exceptions.ReplicationTimeout) as caught:
+            self.replication.wait(9, replication.IN_SYNC, timeout=5,
+                                  role=replication.TARGET)
+        for word in ('ssn-9', '10.0.0.1 ', 'suspended as source',
+                     'peer is lost', 'in_sync as target', '5 seconds'):
+            self.assertIn(word, str(caught.exception))
+
+    def test_longer_than_the_call_around_it_may_take(self):
+        self.make(*[scripted.Reply(200, raw(9, state='idle'))] * 30,
+                  scripted.Reply(200, raw(9)))
+        with self.client.deadline(10):
+            self.assertEqual(session(9), self.replication.wait(
+                9, replication.IN_SYNC, timeout=60))
+
+    def _wait_many(self, ids, timeout):
+        return self.replication.wait_many(
+            ids, lambda found: found.has_arrived(8), timeout=timeout,
+            what='data to arrive')
+
+    def test_many(self):
+        """Only those are asked for that are missing, less and less often."""
+        late = raw(2), raw(3)
+        self.make(scripted.hits(raw(1, generation_number=8), *late),
+                  *[scripted.hits(*late)] * 8,
+                  scripted.hits(raw(2, generation_number=8)))
+        with self.client.deadline(10):
+            found = self._wait_many([1, 2, 3], 1000)
+        self.assertEqual({1: session(1, generation=8),
+                          2: session(2, generation=8)}, found)
+        self.assertEqual('1,2,3', self.array.query(0)['id__in'])
+        self.assertEqual('2,3', self.array.query(9)['id__in'])
+        self.assertEqual([1.0, 1.5, 2.25], self.clock.sleeps[:3])
+        self.assertEqual(10.0, self.clock.sleeps[-1])
+
+    def test_many_in_vain(self):
+        self.make(*[scripted.hits(raw(1))] * 3)
+        self.assertEqual({}, self._wait_many([1], 2))
+        self.assertEqual(1002.0, self.clock.now)
+
+    def test_of_none(self):
+        self.make()
+        self.assertEqual({}, self._wait_many([], 1000))
+
+    def test_progress_is_told(self):
+        self.make(*[scripted.hits(raw(1), raw(2, generation_number=8))],
+                  *[scripted.hits(raw(1))] * 99)
+        with self.assertLogs('cinder_k2.array.replication',
+                             'INFO') as caught:
+            self._wait_many([1, 2], 290)
+        self.array.script.clear()
+        self.assertEqual(4, len(caught.output))
+        self.assertIn('10.0.0.1: data to arrive: 1 of 2 after 60 ',
+                      caught.output[0])
+
+
+class SnapshotTest(Case):
+
+    def _made(self, *ids):
+        return scripted.hits(*[{'id': id, 'generation_number': id + 10}
+                               for id in ids])
+
+    def _take(self, number, *script):
+        self.make(*script)
+        return {id: (taken.id, taken.generation) for id, taken in
+                self.replication.take_snapshots([
+                    session(id) for id in range(1, number + 1)]).items()}
+
+    def test_one_call(self):
+        """SNP-3: they have neither name nor policy."""
+        self.assertEqual({1: (51, 61), 2: (52, 62)},
+                         self._take(2, self._made(51, 52)))
+        self.assertEqual(['POST /snapshots/__bulk'], self.array.calls)
+        self.assertEqual([{
+            'replication_session': {'ref': f'/replication/sessions/{id}'},
+            'source': {'ref': f'/volume_groups/{id + 100}'},
+            'is_application_consistent': False} for id in (1, 2)],
+            self.array.body(0))
+
+    def test_none(self):
+        self.assertEqual({}, self._take(0))
+
+    def test_one_that_is_refused(self):
+        made = self._take(4, self._made(1, 2, 3, 4))
+        self.array.script[:] = [
+            NO, self._made(51, 52), NO,
+            scripted.refusal('session 3 is suspended'),
+            scripted.Reply(201, {'id': 54, 'generation_number': 8})]
+        with self.assertLogs('cinder_k2.array.replication',
+                             'WARNING') as caught:
+            made = self.replication.take_snapshots(
+                [session(id) for id in (1, 2, 3, 4)])
+        self.assertEqual([1, 2, 4], list(made))
+        self.assertIn('ssn-3', caught.output[0])
+        self.assertIn('session 3 is suspended', caught.output[0])
+
+    def test_lost_and_taken(self):
+        """Nothing tells which it was, so they are taken again."""
+        self.assertEqual({1: (51, 61), 2: (52, 62)}, self._take(
+            2, LOST, scripted.refusal('seen', 409), self._made(51, 52)))
+
+    def test_a_number_that_shows_late(self):
+        self.assertEqual({1: (5, 8)}, self._take(
+            1, scripted.Reply(201, {'id': 5}),
+            scripted.Reply(200, {'id': 5, 'generation_number': 8})))
+
+    def test_a_number_that_never_shows(self):
+        with self.assertRaisesRegex(exceptions.ReplicationError, 'REP-13'):
+            self._take(1, scripted.Reply(201, {'id': 5}),
+                       scripted.Reply(200, {'id': 5}))
+
+    def test_only_what_replication_took_is_deleted(self):
+        ref = {'ref': '/replication/sessions/9'}
+        found = (
+            {'id': 1, 'short_name': 'repl-1', 'replication_session': ref},
+            {'id': 2, 'short_name': 'repl-2', 'generation_number': 4},
+            {'id': 3, 'short_name': 'x', 'triggered_by': 'Replication_API'},
+            {'id': 4, 'short_name': 'theirs', 'triggered_by': 'api',
+             'is_locked_by_replication': True},
+            {'id': 5, 'short_name': 'cs-1', 'generation_number': 4},
+            {'id': 6, 'generation_number': 4})
+        self.make(scripted.hits(*[snapshot | {
+            'volume_group': {'ref': '/volume_groups/8'}}
+            for snapshot in found]), scripted.Reply(204))
+        self.replication.delete_snapshots(8)
+        self.assertEqual('/volume_groups/8',
+                         self.array.query(0)['volume_group.ref__m_eq'])
+        self.assertEqual([{'id': id} for id in (1, 2, 3, 6)],
+                         self.array.body(1))
+
+    def _snapshot(self, id, group, generation, **fields):
+        return {'id': id, 'generation_number': generation,
+                'triggered_by': 'api',
+                'volume_group': {'ref': f'/volume_groups/{group}'}} | fields
+
+    def _delete_taken(self, *script):
+        self.make(scripted.hits(
+            self._snapshot(1, 8, 4), self._snapshot(2, 8, 6),
+            self._snapshot(3, 8, 5, triggered_by='Replication_API'),
+            self._snapshot(4, 8, 3, triggered_by='Replication'),
+            self._snapshot(5, 8, 2, is_locked_by_replication=True),
+            self._snapshot(6, 9, 7), self._snapshot(7, 9, 8),
+            self._snapshot(8, 9, None),
+            self._snapshot(9, 9, 1, short_name='cs-1')), *script)
+        self.replication.delete_taken([8, 9])
+
+    def test_those_that_were_taken_are_deleted_but_the_newest(self):
+        self._delete_taken(scripted.Reply(204))
+        self.assertEqual('/volume_groups/8,/volume_groups/9',
+                         self.array.query(0)['volume_group.ref__m_eq'])
+        self.assertEqual([{'id': id} for id in (1, 3, 6)],
+                         self.array.body(1))
+
+    def test_those_that_have_to_stay(self):
+        gone = scripted.refusal('', 404)
+        self._delete_taken(NO, NO, gone, gone, scripted.Reply(204))
+        self.assertEqual(['1', '__bulk', '3', '6'], [
+            call.rpartition('/')[2] for call in self.array.calls[2:]])
+
+    def test_none_were_taken(self):
+        self.make()
+        self.replication.delete_taken([])

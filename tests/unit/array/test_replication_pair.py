@@ -1,0 +1,387 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sessions on two simulated arrays that know each other."""
+
+import functools
+
+import ddt
+from oslotest import base
+
+from cinder_k2 import array
+from cinder_k2.array.replication import FAILED_OVER
+from cinder_k2.array.replication import IDLE
+from cinder_k2.array.replication import IN_SYNC
+from cinder_k2.array.replication import SOURCE
+from cinder_k2.array.replication import SUSPENDED
+from cinder_k2.array.replication import TARGET
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from cinder_k2 import simulator
+
+GIB = 1 << 20
+HOSTS = ('k2-a.example.org', 'k2-b.example.org')
+
+
+class PairTest(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clock = simulator.FakeClock()
+        self.a, self.b = [
+            simulator.Array('sdp', clock=self.clock, name=f'sim-k2-{letter}')
+            for letter in 'ab']
+        simulator.connect(self.a, self.b, hosts=HOSTS)
+        self.here, self.there = [
+            self._array(sim, host)
+            for sim, host in zip((self.a, self.b), HOSTS, strict=True)]
+
+    def _array(self, sim, host):
+        self.addCleanup(sim.close)
+        client = rest.Client(
+            rest.Settings(address=host, login='admin', password='admin'),
+            adapter=simulator.RequestsAdapter(sim), clock=self.clock)
+        self.addCleanup(client.close)
+        return array.Array(client, 'Best_Effort_Retention')
+
+    def make(self, number, start=True):
+        """Replicated volumes; their sessions here."""
+        return [self.make_one(n, start) for n in range(1, number + 1)]
+
+    def make_one(self, n, start=True):
+        made = self.here.replication
+        group = self.here.volumes.create_group(f'cvg-{n}', True)
+        volume = self.here.volumes.create(f'cv-{n}', GIB, group)
+        id = self.create_session(n, group)
+        made.add_volume(id, volume, f'rcv-{n}')
+        if not start:
+            return made.get(id)
+        made.command(id, IN_SYNC)
+        return made.wait(id, IN_SYNC, role=SOURCE)
+
+    def create_session(self, n, group, rpo=300):
+        return self.here.replication.create_session(
+            f'ssn-{n}', group=group, rpo=rpo,
+            peer=self.here.replication.peer(HOSTS[1], 'b'),
+            peer_group_name=f'rcvg-{n}', peer_session_name=f'rssn-{n}')
+
+    def peer_of(self, session):
+        """The other side of a session, as it is now."""
+        return self.there.replication.get(session.peer_session)
+
+    def calls(self, sim):
+        return [f'{e.method} {e.path.removeprefix("/api/v2/")}'
+                for e in sim.control.journal()]
+
+
+@ddt.ddt
+class LifeTest(PairTest):
+
+    def test_set_up(self):
+        session, = self.make(1)
+        self.assertEqual((SOURCE, IN_SYNC, 'ssn-1', ''), (
+            session.role, session.state, session.name, session.why))
+        other = self.there.replication.find('ssn-1', 'rssn-1')
+        self.assertEqual((TARGET, IN_SYNC, session.peer_session, session.id),
+                         (other.role, other.state, other.id,
+                          other.peer_session))
+        volumes = self.there.replication.volumes_of(['cv-1', 'rcv-1'])
+        self.assertEqual({'rcv-1': (volumes['rcv-1'][0], other.group)},
+                         volumes)
+        self.assertEqual(other, self.there.replication.of_group(other.group))
+        self.assertEqual([session], self.here.replication.all())
+
+    @ddt.data('session_name_required', 'session_policies_required',
+              'repeat_commands')
+    def test_where_sources_disagree(self, switch):
+        """Section 14: the life of a session, either way."""
+        for sim in (self.a, self.b):
+            sim.control.set_switches(**{switch: True})
+        session, = self.make(1)
+        here, there = self.here.replication, self.there.replication
+        here.set_rpo(['ssn-1', 'rssn-1'], 60)
+        for state in (SUSPENDED, SUSPENDED, IN_SYNC, SUSPENDED, IDLE, IDLE):
+            self.assertEqual(state, here.command(session.id, state).state)
+            there.wait(session.peer_session, state, role=TARGET)
+        self.assertTrue(there.delete(session.peer_session))
+        self.assertTrue(here.delete(session.id))
+        self.assertFalse(here.delete(session.id))
+
+    def test_taken_over_after_a_killed_service(self):
+        group = self.here.volumes.create_group('cvg-1', True)
+        volume = self.here.volumes.create('cv-1', GIB, group)
+        found = []
+        for rpo in (300, 300, 60):
+            id = self.create_session(1, group, rpo)
+            found.append((id, self.here.replication.add_volume(
+                id, volume, 'rcv-1')))
+        self.assertEqual(1, len(set(found)))
+        self.assertEqual(60, self.here._client.replication_sessions.get(
+            id).rpo)
+
+    def test_the_session_of_another_group(self):
+        self.make(1, start=False)
+        group = self.here.volumes.create_group('cvg-2', True)
+        self.assertRaises(rest.Refused, self.create_session, 1, group)
+
+    def test_an_rpo_that_the_array_refuses(self):
+        group = self.here.volumes.create_group('cvg-1', True)
+        error = self.assertRaises(rest.Refused, self.create_session, 1,
+                                  group, 61)
+        self.assertIn('rpo', str(error))
+
+    def test_a_peer_that_cannot_be_reached(self):
+        """REP-19."""
+        self.a.control.cut_link()
+        group = self.here.volumes.create_group('cvg-1', True)
+        error = self.assertRaises(exceptions.PeerUnreachable,
+                                  self.create_session, 1, group)
+        self.assertIn(HOSTS[1], str(error))
+        self.a.control.mend_link()
+        self.create_session(1, group)
+
+    def test_a_peer_that_nobody_knows(self):
+        self.assertRaises(exceptions.ArrayUnsuitable,
+                          self.here.replication.peer, '192.0.2.9', 'x')
+        self.assertEqual(
+            self.here.replication.peer(HOSTS[1], 'x'),
+            self.here.replication.peer('192.0.2.9', 'sim-k2-b'))
+
+    @ddt.data(0, 5, 50)
+    def test_a_slow_start(self, seconds):
+        """REP-6."""
+        self.a.control.set_switches(start_seconds=seconds)
+        session, = self.make(1)
+        self.assertEqual(IN_SYNC, session.state)
+
+    def test_a_start_that_does_not_come(self):
+        self.a.control.set_switches(start_seconds=61)
+        error = self.assertRaises(rest.Busy, self.make, 1)
+        self.assertEqual('MC_ERR_START_TIMEOUT', error.code)
+
+    def test_a_peer_that_follows_late(self):
+        """REP-8."""
+        self.b.control.set_switches(follow_seconds=20)
+        session, = self.make(1)
+        wait = functools.partial(self.there.replication.wait,
+                                 session.peer_session, IN_SYNC, role=TARGET)
+        error = self.assertRaises(exceptions.ReplicationTimeout, wait,
+                                  timeout=5)
+        self.assertIn('is idle as target and not in_sync as target after 5',
+                      str(error))
+        wait()
+
+    def test_nothing_is_left(self):
+        """REP-15."""
+        session, = self.make(1)
+        self.here.replication.take_snapshots([session])
+        for state in (SUSPENDED, IDLE):
+            self.here.replication.command(session.id, state)
+        self.assertTrue(self.here.replication.remove_volume(
+            self.here.replication.volumes_of(['cv-1'])['cv-1'][0]))
+        other = self.peer_of(session)
+        for side, one, name in ((self.there, other, 'rcv-1'),
+                                (self.here, session, 'cv-1')):
+            side.replication.delete(one.id)
+            side.replication.delete_snapshots(one.group)
+            side.volumes.delete(side.replication.volumes_of([name])[name][0])
+            side.volumes.delete_group(one.group)
+        self.assertEqual({}, self.a.control.leftovers())
+        self.assertEqual({}, self.b.control.leftovers())
+
+    def test_what_cinder_took_is_left(self):
+        session, = self.make(1)
+        backing = self.here.volumes.find('cv-1')
+        snapshot = self.here.snapshots.create('cs-1', backing)
+        self.here.replication.take_snapshots([session])
+        for state in (SUSPENDED, IDLE):
+            self.here.replication.command(session.id, state)
+        self.here.replication.delete(session.id)
+        self.here.replication.delete_snapshots(session.group)
+        self.assertEqual([snapshot.snapshot], [
+            s.id for s in self.here._client.snapshots.search()])
+
+
+class ManyTest(PairTest):
+
+    def _fail_over(self, sessions):
+        return self.there.replication.command_many(
+            [s.peer_session for s in sessions], FAILED_OVER)
+
+    def test_one_call_for_all(self):
+        sessions = self.make(10)
+        self.b.control.clear_journal()
+        self.there.replication.find_many(
+            [f'rssn-{n}' for n in range(1, 11)])
+        self.assertEqual({}, self._fail_over(sessions))
+        self.assertEqual(['GET replication/sessions',
+                          'PATCH replication/sessions/__bulk'],
+                         self.calls(self.b))
+        self.assertEqual({FAILED_OVER}, {
+            s.state for s in self.there.replication.all()})
+
+    def test_one_that_is_refused(self):
+        sessions = self.make(8)
+        bad = sessions[4]
+        for state in (SUSPENDED, IDLE):
+            self.here.replication.command(bad.id, state)
+        refused = self._fail_over(sessions)
+        self.assertEqual([bad.peer_session], list(refused))
+        self.assertIn('rssn-5', refused[bad.peer_session])
+        self.assertEqual({FAILED_OVER: 7, IDLE: 1}, self._states())
+
+    def _states(self):
+        states = [s.state for s in self.there.replication.all()]
+        return {state: states.count(state) for state in set(states)}
+
+    def test_an_array_without_bulk(self):
+        self.b.control.set_switches(bulk=())
+        sessions = self.make(8)
+        self.assertEqual({}, self._fail_over(sessions))
+        self.assertEqual({FAILED_OVER: 8}, self._states())
+
+    def test_said_again(self):
+        """Nothing is refused that is so already."""
+        sessions = self.make(3)
+        for bulk in (('*',), ()):
+            self.b.control.set_switches(bulk=bulk)
+            self.assertEqual({}, self._fail_over(sessions))
+
+    def test_one_that_is_gone(self):
+        sessions = self.make(4)
+        gone = sessions[1]
+        for state in (SUSPENDED, IDLE):
+            self.here.replication.command(gone.id, state)
+        self.there.replication.delete(gone.peer_session)
+        self.assertEqual([gone.peer_session], list(self._fail_over(sessions)))
+        self.assertEqual({FAILED_OVER: 3}, self._states())
+
+    def test_a_lost_reply(self):
+        sessions = self.make(3)
+        for sequences in (True, False):
+            self.b.control.set_switches(sequences=sequences)
+            for fault in ({'kind': 'reset', 'commit': 'after'},
+                          {'kind': 'status', 'status': 502},
+                          {'kind': 'busy'}):
+                self.b.control.add_fault(fault | {
+                    'method': 'PATCH', 'times': 1})
+                self.assertEqual({}, self._fail_over(sessions))
+            self.assertEqual({FAILED_OVER: 3}, self._states())
+
+    def test_the_way_home(self):
+        """REP-11, REP-12, REP-14."""
+        here, there = self.here.replication, self.there.replication
+        sessions = self.make(3)
+        away = [s.peer_session for s in sessions]
+        home = [s.id for s in sessions]
+        self.assertEqual({}, self._fail_over(sessions))
+        self.a.control.set_switches(snapshot_seconds=30)
+        self.b.control.set_switches(snapshot_seconds=3)
+        self.assertEqual({}, there.command_many(away, IN_SYNC))
+        self.assertEqual(set(home), set(here.wait_many(
+            home, lambda s: (s.state, s.role) == (IN_SYNC, TARGET),
+            timeout=60, what='roles')))
+        for _ in range(2):
+            taken = there.take_snapshots(list(
+                there.get_many(away).values()))
+            self.assertEqual(set(away), set(taken))
+
+            def arrived(session):
+                return session.has_arrived(taken[session.id].generation)
+
+            self.assertFalse(any(map(arrived, there.all())))
+            self.assertEqual(set(away), set(there.wait_many(
+                away, arrived, timeout=600, what='data')))
+        self.assertEqual({}, here.command_many(home, FAILED_OVER))
+        there.wait(away[0], SUSPENDED, role=SOURCE)
+        self.assertEqual({}, here.command_many(home, IN_SYNC))
+        for session in sessions:
+            self.assertEqual((IN_SYNC, SOURCE, IN_SYNC, TARGET), (
+                here.get(session.id).state, here.get(session.id).role,
+                self.peer_of(session).state, self.peer_of(session).role))
+
+    def test_snapshots_of_one_that_is_suspended(self):
+        sessions = self.make(4)
+        self.here.replication.command(sessions[2].id, SUSPENDED)
+        taken = self.here.replication.take_snapshots(sessions)
+        self.assertEqual([s.id for s in sessions if s is not sessions[2]],
+                         list(taken))
+
+    def test_snapshots_and_a_lost_reply(self):
+        sessions = self.make(2)
+        for sequences in (True, False):
+            self.a.control.set_switches(sequences=sequences)
+            self.a.control.add_fault(method='POST', kind='reset', times=1,
+                                     commit='after')
+            taken = self.here.replication.take_snapshots(sessions)
+            self.assertEqual(2, len(taken))
+            for id, snapshot in taken.items():
+                self.assertTrue(self.here.replication.get(id).has_arrived(
+                    snapshot.generation))
+
+    def test_those_that_were_taken_go(self):
+        """On both sides, while the sessions run."""
+        sessions = self.make(3)
+        for _ in range(3):
+            self.here.replication.take_snapshots(sessions)
+        for side, groups in (
+                (self.here, [s.group for s in sessions]),
+                (self.there, [self.peer_of(s).group for s in sessions])):
+            search = side._client.snapshots.search
+            before = len(search())
+            side.replication.delete_taken(groups)
+            side.replication.delete_taken(groups)
+            self.assertEqual(before - 6, len(search()))
+        for session in sessions:
+            self.assertEqual(IN_SYNC,
+                             self.here.replication.get(session.id).state)
+
+    def test_a_lost_peer(self):
+        """REP-19: it says why, and goes on when it is told to."""
+        session, = self.make(1)
+        self.a.control.cut_link()
+        session = self.here.replication.get(session.id)
+        self.assertEqual(SUSPENDED, session.state)
+        self.assertTrue(session.why)
+        self.assertRaises(rest.Refused, self.here.replication.command,
+                          session.id, IN_SYNC)
+        self.assertEqual({}, self._fail_over([session]))
+        self.assertEqual(FAILED_OVER, self.there.replication.get(
+            session.peer_session).state)
+
+
+class OwnPeerTest(base.BaseTestCase):
+
+    def test_an_array_that_is_its_own_peer(self):
+        """REP-21: names tell the sides apart."""
+        clock = simulator.FakeClock()
+        sim = simulator.Array('sdp', clock=clock)
+        self.addCleanup(sim.close)
+        simulator.connect(sim, hosts=HOSTS[:1])
+        client = rest.Client(
+            rest.Settings(address=HOSTS[0], login='admin',
+                          password='admin'),
+            adapter=simulator.RequestsAdapter(sim), clock=clock)
+        self.addCleanup(client.close)
+        made = array.Array(client, 'Best_Effort_Retention')
+        group = made.volumes.create_group('cvg-1', True)
+        volume = made.volumes.create('cv-1', GIB, group)
+        session = made.replication.create_session(
+            'ssn-1', peer=made.replication.peer(HOSTS[0], 'x'), group=group,
+            rpo=300, peer_group_name='rcvg-1', peer_session_name='rssn-1')
+        made.replication.add_volume(session, volume, 'rcv-1')
+        made.replication.command(session, IN_SYNC)
+        found = made.replication.find_many(['ssn-1', 'rssn-1'])
+        self.assertEqual({'ssn-1': SOURCE, 'rssn-1': TARGET}, {
+            name: one.role for name, one in found.items()})
+        self.assertEqual({IN_SYNC},
+                         {one.state for one in found.values()})
