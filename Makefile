@@ -18,7 +18,7 @@ venv:  ## build .venv, or bring it up to date
 docs-venv:
 	@tools/bootstrap simulator,cloud,docs
 
-cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= KEEP=1 STATE_DIR=)
+cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud
 
 test: venv  ## lint, unit and functional tests

@@ -30,6 +30,7 @@ from tools.cloud import children
 from tools.cloud import client
 from tools.cloud import compare
 from tools.cloud import console
+from tools.cloud import disaster
 from tools.cloud import errors
 from tools.cloud import scenario
 from tools.cloud import settings
@@ -86,7 +87,7 @@ def check_empty(reader: array.Array) -> None:
 
     :raises CloudError: something is, and what
     """
-    with console.step('the array is empty again'):
+    with console.step(f'the array at {reader.url} is empty again'):
         left = reader.leftovers()
         if left:
             names = '; '.join(
@@ -103,6 +104,7 @@ def hints(run: settings.Settings) -> list[str]:
         shlex.quote(str(path)) for path in (
             os.path.join(sys.prefix, 'bin'), run.ca_file, run.password_file,
             run.log_dir))
+    site = run.primary
     return [
         '# the cinder client, without keystone',
         f'export PATH={bin_dir}:"$PATH" PYTHONWARNINGS=ignore',
@@ -116,7 +118,7 @@ def hints(run: settings.Settings) -> list[str]:
         '# the array, behind Cinder\'s back; the last one makes it busy',
         f'k2() {{ curl -s --cacert {ca_file} '
         f'-u {settings.LOGIN}:"$(cat {password_file})" '
-        f'-H Content-Type:application/json {run.sim_url}"$@"; }}',
+        f'-H Content-Type:application/json {site.url}"$@"; }}',
         "k2 '/api/v2/volumes?__pretty&__fields=id,name,size,is_dedup'",
         'k2 /sim/v1/journal | python3 -m json.tool | tail -n 24',
         'k2 /sim/v1/faults -d '
@@ -141,7 +143,7 @@ def stand_up(run: settings.Settings,
     """Start everything, do the main job, compare, then stay or clean up."""
     begin = time.monotonic()
     head(f'Starting, in {run.state}')
-    reader = stack.start_array(run, started)
+    readers = stack.start_arrays(run, started)
     watcher = stack.start_cinder(run, started)
     head('Volume types')
     scenario.make_types(watcher.cinder)
@@ -150,11 +152,15 @@ def stand_up(run: settings.Settings,
         head(f'The main job on {backend}')
         scenario.Job(watcher, backend, suffix).run()
     head('What Cinder has beside what the array has')
-    compare_both(watcher.cinder, reader)
+    compare_both(watcher.cinder, readers[0])
+    if run.secondary:
+        head('A disaster, and back')
+        disaster.Disaster(run, started, watcher, readers, suffix).run()
     if run.check:
         head('Removing everything')
         scenario.remove_all(watcher)
-        check_empty(reader)
+        for reader in readers:
+            check_empty(reader)
         head(f'OK, checked in {time.monotonic() - begin:.0f} s')
         return
     head(f'The cloud is up, after {time.monotonic() - begin:.0f} s. '

@@ -50,6 +50,18 @@ class Array:
                                     f'to GET {path}: {reply.text[:200]}')
         return reply.json()
 
+    def post(self, path: str, **fields: Any) -> None:
+        """Send an order to the array's control API.
+
+        :raises CloudError: it does not carry it out
+        """
+        reply = requests.post(
+            self.url + path, auth=(settings.LOGIN, self.password),
+            json=fields, verify=self.ca_file, timeout=REQUEST_SECONDS)
+        if not reply.ok:
+            raise errors.CloudError(f'the array answers {reply.status_code} '
+                                    f'to POST {path}: {reply.text[:200]}')
+
     def answers(self) -> bool:
         """Tell whether it serves requests; TLS and password must be right."""
         try:

@@ -24,15 +24,45 @@ from tools.cloud import errors
 HOST = '127.0.0.1'
 CINDER_PORT = 8776
 SIM_PORT = 8443
+SECOND_PORT = 8444
 PROJECT_ID = 'c10d0000000000000000000000000001'
 USER_ID = 'admin'
 LOGIN = 'admin'
 BACKENDS = ('k2-iscsi', 'k2-fc')
+# What cinder.conf calls the second array.
+TARGET = 'dr-site'
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A simulated array: its name, port, and directory of its state."""
+
+    name: str
+    port: int
+    state: pathlib.Path
+
+    @property
+    def ca_file(self) -> pathlib.Path:
+        """Certificate of the array's own authority."""
+        return self.state / 'ca.crt'
+
+    @property
+    def host(self) -> str:
+        """Where it listens, as the other array knows it."""
+        return f'{HOST}:{self.port}'
+
+    @property
+    def url(self) -> str:
+        """Its address, without a path."""
+        return f'https://{self.host}'
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One run: checkout and state directory (absolute), ports, manners."""
+    """One run: checkout and state directory (absolute), ports, manners.
+
+    :ivar second_port: of the array to replicate to; None without one
+    """
 
     root: pathlib.Path
     state: pathlib.Path
@@ -40,16 +70,29 @@ class Settings:
     sim_port: int
     check: bool = False
     keep: bool = False
+    second_port: int | None = None
 
     @property
-    def sim_state(self) -> pathlib.Path:
-        """Where the simulated array keeps its database and certificates."""
-        return self.state / 'array'
+    def primary(self) -> Site:
+        """The array of the back ends."""
+        return Site('sim-k2-a', self.sim_port, self.state / 'array')
+
+    @property
+    def secondary(self) -> Site | None:
+        """The one that it replicates to."""
+        if self.second_port is None:
+            return None
+        return Site('sim-k2-b', self.second_port, self.state / 'second')
+
+    @property
+    def sites(self) -> list[Site]:
+        """The simulated arrays."""
+        return [self.primary, *filter(None, [self.secondary])]
 
     @property
     def ca_file(self) -> pathlib.Path:
-        """Certificate of the simulated array's own authority."""
-        return self.sim_state / 'ca.crt'
+        """Certificates of the authorities of all arrays."""
+        return self.state / 'arrays.crt'
 
     @property
     def password_file(self) -> pathlib.Path:
@@ -70,11 +113,6 @@ class Settings:
     def cinder_url(self) -> str:
         """Endpoint of the volume API, without the project."""
         return f'http://{HOST}:{self.cinder_port}/v3'
-
-    @property
-    def sim_url(self) -> str:
-        """Address of the simulated array, without a path."""
-        return f'https://{HOST}:{self.sim_port}'
 
 
 def truth(text: str) -> bool:
@@ -120,6 +158,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str],
                         default=truth(environ.get('CHECK', '')))
     parser.add_argument('--keep', action='store_true',
                         default=truth(environ.get('KEEP', '')))
+    parser.add_argument('--replication', action='store_true',
+                        default=truth(environ.get('REPLICATION', '')))
     parser.add_argument('--state-dir', default=environ.get('STATE_DIR'))
     args = parser.parse_args(argv)
     default_dir = 'cloud/check' if args.check else 'cloud/up'
@@ -128,4 +168,6 @@ def parse(argv: Sequence[str], environ: Mapping[str, str],
         state=(root / (args.state_dir or default_dir)).resolve(),
         cinder_port=port_of(environ, 'PORT', CINDER_PORT, args.check),
         sim_port=port_of(environ, 'SIM_PORT', SIM_PORT, args.check),
-        check=args.check, keep=args.keep)
+        check=args.check, keep=args.keep,
+        second_port=port_of(environ, 'SECOND_PORT', SECOND_PORT, args.check)
+        if args.replication else None)

@@ -29,6 +29,8 @@ SIM_SECONDS = 30.0
 CINDER_SECONDS = 60.0
 REQUEST_SECONDS = 5
 PROFILE = 'sdp'
+# Of the second array; the first has those that k2-sim gives.
+PORTALS = ('203.0.113.11', '203.0.113.12')
 
 
 def environment() -> dict[str, str]:
@@ -42,37 +44,65 @@ def environment() -> dict[str, str]:
 
 
 def check_ports(run: settings.Settings) -> None:
-    """Make sure that both ports are ours to listen on.
+    """Make sure that all ports are ours to listen on.
 
     :raises CloudError: one is not
     """
-    if run.cinder_port == run.sim_port:
-        raise errors.CloudError(
-            f'PORT and SIM_PORT are both {run.sim_port}: they must differ.')
-    children.check_port(run.cinder_port, 'PORT')
-    children.check_port(run.sim_port, 'SIM_PORT')
+    ports = {'PORT': run.cinder_port, 'SIM_PORT': run.sim_port}
+    if run.second_port is not None:
+        ports['SECOND_PORT'] = run.second_port
+    for port in ports.values():
+        same = [name for name, other in ports.items() if other == port]
+        if len(same) > 1:
+            raise errors.CloudError(f'{" and ".join(same)} are both {port}: '
+                                    'they must differ.')
+    for name, port in ports.items():
+        children.check_port(port, name)
 
 
-def start_array(run: settings.Settings,
-                started: list[children.Child]) -> array.Array:
+def start_arrays(run: settings.Settings, started: list[children.Child]
+                 ) -> list[array.Array]:
+    """Start the arrays, and have Cinder trust their certificates."""
+    readers = [start_array(run, site, started)[1] for site in run.sites]
+    run.ca_file.write_text(''.join(site.ca_file.read_text()
+                                   for site in run.sites))
+    return readers
+
+
+def start_array(run: settings.Settings, site: settings.Site,
+                started: list[children.Child]
+                ) -> tuple[children.Child, array.Array]:
     """Start k2-sim and wait until it answers over verified TLS."""
-    with console.step(f'simulated array (k2-sim), profile {PROFILE}, '
-                      'HTTPS') as line:
-        line.note = run.sim_url
+    with console.step(f'simulated array {site.name} (k2-sim), profile '
+                      f'{PROFILE}, HTTPS') as line:
+        line.note = site.url
         child = children.Child(
-            'k2-sim',
-            [f'{sys.prefix}/bin/k2-sim', '--listen',
-             f'{settings.HOST}:{run.sim_port}',
-             '--state-dir', str(run.sim_state), '--profile', PROFILE,
-             '--login', settings.LOGIN,
-             '--password-file', str(run.password_file)],
-            run.log_dir / 'k2-sim.log', environment(), run.root)
+            site.name, [f'{sys.prefix}/bin/k2-sim', *arguments(run, site)],
+            run.log_dir / f'{site.name}.log', environment(), run.root)
         started.append(child)
-        password = state.password(run)
-        reader = array.Array(run.sim_url, str(run.ca_file), password)
+        reader = array.Array(site.url, str(site.ca_file),
+                             state.password(run))
         child.wait_ready(
-            lambda: run.ca_file.exists() and reader.answers(), SIM_SECONDS)
-    return reader
+            lambda: site.ca_file.exists() and reader.answers(), SIM_SECONDS)
+    return child, reader
+
+
+def arguments(run: settings.Settings, site: settings.Site) -> list[str]:
+    """Return the arguments of k2-sim; the arrays are each other's peers."""
+    found = ['--name', site.name, '--listen', site.host,
+             '--state-dir', str(site.state), '--profile', PROFILE,
+             '--login', settings.LOGIN,
+             '--password-file', str(run.password_file)]
+    if site == run.secondary:
+        for portal in PORTALS:
+            found += ['--portal', portal]
+    for other in run.sites:
+        if other != site:
+            found += ['--peer', f'{other.name}={other.host}',
+                      '--peer-login', settings.LOGIN,
+                      '--peer-password-file', str(run.password_file),
+                      '--peer-ca', str(other.ca_file)]
+    return found
 
 
 def api_answers(run: settings.Settings) -> bool:

@@ -80,6 +80,11 @@ BACKEND_TEMPLATE = """
     driver_ssl_cert_path = {ca_file}
     """
 
+REPLICATION_TEMPLATE = """\
+    replication_device = backend_id:{target},san_ip:{host},port:{port},login:{login},rpo:60
+    k2_replication_password = {password}
+    """
+
 DRIVERS = {'k2-iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'k2-fc': 'cinder_k2.driver.K2FCDriver'}
 
@@ -99,6 +104,10 @@ def render(run: settings.Settings, secret: str, prefix: str) -> str:
             name=name, driver=driver, host=settings.HOST,
             sim_port=run.sim_port, login=settings.LOGIN, password=secret,
             ca_file=run.ca_file)
+        if run.second_port is not None:
+            text += textwrap.dedent(REPLICATION_TEMPLATE).format(
+                target=settings.TARGET, host=settings.HOST,
+                port=run.second_port, login=settings.LOGIN, password=secret)
     return text
 
 

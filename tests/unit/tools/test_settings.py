@@ -44,6 +44,17 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(ROOT / 'elsewhere', run.state)
         self.assertTrue(run.keep)
 
+    def test_a_second_array_to_replicate_to(self):
+        self.assertEqual([8443], [site.port for site in parse().sites])
+        run = parse(REPLICATION='1')
+        self.assertEqual([8443, 8444], [site.port for site in run.sites])
+        self.assertEqual(2, len({site.name for site in run.sites}))
+        self.assertEqual(2, len({site.state for site in run.sites}))
+        self.assertEqual(18444, parse('--replication', SECOND_PORT='18444')
+                         .second_port)
+        checked = parse('--replication', '--check')
+        self.assertNotIn(checked.second_port, (8444, checked.sim_port, None))
+
     def test_a_switch_can_be_off(self):
         for text in ('', '0', 'no', 'False', ' off '):
             self.assertFalse(parse(CHECK=text).check, text)

@@ -55,6 +55,19 @@ class StateTest(unittest.TestCase):
             self.assertEqual(state.password(run), section['san_password'])
         self.assertEqual('18776', conf['DEFAULT']['osapi_volume_listen_port'])
 
+    def test_back_ends_can_replicate_to_a_second_array(self):
+        run = self.prepare(second_port=18444)
+        conf = configparser.ConfigParser(interpolation=None)
+        conf.read(run.cinder_conf)
+        for name in settings.BACKENDS:
+            device = dict(pair.split(':', 1) for pair in conf[name][
+                'replication_device'].split(','))
+            self.assertEqual(settings.TARGET, device['backend_id'])
+            self.assertEqual('18444', device['port'])
+            self.assertNotIn('password', device)
+            self.assertEqual(state.password(run),
+                             conf[name]['k2_replication_password'])
+
     def test_files_with_the_password_are_private(self):
         run = self.prepare()
         for path in (run.password_file, run.cinder_conf):
@@ -63,19 +76,19 @@ class StateTest(unittest.TestCase):
     def test_each_run_starts_from_nothing(self):
         first = self.prepare()
         password = state.password(first)
-        (first.sim_state / 'deep').mkdir()
+        (first.primary.state / 'deep').mkdir()
         (first.state / 'link').symlink_to('/nowhere')
         second = self.prepare()
-        self.assertEqual([], list(second.sim_state.iterdir()))
+        self.assertEqual([], list(second.primary.state.iterdir()))
         self.assertFalse((first.state / 'link').is_symlink())
         self.assertNotEqual(password, state.password(second))
 
     def test_keep_keeps(self):
         first = self.prepare()
         password = state.password(first)
-        (first.sim_state / 'state.db').touch()
+        (first.primary.state / 'state.db').touch()
         second = self.prepare(keep=True)
-        self.assertTrue((second.sim_state / 'state.db').exists())
+        self.assertTrue((second.primary.state / 'state.db').exists())
         self.assertEqual(password, state.password(second))
 
     def test_files_of_others_are_left_alone(self):
