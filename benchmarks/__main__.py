@@ -13,7 +13,7 @@
 """``python -m benchmarks``: our driver beside the one inside Cinder.
 
 Both run on the same simulated array in the same run, at a given time for
-each request.
+each request. For replication each gets a pair of arrays.
 """
 
 import argparse
@@ -24,24 +24,30 @@ import tempfile
 from benchmarks import array as arrays
 from benchmarks import drivers
 from benchmarks import life
+from benchmarks import replicated
 from benchmarks import report
+from benchmarks import site
 
 
 def main() -> int:
-    """Run and print; 1 when something is left on the array, else 0."""
+    """Run and print; 1 when arrays are not as they should be, else 0."""
     options = _options()
-    with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
-            arrays.running(folder, options.profile) as array:
-        # The driver inside Cinder deletes hosts with initiators (HST-3).
-        array.switch(delete_host_with_initiators=True)
-        results = _measure(array, options)
-        left = array.leftovers()
+    results = report.Results(vars(options))
+    trouble = ''
+    if options.only != 'replication':
+        trouble = _operations(options, results)
+    if options.only != 'operations':
+        try:
+            _replication(options, results)
+        except site.WrongStateError as error:
+            trouble = f'{trouble}\nReplication: {error}'.lstrip()
+    _say('')
     print(results.table())
     if options.json:
         results.write(options.json)
-    if left:
-        print(f'Left on the array: {left}', file=sys.stderr)
-    return 1 if left else 0
+    if trouble:
+        print(trouble, file=sys.stderr)
+    return 1 if trouble else 0
 
 
 def _options() -> argparse.Namespace:
@@ -60,13 +66,52 @@ def _options() -> argparse.Namespace:
     parser.add_argument('--profile', choices=('k2', 'sdp'), default='sdp',
                         help='kind of array (default: %(default)s, which '
                              'has thin clones)')
+    parser.add_argument('--volumes', type=int, default=500, metavar='N',
+                        help='replicated volumes that are failed over and '
+                             'back (default: %(default)s)')
+    parser.add_argument('--replication-latency', type=float, default=20,
+                        metavar='MS', help='time of each request then '
+                                           '(default: %(default)s)')
+    parser.add_argument('--failback', type=int, default=10, metavar='N',
+                        help="how many of them Cinder's own driver fails "
+                             'back, which takes it five seconds each; its '
+                             'figures are scaled (default: %(default)s)')
+    parser.add_argument('--only', choices=('operations', 'replication'),
+                        help='measure one part alone')
     parser.add_argument('--json', metavar='FILE',
                         help='write the figures to a file, too')
     return parser.parse_args()
 
 
-def _measure(array: arrays.Array, options: argparse.Namespace
-             ) -> report.Results:
+def _operations(options: argparse.Namespace, results: report.Results
+                ) -> str:
+    """Measure single operations; what is left on the array."""
+    with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
+            arrays.running(folder, options.profile) as array:
+        # The driver inside Cinder deletes hosts with initiators (HST-3).
+        array.switch(delete_host_with_initiators=True)
+        _measure(array, options, results)
+        left = array.leftovers()
+    return f'Left on the array: {left}' if left else ''
+
+
+def _replication(options: argparse.Namespace, results: report.Results
+                 ) -> None:
+    """Measure failover and failback.
+
+    :raises WrongStateError: a driver did not do its work
+    """
+    for column, contender, back in (
+            ('ours', replicated.OURS, options.volumes),
+            ('intree', replicated.INTREE,
+             min(options.failback, options.volumes))):
+        results.add_moves(column, replicated.measure(
+            contender, options.profile, options.replication_latency / 1000,
+            options.volumes, back, _say))
+
+
+def _measure(array: arrays.Array, options: argparse.Namespace,
+             results: report.Results) -> None:
     login = {'san_login': arrays.LOGIN, 'san_password': arrays.PASSWORD}
     ours = drivers.load(
         drivers.OURS, 'ours', san_ip=array.address, san_api_port=array.port,
@@ -78,7 +123,6 @@ def _measure(array: arrays.Array, options: argparse.Namespace
     runners = {'ours': life.Runner(ours, array, count),
                'serial': life.Runner(ours, array, 1),
                'intree': life.Runner(intree, array, count)}
-    results = report.Results(vars(options))
     _warm_up(runners, count)
     array.set_latency(options.latency / 1000)
     # Slow requests take more connections at once than fast ones.
@@ -89,8 +133,6 @@ def _measure(array: arrays.Array, options: argparse.Namespace
             _say(f'round {number + 1} of {options.rounds}: {column}: '
                  f'{operation}')
             results.add(operation, column, measure)
-    _say('')
-    return results
 
 
 def _life(runner: life.Runner, count: int, column: str, number: int

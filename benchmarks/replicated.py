@@ -27,6 +27,8 @@ import time
 from typing import Any
 from unittest import mock
 
+from oslo_utils import timeutils
+
 from benchmarks import array as arrays
 from benchmarks import drivers
 from benchmarks import site as sites
@@ -48,6 +50,12 @@ class Move:
     calls: int
     wall: float
     paused: float
+
+    def scaled(self, count: int) -> 'Move':
+        """What more volumes would take, if each takes the same."""
+        factor = count / self.count
+        return Move(count, round(self.calls * factor), self.wall * factor,
+                    self.paused * factor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +119,8 @@ class _Trial:
     def fill(self, count: int) -> None:
         """Make volumes, and what Cinder knows of them."""
         self._site.fill([
-            drivers.volume(host=self._host, replication_status='enabled')
+            drivers.volume(host=self._host, replication_status='enabled',
+                           launched_at=timeutils.utcnow())
             for _ in range(count)])
 
     def fail_over(self) -> Move:

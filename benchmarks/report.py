@@ -12,11 +12,13 @@
 
 """What was measured, as a table and as JSON."""
 
+import dataclasses
 import json
 import statistics
 from typing import Any
 
 from benchmarks import life
+from benchmarks import replicated
 
 _INTREE = "Cinder's own"
 _HEAD = f'{"":22}{"ours":^30} {_INTREE:^22} {"ratio":^13}'
@@ -30,8 +32,20 @@ faster they are at once. Cinder's own driver copies clones and volumes from
 snapshots through the host; what the copying itself takes is left out.
 """
 
+_MOVES_HEAD = (f'{"":10}{"ours":^25}{_INTREE:^29}{"ratio":^14}\n'
+               f'{"":10}{"calls":>7}{"wall":>9}{"paused":>9}'
+               f'{"calls":>9}{"wall":>11}{"paused":>9}'
+               f'{"calls":>7}{"wall":>7}')
+
+_MOVES_LEGEND = """\
+calls: REST calls to both arrays, for all volumes. wall: seconds for all of
+them. paused: seconds of these in which the driver slept.
+"""
+
 # Creates, and attaches to different hosts, at least.
 GOAL = 8.0
+# Failover and failback, against Cinder's own driver, at least.
+GOAL_MOVES = 20.0
 GOAL_OPERATIONS = ('create volume', 'attach, a host each')
 
 
@@ -44,12 +58,28 @@ class Results:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self._measures: dict[str, dict[str, list[life.Measure]]] = {}
+        self._moves: dict[str, dict[str, replicated.Move]] = {}
 
     def add(self, operation: str, column: str, measure: life.Measure
             ) -> None:
         """Take one measure."""
         columns = self._measures.setdefault(operation, {})
         columns.setdefault(column, []).append(measure)
+
+    def add_moves(self, column: str, moves: dict[str, replicated.Move]
+                  ) -> None:
+        """Take what a driver's failover and failback took."""
+        for name, move in moves.items():
+            self._moves.setdefault(name, {})[column] = move
+
+    def moves(self) -> list[dict[str, Any]]:
+        """One row for failover and one for failback, and the ratios.
+
+        None of what one of the drivers did not manage.
+        """
+        return [_move_row(name, columns['ours'], columns['intree'])
+                for name, columns in self._moves.items()
+                if columns.keys() == {'ours', 'intree'}]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each operation: medians, and the ratios."""
@@ -58,17 +88,28 @@ class Results:
 
     def table(self) -> str:
         """The rows for people."""
+        return '\n'.join([*(self._operations() if self._measures else ()),
+                          *(self._replication() if self.moves() else ())])
+
+    def _operations(self) -> list[str]:
         rows = self.rows()
-        lines = [_HEAD, _COLUMNS, *map(_line, rows), '', _LEGEND]
-        lines += [_verdict(row) for row in rows
-                  if row['operation'] in GOAL_OPERATIONS]
-        return '\n'.join(lines)
+        return [_HEAD, _COLUMNS, *map(_line, rows), '', _LEGEND,
+                *(_verdict(row) for row in rows
+                  if row['operation'] in GOAL_OPERATIONS), '']
+
+    def _replication(self) -> list[str]:
+        rows = self.moves()
+        latency = self.settings['replication_latency']
+        return [f'{rows[0]["count"]} replicated volumes, {latency:g} ms a '
+                'request', _MOVES_HEAD, *map(_move_line, rows), '',
+                _MOVES_LEGEND, *filter(None, map(_scaling, rows)),
+                *map(_move_verdict, rows)]
 
     def write(self, path: str) -> None:
         """The rows for machines."""
         with open(path, 'w', encoding='utf-8') as stream:
-            json.dump({**self.settings, 'rows': self.rows()}, stream,
-                      indent=2)
+            json.dump({**self.settings, 'rows': self.rows(),
+                       'replication': self.moves()}, stream, indent=2)
             stream.write('\n')
 
 
@@ -100,3 +141,51 @@ def _verdict(row: dict[str, Any]) -> str:
     word = 'yes' if row['speed_up'] >= GOAL else 'NO'
     return (f'{row["operation"]}: {row["speed_up"]:.1f} times faster than '
             f'one after the other (goal: {GOAL:.0f}): {word}')
+
+
+def _move_row(name: str, ours: replicated.Move, intree: replicated.Move
+              ) -> dict[str, Any]:
+    """Both drivers; the other one as if it had moved as many volumes."""
+    scaled = intree.scaled(ours.count)
+    return {
+        'operation': name, 'count': ours.count,
+        'ours': dataclasses.asdict(ours),
+        'intree': dataclasses.asdict(scaled),
+        'intree_measured': dataclasses.asdict(intree),
+        'calls_ratio': scaled.calls / ours.calls,
+        'wall_ratio': scaled.wall / ours.wall,
+        'busy_ratio': (scaled.wall - scaled.paused) / ours.wall}
+
+
+def _move_line(row: dict[str, Any]) -> str:
+    ours, intree = row['ours'], row['intree']
+    mark = '*' if _is_scaled(row) else ' '
+    return (f'{row["operation"]:10}{ours["calls"]:7}{ours["wall"]:8.2f}s'
+            f'{ours["paused"]:8.2f}s'
+            f'{intree["calls"]:8}{mark}{intree["wall"]:9.2f}s{mark}'
+            f'{intree["paused"]:7.0f}s{mark}'
+            f'{row["calls_ratio"]:6.0f}x{row["wall_ratio"]:6.0f}x')
+
+
+def _is_scaled(row: dict[str, Any]) -> bool:
+    scaled: bool = row['intree_measured']['count'] != row['count']
+    return scaled
+
+
+def _scaling(row: dict[str, Any]) -> str:
+    """That Cinder's own driver did not move all volumes; empty if it did."""
+    measured = row['intree_measured']
+    return (f'* {_INTREE} driver was measured with {measured["count"]} of the '
+            f'volumes: {measured["calls"]} calls\n'
+            f'in {measured["wall"]:.2f} s, {measured["paused"]:.2f} s of them '
+            'paused. That is scaled linearly to '
+            f'{row["count"]}.\n' if _is_scaled(row) else '')
+
+
+def _move_verdict(row: dict[str, Any]) -> str:
+    word = 'yes' if row['wall_ratio'] >= GOAL_MOVES else 'NO'
+    busy = (f'; {row["busy_ratio"]:.0f} without its pauses'
+            if row['intree']['paused'] else '')
+    return (f'{row["operation"]}: {row["wall_ratio"]:.0f} times faster than '
+            f"Cinder's own{busy}\n"
+            f'    (goal: at least {GOAL_MOVES:.0f} times faster): {word}')

@@ -121,6 +121,13 @@ class Access:
             self._client.mappings.delete_many(of_groups)
         return hosts
 
+    def mapped(self, volumes: Iterable[int]) -> set[int]:
+        """Those of the volumes that a host or host group has. One call."""
+        refs = {self._client.volumes.ref(volume) for volume in volumes}
+        return {mapping.volume.id for mapping in self._client.mappings.search(
+            rest.query.one_of('volume', refs))
+            if mapping.volume in refs and mapping.volume is not None}
+
     def unmap(self, mappings: Iterable[int]) -> None:
         """Remove mappings; those that are gone already are fine."""
         self._client.mappings.delete_many(list(mappings))

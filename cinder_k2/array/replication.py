@@ -378,21 +378,14 @@ class Replication:
     def delete_taken(self, groups: Collection[int]) -> None:
         """Delete what take_snapshots took, on either side. Few calls.
 
-        The newest of each group stays, as what comes next may be copied
-        against it, and so does what the array needs.
+        What the array takes by itself stays, and what it needs.
 
         :param groups: volume groups whose sessions may run
         """
-        newest: dict[rest.Ref | None, int] = {}
-        found = self._snapshots(groups)
-        for snapshot in found:
-            newest[snapshot.volume_group] = max(
-                newest.get(snapshot.volume_group, 0),
-                snapshot.generation_number or 0)
         self._client.snapshots.delete_unheld([
-            s.id for s in found
-            if s.triggered_by in _TAKEN and not s.is_locked_by_replication
-            and (s.generation_number or 0) < newest[s.volume_group]])
+            found.id for found in self._snapshots(groups)
+            if found.triggered_by in _TAKEN
+            and not found.is_locked_by_replication])
 
     def _snapshots(self, groups: Collection[int]) -> list[rest.Snapshot]:
         refs = [self._client.volume_groups.ref(group) for group in groups]
@@ -471,9 +464,10 @@ class Replication:
         if len(names) <= _FEW:
             return collection.search(rest.query.one_of('name', names))
         begins = {name.partition('-')[0] + '-' for name in names}
+        wanted = frozenset(names)
         return [found for begin in sorted(begins) for found in
                 collection.search(rest.query.prefix('name', begin))
-                if found.name in names]
+                if found.name in wanted]
 
     def _take(self, sessions: Sequence[Session]
               ) -> list[tuple[Session, rest.Snapshot]]:

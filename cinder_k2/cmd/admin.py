@@ -149,10 +149,12 @@ def _sites(names: Sequence[str], console: _Console
     sites: dict[str, Any] = {}
     for name in names:
         with _errors(console, [name]):
-            site = backends.open_site(name)
-            known = sites.setdefault(site.array.system.id, site)
-            if known is not site:
-                known.backends.append(name)
+            for place in backends.places(name):
+                with _errors(console, [place.label]):
+                    site = backends.open_site(place)
+                    known = sites.setdefault(site.array.system.id, site)
+                    if known is not site:
+                        known.backends.append(place.label)
     return list(sites.values())
 
 

@@ -40,11 +40,24 @@ class ConfigurationError(Exception):
     """A cinder.conf cannot be used; the text is one line for the user."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where to find an array.
+
+    :ivar label: the section of its back end, and its backend_id if it is a
+        replication target
+    """
+
+    label: str
+    settings: rest.Settings
+    retention_policy: str
+
+
 @dataclasses.dataclass
 class Site:
     """An array, and the back ends that are on it.
 
-    :ivar backends: names of their sections
+    :ivar backends: their labels
     """
 
     backends: list[str]
@@ -103,27 +116,45 @@ def _configuration(name: str) -> typing.Any:
         manager.volume_backend_opts, config_group=name)
 
 
-def open_site(name: str) -> Site:
-    """The array of a back end. One call.
+def places(name: str) -> list[Place]:
+    """The array of a back end, and those that it is replicated to.
 
     :raises ConfigurationError: an option of the back end is missing or wrong
-    :raises rest.RestError, exceptions.K2Error: the array does not answer, or
-        does not serve
     """
     configuration = _configuration(name)
     try:
         # Each driver makes its own options known, and Cinder's for drivers.
         importutils.import_object(configuration.volume_driver,
                                   configuration=configuration)
-        client = rest.Client(config.rest_settings(configuration))
+        own = config.rest_settings(configuration)
+        targets = config.replication_targets(configuration)
     except ImportError as error:
         raise ConfigurationError(
             f'there is no volume_driver {configuration.volume_driver}'
         ) from error
     except exception.InvalidInput as error:
         raise ConfigurationError(str(error)) from None
-    array = k2_array.Array(client, configuration.k2_retention_policy)
-    with client.deadline(configuration.k2_connect_timeout
-                         + configuration.k2_read_timeout):
+    except cfg.ConfigFileValueError:
+        # Cinder reads this one before anybody; the error quotes passwords.
+        raise ConfigurationError(
+            'replication_device in cinder.conf cannot be read; write '
+            'key:value pairs with commas between them, and a password with '
+            'a comma into k2_replication_password') from None
+    policy = configuration.k2_retention_policy
+    return [Place(name, own, policy),
+            *(Place(f'{name}/{target.backend_id}', target.settings, policy)
+              for target in targets)]
+
+
+def open_site(place: Place) -> Site:
+    """An array. One call.
+
+    :raises rest.RestError, exceptions.K2Error: it does not answer, or does
+        not serve
+    """
+    client = rest.Client(place.settings)
+    array = k2_array.Array(client, place.retention_policy)
+    with client.deadline(place.settings.connect_timeout
+                         + place.settings.read_timeout):
         array.system.check()
-    return Site([name], client, array)
+    return Site([place.label], client, array)

@@ -136,8 +136,8 @@ def _add_replication(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         '--peer-ca', type=pathlib.Path, metavar='FILE',
         help='certificates that the peers are checked with, as their'
-        ' ca.crt; it may come later than the start. With --no-tls the'
-        ' peers are reached without TLS, too')
+        ' ca.crt; it may come later than the start. An array without TLS'
+        ' reaches its peers without it, too')
 
 
 def _peer(text: str) -> tuple[str, str]:

@@ -253,8 +253,11 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 self._disconnect_all(found)
             if self._may_be_replicated(volume):
                 found = self._end_replication(name_id, found)
-            # Its group may be its source's, for a clone half made.
-            found = dataclasses.replace(found, has_clones=True, shared=True)
+            # Its group may be its source's, for a clone half made. With the
+            # name of a copy it has a group of its own, which has that, too.
+            found = dataclasses.replace(
+                found, has_clones=True,
+                shared=not self._may_be_copy(volume))
             if origin is not None:
                 found = dataclasses.replace(
                     found, parent=origin.snapshot, parent_group=origin.group,
@@ -289,7 +292,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
                        ) -> tuple[str, Backing | None]:
         """The id that stands in a volume's names, and what bears them."""
         for name_id in self._name_ids(volume):
-            found = self._array.volumes.find(naming.volume(name_id))
+            found = self._array.volumes.find(*self._names(volume, name_id))
             if found is not None:
                 return name_id, found
         return volume.name_id, None

@@ -146,10 +146,10 @@ class GroupReplicationMixin(groups.GroupsMixin):
 
     def _start_group(self, group: typing.Any, pairs: Pairs,
                      link: flows.Link) -> None:
+        number, name = pairs[0][1].group, naming.consistency_group(group.id)
         flows.protect(
-            link, session_name=naming.session(group.id),
-            group=pairs[0][1].group,
-            group_name=naming.consistency_group(group.id),
+            link, session_name=self._session_name(group.id, number, name),
+            group=number, group_name=name,
             volumes=[self._member(*pair) for pair in pairs])
 
     def _start_each(self, pairs: Pairs, link: flows.Link) -> None:
@@ -179,13 +179,20 @@ class GroupReplicationMixin(groups.GroupsMixin):
     def _end_group(self, group: typing.Any, volumes: Sequence[typing.Any]
                    ) -> None:
         known = [(volume, backing) for volume in volumes
-                 if (backing := self._backing(volume)).replicated]
+                 if (backing := self._made(volume)) and backing.replicated]
         if not membership.is_consistent(group):
             for volume, backing in known:
                 with self.deadline(fresh=True):
                     self._unprotect_for_good(volume, backing)
         elif known:
             self._end_session(group, volumes, known)
+
+    def _made(self, volume: typing.Any) -> Backing | None:
+        """What backs a volume; None for one that was never made."""
+        try:
+            return self._backing(volume)
+        except exceptions.ObjectMissing:
+            return None
 
     def _end_session(self, group: typing.Any, volumes: Sequence[typing.Any],
                      known: Pairs) -> None:

@@ -37,6 +37,7 @@ from cinder_k2.driver import errors
 from cinder_k2.driver import lookup
 from cinder_k2.driver import membership
 from cinder_k2.driver import regroup
+from cinder_k2.driver import replication
 from cinder_k2 import exceptions
 from cinder_k2.flows import groups
 from cinder_k2 import naming
@@ -212,7 +213,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             members=[functools.partial(self._copy_member, *member)
                      for member in zip(volumes, sources, strict=True)])
         return dict(_AVAILABLE), [
-            {'id': volume.id, 'status': 'available',
+            {'id': volume.id, 'status': 'available', **replication.DISABLED,
              **self._ids(backing, volume.name_id)}
             for volume, backing in zip(volumes, made, strict=True)]
 

@@ -131,10 +131,11 @@ class LookupMixin:
 
         :raises ObjectMissing: the array has nothing of its name
         """
-        names = [naming.volume(name) for name in self._name_ids(volume)]
         known = self._known_backing(volume)
         if known is not None:
             return self._settled(known) if known.moving else known
+        names = [name for name_id in self._name_ids(volume)
+                 for name in self._names(volume, name_id)]
         found = self._array.volumes.find(*names)
         if found is None:
             raise exceptions.ObjectMissing(
@@ -176,6 +177,21 @@ class LookupMixin:
                 and self._known_backing(volume) is None):
             ids.append(volume.id)
         return ids
+
+    def _names(self, volume: typing.Any, name_id: str) -> list[str]:
+        """Names that a volume's object may have with an id."""
+        name = naming.volume(name_id)
+        return ([name, naming.peer(name)] if self._may_be_copy(volume)
+                else [name])
+
+    @staticmethod
+    def _may_be_copy(volume: typing.Any) -> bool:
+        """Whether a volume without ids may have the name of a copy.
+
+        The driver inside Cinder leaves it that one when it fails over.
+        """
+        return bool(volume.replication_status
+                    == fields.ReplicationStatus.FAILED_OVER)
 
     def _snapshot_backing(self, snapshot: typing.Any) -> SnapshotBacking:
         """What backs a snapshot.

@@ -108,7 +108,8 @@ class ManageMixin(deletion.DeletionMixin):
                 group_name=naming.volume_group(volume.name_id),
                 size=inventory.gib(found.size) * _KIB_PER_GIB)
         if link is None:
-            return self._ids(taken, volume.name_id)
+            return {**self._ids(taken, volume.name_id),
+                    **replication.DISABLED}
         with self.deadline(fresh=True):
             self._start(volume, taken, link)
         return {**self._ids(dataclasses.replace(taken, replicated=True),

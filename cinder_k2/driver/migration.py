@@ -89,7 +89,8 @@ class MigrationMixin(promotion.PromotionMixin):
                 self._unprotect_for_good(volume, self._backing(volume))
             return True, dict(replication.DISABLED)
         link = self._link(wanted)
-        if not has:
+        if not (has and self._asks_for_replication(volume)):
+            # Or a retype to such a type was cut short.
             self._protect(volume, self._full(
                 volume, 'which the array cannot replicate'), link)
         elif self._goes_to(volume, link):
@@ -121,6 +122,12 @@ class MigrationMixin(promotion.PromotionMixin):
                       {'id': volume.id, 'error': error})
             volume.update(replication.ERROR)
             volume.save()
+
+    def _asks_for_replication(self, volume: typing.Any) -> bool:
+        try:
+            return self._type_spec(volume).replicated
+        except volume_types.InvalidExtraSpec:
+            return True
 
     def _dedup(self, volume: typing.Any) -> bool | None:
         """How a volume was made; None if its type does not tell."""

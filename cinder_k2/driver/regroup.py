@@ -61,11 +61,12 @@ class RegroupMixin(promotion.PromotionMixin):
             of another kind than the group; nothing was moved
         """
         membership.check_consistent(group)
-        membership.check_unreplicated(group)
         name = naming.consistency_group(group.id)
         home = self._array.groups.ensure(name, membership.dedup_of(group))
         leaving = [(v, backing) for v in remove_volumes or ()
                    if (backing := self._leaving(v, home)) is not None]
+        if leaving or add_volumes:
+            membership.check_unreplicated(group)
         joining = [(v, self._joining(v, name, home))
                    for v in add_volumes or ()]
         moves = [*_joins(joining, name, home), *_leaves(leaving, home)]

@@ -39,12 +39,22 @@ Volumes = Sequence[typing.Any]
 Update = dict[str, typing.Any]
 Outcomes = Mapping[str, failover.Outcome]
 
+# Where a session at home may rest, and can go on.
+_RESTING = ((array_replication.SOURCE, array_replication.SUSPENDED),
+            (array_replication.TARGET, array_replication.FAILED_OVER))
+# Of what Cinder has a row of, and no array a volume.
+_UNMADE = failover.Outcome(failover.HERE, {}, 'It was never made.')
+
 
 def units(volumes: Volumes) -> list[failover.Unit]:
-    """What has a session each: volumes, and consistency groups."""
+    """What has a session each: volumes, and consistency groups.
+
+    A volume that was never made is none of its group's.
+    """
     members = collections.defaultdict(list)
     for volume in volumes:
-        members[_key(volume)].append(naming.volume(volume.name_id))
+        if volume.launched_at is not None:
+            members[_key(volume)].append(naming.volume(volume.name_id))
     return [failover.Unit(key, naming.session_names(key), tuple(names))
             for key, names in members.items()]
 
@@ -57,7 +67,8 @@ def fail_over(volumes: Volumes, there: Side) -> Mapping[str, Update]:
         any volume
     """
     away = _not_on(there.array, volumes)
-    outcomes = failover.fail_over(there.array, units(away))
+    outcomes = {**dict.fromkeys(map(_key, away), _UNMADE),
+                **failover.fail_over(there.array, units(away))}
     return {volume.id: _failed_over(volume, there.array, outcomes.get(
         _key(volume))) for volume in volumes}
 
@@ -80,8 +91,8 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
         outcomes.update(failover.fail_back(
             side.array, home.array, units(its), timeout=timeout,
             unmap=_Unmapper(side, home)))
-    states = _states(home.array, [volume for volume in volumes
-                                  if _key(volume) not in outcomes])
+    states = _resumed(home.array, [volume for volume in volumes
+                                   if _key(volume) not in outcomes])
     return {volume.id: _at_home(volume, states)
             if _key(volume) not in outcomes
             else _failed_back(volume, home.array, outcomes[_key(volume)])
@@ -129,7 +140,8 @@ def _failed_over(volume: typing.Any, there: Array,
     if outcome.served_by == failover.THERE and name in outcome.volumes:
         return {**done, **_ids(volume, there, outcome)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
-            'replication_extended_status': _short(outcome.reason)}
+            'replication_extended_status': _short(
+                outcome.reason or _UNMADE.reason)}
 
 
 def _failed_back(volume: typing.Any, home: Array, outcome: failover.Outcome
@@ -141,11 +153,11 @@ def _failed_back(volume: typing.Any, home: Array, outcome: failover.Outcome
     """
     known = (_ids(volume, home, outcome) if naming.volume(volume.name_id)
              in outcome.volumes else {})
-    if outcome.ok:
+    if outcome.ok and known:
         return {**known, **_mended(volume),
                 'replication_status': _STATUS.ENABLED,
                 'replication_extended_status': None}
-    return {**known, **refused(outcome.reason)}
+    return {**known, **refused(outcome.reason or _UNMADE.reason)}
 
 
 def _at_home(volume: typing.Any,
@@ -161,13 +173,22 @@ def _at_home(volume: typing.Any,
             'replication_extended_status': None, **_mended(volume)}
 
 
-def _states(array: Array, volumes: Volumes
-            ) -> dict[str, array_replication.Session]:
-    """The sessions of volumes on an array."""
-    wanted = units(volumes)
-    found = array.replication.find_many(
-        [name for unit in wanted for name in unit.sessions]) if wanted else {}
-    return {unit.key: found[name] for unit in wanted
+def _resumed(array: Array, volumes: Volumes
+             ) -> dict[str, array_replication.Session]:
+    """The sessions of volumes at home, once those that rest go on.
+
+    The array leaves them suspended after it has lost its peer (REP-19), and
+    an earlier failback may have ended when it had just taken over (REP-12).
+    An array refuses what would overwrite data that its peer took over.
+    """
+    names = [name for unit in units(volumes) for name in unit.sessions]
+    found = array.replication.find_many(names) if names else {}
+    resting = [session.id for session in found.values()
+               if (session.role, session.state) in _RESTING]
+    if resting:
+        array.replication.command_many(resting, array_replication.IN_SYNC)
+        found = array.replication.find_many(names)
+    return {unit.key: found[name] for unit in units(volumes)
             for name in unit.sessions if name in found}
 
 

@@ -99,9 +99,13 @@ class ReplicationMixin(lookup.LookupMixin):
 
         :raises ReplicationError, Refused: the arrays do not; nothing is left
         """
+        self._start_session(volume, backing, link,
+                            naming.session(volume.name_id))
+
+    def _start_session(self, volume: typing.Any, backing: Backing,
+                       link: replication.Link, name: str) -> None:
         replication.protect(
-            link, session_name=naming.session(volume.name_id),
-            group=backing.group,
+            link, session_name=name, group=backing.group,
             group_name=naming.volume_group(volume.name_id),
             volumes=[self._member(volume, backing)])
 
@@ -110,11 +114,25 @@ class ReplicationMixin(lookup.LookupMixin):
         """Replicate a volume that was not so far, and say so in its row."""
         self._note(volume, backing, replicated=True)
         try:
-            self._start(volume, backing, link)
+            self._start_session(volume, backing, link, self._session_name(
+                volume.name_id, backing.group,
+                naming.volume_group(volume.name_id)))
         except Exception:
             with self.deadline(fresh=True):
                 self._note(volume, backing, replicated=False)
             raise
+
+    def _session_name(self, owner: str, group: int, group_name: str) -> str:
+        """Name of the session of what may once have been a copy. One call.
+
+        Copies took over with their names, and so those on the other array
+        have to get the names without the mark.
+
+        :param group_name: that of a group that was made here
+        """
+        name = naming.session(owner)
+        marked = self._array.volumes.find_group(naming.peer(group_name))
+        return naming.peer(name) if marked == group else name
 
     def _unprotect(self, name_id: str, backing: Backing) -> None:
         """End the replication of a volume; its copy is deleted.

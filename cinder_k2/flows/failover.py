@@ -60,9 +60,6 @@ _LAST_PAUSE = 10.0
 _REPORT = 60.0
 # Replication snapshots for one copying, if the link keeps breaking.
 _MOST_SNAPSHOTS = 5
-# What a snapshot was triggered by if somebody asked for it (SNP-14): where
-# it was taken, and on the other array.
-_BY_REQUEST = ('api', 'Replication_API')
 
 _RUNNING = (IN_SYNC, SUSPENDED)
 
@@ -116,10 +113,11 @@ class Phase(enum.Enum):
 
 
 # What the sessions here and there read, and what that means (10.4). While a
-# unit is PASSING one array has yet to follow the other (REP-8).
+# unit is PASSING one array has yet to show what the other does (REP-8).
 _TABLE = {
     ('target failed_over', 'source in_sync'): Phase.AWAY,
     ('target failed_over', 'source suspended'): Phase.AWAY,
+    ('target failed_over', 'target in_sync'): Phase.PASSING,
     ('source in_sync', 'source in_sync'): Phase.PASSING,
     ('source in_sync', 'source suspended'): Phase.PASSING,
     ('source in_sync', 'target suspended'): Phase.PASSING,
@@ -129,6 +127,7 @@ _TABLE = {
     ('source in_sync', 'target failed_over'): Phase.TAKEN_OVER,
     ('source suspended', 'target failed_over'): Phase.TAKEN_OVER,
     ('source suspended', 'source in_sync'): Phase.PASSING,
+    ('target in_sync', 'target failed_over'): Phase.PASSING,
     ('target suspended', 'source in_sync'): Phase.PASSING,
     ('target in_sync', 'source suspended'): Phase.HALTED,
     ('target suspended', 'source suspended'): Phase.HALTED,
@@ -262,29 +261,6 @@ def _trouble(array: Array, session: replication.Session | None) -> str:
     why = f' ({session.why})' if session.why else ''
     return (f'Replication session {session.name} on the array at '
             f'{array.address} is {session.state} as {session.role}{why}.')
-
-
-def _delete_taken(array: Array, groups: Iterable[int]) -> None:
-    """Delete replication snapshots of volume groups that were asked for.
-
-    Those that were taken for an earlier failback, too; but not those that
-    the array takes by itself, or needs.
-    """
-    client = array._client
-    found = client.snapshots.search(rest.query.one_of(
-        'volume_group', map(client.volume_groups.ref, groups)))
-    client.snapshots.delete_many([
-        one.id for one in found if one.triggered_by in _BY_REQUEST
-        and (one.replication_session or one.generation_number is not None)
-        and not one.is_locked_by_replication])
-
-
-def _attached(array: Array, volumes: Iterable[int]) -> set[int]:
-    """Those of the volumes that are mapped to a host or host group."""
-    client = array._client
-    found = client.mappings.search(rest.query.one_of(
-        'volume', map(client.volumes.ref, volumes)))
-    return {one.volume.id for one in found if one.volume}
 
 
 def fail_back(here: Array, there: Array, units: Iterable[Unit],
@@ -434,8 +410,9 @@ class _Journey:
         """
         here, there = self._arrays.values()
         with here.deadline(fresh=True):
-            attached = _attached(here, [ids[0] for one in batch for ids
-                                        in one.volumes[HERE].values()])
+            attached = here.access.mapped([
+                ids[0] for one in batch for ids
+                in one.volumes[HERE].values()])
         for one in batch:
             if not attached.isdisjoint(
                     ids[0] for ids in one.volumes[HERE].values()):
@@ -531,10 +508,10 @@ class _Journey:
         self._leave(batch, Phase.RETURNING, Phase.PAUSED)
 
     def _protect(self, batch: Travellers) -> None:
-        """Let ``here`` get the data of ``there`` again (REP-12)."""
-        attached = [one for one in batch if not one.detached]
-        if attached:
-            self._detach(attached, HERE)
+        """Let ``here`` get the data of ``there`` again (REP-12).
+
+        No host has it here: see _hand_over and _spare.
+        """
         self._wait(batch, lambda one: one.phase is not Phase.TAKEN_OVER
                    or one.session(HERE).state == SUSPENDED, _PATIENCE)
         batch = self._in(Phase.TAKEN_OVER)
@@ -645,7 +622,7 @@ class _Journey:
                         self._keep(side, _sessions(array, [
                             one.unit for one in self._all]))
                 with array.deadline(fresh=True):
-                    _delete_taken(array, [
+                    array.replication.delete_taken([
                         session.group for one in self._all
                         if (session := one.sessions[side])
                         and session.group is not None])

@@ -138,14 +138,7 @@ class _Half:
         """Bring it to a state (10.4). One call, none if it is there."""
         if self.state == state:
             return self
-        calls = self.array.replication
-        try:
-            session = calls.command(self.session.id, state)
-        except rest.Refused:
-            # It may be there by itself (REP-19), or by whom was killed.
-            session = calls.get(self.session.id)
-            if session.state != state:
-                raise
+        session = self.array.replication.command(self.session.id, state)
         if session.state != state:
             return self.wait(state)
         return dataclasses.replace(self, session=session)
@@ -214,8 +207,6 @@ class _Pair:
         if near and not near.is_source:
             if near.state in _RUNNING:
                 near = near.to(replication.FAILED_OVER)
-                if far and far.state == replication.IN_SYNC:
-                    far = _follow(far, replication.SUSPENDED)
             near = near.to(replication.IDLE)
         if far and not far.is_source:
             if far.state in _RUNNING and near is None:
@@ -528,6 +519,9 @@ class AddPeerVolumes(engine.Step):
 class Start(engine.Step):
     """Start the session: the first copy begins (REP-6)."""
 
+    # It starts later, maybe after nobody waits for it any more.
+    always_doubtful = True
+
     def execute(self, array: Array, there: Array, session: int,
                 finder: _Finder) -> None:
         _Half(array, replication.Session(
@@ -579,10 +573,13 @@ def _protect(order: _Order, peer: int) -> None:
 
 
 def _clear_leftovers(order: _Order) -> bool:
-    """Delete what an earlier replication has left on the peer, if it has.
+    """Delete what an earlier replication has left on the peer.
 
-    It could not be reached then. An array that is its own peer (REP-21) has
-    no leftovers, but may have Cinder's own volume under such a name.
+    It could not be reached then.
+
+    :returns: whether another attempt makes sense. An array that is its own
+        peer (REP-21) has no leftovers, but may have Cinder's own volume
+        under such a name.
     """
     here, there = order.link.here, order.link.there
     if (here.replication.of_group(order.group) is not None
@@ -592,7 +589,9 @@ def _clear_leftovers(order: _Order) -> bool:
     copies = _Copies.look(there, order.marked, order.group_name,
                           [member.name for member in order.members])
     if session is None and not copies.volumes and not copies.find_group():
-        return False
+        # Maybe a session of an earlier attempt was taken over, which had
+        # lost its other half. It was deleted with this attempt.
+        return True
     LOG.warning('An earlier replication of %(group)s has left %(what)s, or '
                 'a part of that, on the array at %(address)s. It is deleted.',
                 {'address': there.address, 'what': copies,
@@ -827,109 +826,3 @@ def _find_copy(finder: _Finder, pair: _Pair, member: Member
     if finder.there is None:
         return name, None
     return name, finder.there.volumes.find_volume(name)
-
-
-class Join(engine.Step):
-    """Bring volumes into the group, while its session is idle (REP-5)."""
-
-    default_provides = 'members'
-
-    def execute(self, array: Array, join: Callable[[], Sequence[Member]],
-                leave: Callable[[Sequence[Member]], object]
-                ) -> Sequence[Member]:
-        return join()
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['leave'](done)
-
-
-class RemovePeerVolumes(engine.Step):
-    """Part volumes from their copies, and delete these.
-
-    Snapshots of replication go before: they hold the copies, and would
-    keep the volumes in the group (VOL-7, VOL-10).
-    """
-
-    always_doubtful = True
-
-    def execute(self, array: Array, there: Array, session: int,
-                stopped: _Pair, members: Sequence[Member],
-                copies: _Copies) -> None:
-        for half in stopped.halves:
-            _delete_snapshots(half.array, half.session.group)
-        for member in members:
-            array.replication.remove_volume(member.volume)
-        _delete_volumes(there, copies.volumes)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        calls, there = inputs['array'].replication, inputs['there']
-        copies: _Copies = inputs['copies']
-        members = dict(zip(copies.names, inputs['members'], strict=True))
-        with there.grace():
-            left = there.replication.volumes_of(copies.names)
-            for name, member in members.items():
-                # A copy that was parted from it cannot be taken back.
-                calls.remove_volume(member.volume)
-                if name in left:
-                    there.volumes.delete(left[name][0])
-                calls.add_volume(inputs['session'], member.volume, name)
-
-
-class Leave(engine.Step):
-    """Bring volumes out of the group, while its session is idle (REP-5)."""
-
-    def execute(self, array: Array, leave: Callable[[], object]) -> None:
-        leave()
-
-
-def add_members(here: Array, there: Array, names: Sequence[str], *,
-                group: int, join: Callable[[], Sequence[Member]],
-                leave: Callable[[Sequence[Member]], object]) -> None:
-    """Let volumes join a group that is replicated.
-
-    The session is stopped for it (REP-5), so all volumes of the group are
-    copied anew (REP-6). If it fails, it runs with the members it had.
-
-    :param join: brings volumes into the volume group, all or none
-    :param leave: takes them out again
-    :raises ReplicationError: the session cannot run from here to there
-    """
-    finder = _Finder(here, there, names, group)
-    with _time(here, there):
-        pair = finder.running(finder.near())
-        flow = linear_flow.Flow('add-members').add(
-            StopSession(), Join(),
-            AddPeerVolumes(finder.is_marked(pair, '')), Resume())
-        engine.run(flow, array=here, there=there, pair=pair, finder=finder,
-                   join=join, leave=leave, session=_id_of(pair))
-
-
-def remove_members(here: Array, there: Array, names: Sequence[str], *,
-                   group: int, members: Sequence[Member],
-                   leave: Callable[[], object]) -> None:
-    """Let volumes leave a group that is replicated, and delete the copies.
-
-    The session is stopped for it (REP-5), so the other volumes of the group
-    are copied anew (REP-6). If it fails, it runs with the members it had.
-    Of a group that would be empty end the replication.
-
-    :param leave: takes the volumes out of the volume group, all or none
-    :raises StillMapped: a copy is mapped; nothing was done
-    :raises ReplicationError: the session cannot run from here to there
-    """
-    finder = _Finder(here, there, names, group)
-    with _time(here, there):
-        pair = finder.running(finder.near())
-        copies = _Copies.look(there, finder.is_marked(pair, ''), '',
-                              [member.name for member in members])
-        flow = linear_flow.Flow('remove-members').add(
-            StopSession(), RemovePeerVolumes(), Leave())
-        engine.run(flow, array=here, there=there, pair=pair, finder=finder,
-                   members=members, copies=copies, leave=leave,
-                   session=_id_of(pair))
-        # They have left for good, so what fails now undoes nothing.
-        finder.pair().start()
-
-
-def _id_of(pair: _Pair) -> int:
-    return pair.near.session.id if pair.near else 0

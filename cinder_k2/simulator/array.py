@@ -136,10 +136,11 @@ class Array:
                 self.store.clear()
                 factory.build(self.store, self._equipment, self.clock)
                 peers.install(self.store, known)
-            self.links.reset()
             self._visibility.clear()
             self.switches.change(
                 dataclasses.asdict(profiles.switches_of(self.profile)))
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
 
     def close(self) -> None:
         """Release the state file; for its peers the array is lost."""

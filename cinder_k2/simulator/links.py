@@ -244,11 +244,10 @@ class Links:
 
     def _must_probe(self, peer: Row, state: _State) -> bool:
         array = self.wire.network.get(peer['mgmt_host'])
-        if self.wire.cut:
+        if array is not None and not array.links.is_open:
             return True
-        if array is not None:
-            return not array.links.is_open
-        return time.monotonic() >= state.tried + _PROBE_EVERY
+        return self.wire.cut or (array is None and time.monotonic()
+                                 >= state.tried + _PROBE_EVERY)
 
     def _lose(self, number: int, state: _State) -> None:
         """The peer is lost (REP-19)."""

@@ -802,7 +802,8 @@ class Backend:
     @metered
     def fail_over(self, target: str | None = None) -> Any:
         """"cinder failover-host"; the row of the service afterwards."""
-        self._api.failover(self.context, self.host, None, target)
+        self._api.failover(self.context, None if self.cluster else self.host,
+                           self.cluster, target)
         return self.service()
 
     def fail_back(self) -> Any:

@@ -101,6 +101,14 @@ class Rpc(rpcapi.VolumeAPI):  # type: ignore[misc]
         self._call(new_volume.service_topic_queue, 'update_migrated_volume',
                    ctxt, volume, new_volume, original_volume_status)
 
+    def failover_completed(self, ctxt: Any, service: Any, updates: Any
+                           ) -> None:
+        """Tell all members of a cluster."""
+        for backend in list(backends.values()):
+            if (backend.manager.service_topic_queue
+                    == service.service_topic_queue):
+                backend.manager.failover_completed(ctxt, updates)
+
     def get_capabilities(self, ctxt: Any, backend_id: str, discover: bool
                          ) -> Any:
         return self._call(backend_id, 'get_capabilities', ctxt, discover)

@@ -125,7 +125,9 @@ class ReplicatedTest(base.FunctionalTest):
                 self.assertIn(name, self.log.errors_text())
         for one in admin.list('replication/sessions'):
             if one['name'].endswith(key):
-                for state in ('suspended', 'idle'):
+                stop = ('suspended' if one['current_role'] == 'source'
+                        else 'failed_over')
+                for state in (stop, 'idle'):
                     if one['state'] != state:
                         admin.update('replication/sessions', one['id'],
                                      name=one['name'], state=state)
@@ -184,7 +186,7 @@ class ReplicatedTest(base.FunctionalTest):
         """They are not replicated, and their rows say so."""
         for volume in volumes:
             volume.refresh()
-            self.assertIn(volume.replication_status, ('disabled', None))
+            self.assertEqual('disabled', volume.replication_status)
             self.assertNotIn('replicated', self.ids(volume))
             self.assertEqual({}, self.on_both(volume)[1])
             for name in (f'ssn-{volume.name_id}', f'rssn-{volume.name_id}'):
@@ -206,7 +208,7 @@ class ReplicatedTest(base.FunctionalTest):
                            replication_default_target_exposure=how)
 
     @staticmethod
-    def clear(array: arrays.Served) -> None:
+    def sweep(array: arrays.Served) -> None:
         """Delete all that nobody uses any more, as administrators do."""
         for resource in ('replication/sessions', 'snapshots', 'volumes',
                          'volume_groups'):

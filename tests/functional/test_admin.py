@@ -134,6 +134,19 @@ class HiddenTest(AdminTest):
         report, = self.reports('hidden')
         self.assertEqual([other.name], report['backends'][:1])
 
+    def test_replication_targets_are_looked_at_too(self) -> None:
+        """After a failover they have clones of what is deleted."""
+        first, second = arrays.pair('sdp')
+        device = (f'backend_id:dr,san_ip:{second.address},'
+                  f'port:{second.port},login:{arrays.LOGIN}')
+        own = self.own('iscsi', san_ip=first.address,
+                       san_api_port=first.port, replication_device=device,
+                       k2_replication_password=arrays.PASSWORD)
+        self.enable(own.name)
+        self.assertEqual(
+            [[own.name], [f'{own.name}/dr']],
+            [report['backends'] for report in self.reports('hidden')])
+
     def test_chosen_back_ends(self) -> None:
         self.use(self.protocol, 'k2')
         self.enable('lvm', *(b.name for b in self._used),
@@ -174,6 +187,12 @@ class HiddenTest(AdminTest):
                 ({'san_password': f'a${arrays.PASSWORD}'},
                  'san_password in cinder.conf cannot be read'),
                 ({'k2_read_timeout': 'x'}, 'k2_read_timeout in cinder.conf'),
+                ({'replication_device': f'no,{arrays.PASSWORD}'},
+                 'replication_device in cinder.conf cannot be read'),
+                ({'replication_device': 'san_ip:192.0.2.1',
+                  'san_ip': '192.0.2.2', 'san_password': 'x',
+                  'san_login': 'x', 'driver_ssl_cert_verify': True},
+                 'backend_id'),
                 ({'volume_driver': 'cinder_k2.driver.Nothing'},
                  'there is no volume_driver cinder_k2.driver.Nothing')):
             self.enable('bad', bad={'volume_driver': driver, **section})

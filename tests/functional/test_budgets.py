@@ -13,12 +13,16 @@
 """How many REST calls each operation takes, with warm caches.
 
 The operator's page on limits has these numbers, and says where the array
-would allow less and why it is more. Replication is not here.
+would allow less and why it is more.
 """
+
+from collections.abc import Iterator
+import contextlib
 
 import ddt
 
 from tests.functional import base
+from tests.functional import replicated
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 
@@ -184,3 +188,66 @@ class BudgetsTest(base.FunctionalTest):
         # first time with all counts.
         self.assertEqual(3 + 3 * 2 + 5, len(self.calls()),
                          str(self.calls()))
+
+
+class ReplicationBudgetsTest(replicated.ReplicatedTest):
+    """Calls to the first array, and to the other one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.backend.delete_volume(self.replicated())
+
+    @contextlib.contextmanager
+    def _calls(self, here: int, there: int) -> Iterator[None]:
+        self.secondary.control.clear_journal()
+        with self.assert_calls(here):
+            yield
+        calls = [f'{entry.method} {entry.path}?{entry.query}'
+                 for entry in self.secondary.control.journal()]
+        self.assertEqual(there, len(calls), '\n'.join(calls))
+
+    def test_volume(self) -> None:
+        """The peer makes its part by itself."""
+        with self._calls(5, 0):
+            volume = self.replicated()
+        with self._calls(4, 3):
+            self.backend.extend_volume(volume, 2)
+        with self._calls(1, 0):
+            snapshot = self.backend.create_snapshot(volume)
+        with self._calls(1, 0):
+            self.backend.delete_snapshot(snapshot)
+        # Three see that nothing keeps it, before its copy goes. There, two
+        # find the copy and see that nothing uses it, two wait.
+        with self._calls(11, 9):
+            self.backend.delete_volume(volume)
+
+    def test_retype(self) -> None:
+        volume = self.backend.create_volume()
+        with self._calls(3, 0):
+            self.backend.retype(volume, **replicated.REPLICATED)
+        with self._calls(0, 0):
+            self.backend.retype(volume, vendor__colour='red',
+                                **replicated.REPLICATED)
+        with self._calls(2, 0):
+            self.backend.retype(volume, kaminario__replication_rpo='300',
+                                **replicated.REPLICATED)
+        with self._calls(6, 9):
+            self.backend.retype(volume)
+        with self._calls(0, 0):
+            self.backend.retype(volume, vendor__colour='red')
+
+    def test_groups(self) -> None:
+        """Of a consistency group, one session and each volume."""
+        word = {'replication_enabled': '<is> True'}
+        group = self.backend.create_group(
+            self.backend.volume_type(**word),
+            consistent_group_replication_enabled='<is> True')
+        for _ in range(3):
+            self.backend.create_volume(1, group, **word)
+        with self._calls(2 + 3, 0):
+            self.backend.enable_replication(group)
+        with self._calls(6, 7 + 2 * 3):
+            self.backend.disable_replication(group)
+        self.backend.enable_replication(group)
+        with self._calls(9 + 4 * 3, 7 + 2 * 3):
+            self.backend.delete_group(group)

@@ -15,6 +15,7 @@
 from typing import Any
 
 from cinder import exception
+import ddt
 
 from tests.functional import arrays
 from tests.functional import backend
@@ -24,9 +25,15 @@ from tests.functional import replicated
 REPLICATED_GROUP = {'consistent_group_replication_enabled': '<is> True'}
 EACH_REPLICATED = {'group_replication_enabled': '<is> True'}
 
+# What Cinder wants to see in the types of volumes in such groups.
+CAPABLE = {'replication_enabled': '<is> True'}
+
 
 class FailoverTest(replicated.ReplicatedTest):
     """Helpers."""
+
+    # Fewer tries to reach what is lost.
+    options = {'k2_retry_timeout': 20}
 
     def fails_over(self, target: str | None = replicated.TARGET) -> Any:
         """Fail the back end over; the row of the service."""
@@ -502,6 +509,67 @@ class FailbackTest(FailoverTest):
         self.assertEqual('made away', self.read(made))
         self.backend.delete_volume(made)
 
+    def test_snapshots_of_both_arrays(self) -> None:
+        """Each stays where it was taken, and can be deleted from afar."""
+        home = [self.backend.create_snapshot(self.volume) for _ in range(3)]
+        self.fails_over()
+        away = [self.backend.create_snapshot(self.volume) for _ in range(3)]
+        self.backend.delete_snapshot(home[0])
+        self.backend.delete_snapshot(away[0])
+        self.fails_back()
+        self.assertEqual('first', self.read(self.volume))
+        self.backend.delete_snapshot(home[1])
+        self.backend.delete_snapshot(away[1])
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.volume_from_snapshot,
+            away[2])
+        self.assertIn('fail the back end over to that array',
+                      str(failure.cause))
+        self.backend.delete_volume(failure.row)
+        self.backend.delete_volume(self.volume, cascade=True)
+        self.assertNothingLeft()
+
+    def test_a_snapshot_on_an_array_that_is_lost(self) -> None:
+        """It cannot be deleted now, and stays with a clear text."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        with self.lost(self.primary):
+            self.fails_over()
+            failure = self.assertRaises(
+                backend.OperationFailed, self.backend.delete_snapshot,
+                snapshot)
+            self.assertEqual('error_deleting', failure.status)
+            self.assertIn(f'127.0.0.1:{self.primary.port}',
+                          str(failure.cause))
+        self.fails_back()
+        self.backend.delete_snapshot(snapshot)
+
+    def test_ended_away(self) -> None:
+        """A retype ends the replication, and the volume stays there."""
+        other = self.replicated()
+        with self.lost(self.primary):
+            self.fails_over()
+            self.backend.retype(self.volume)
+            self.assert_row(self.volume, 'disabled', 'available',
+                            self.secondary)
+        self.backend.retype(other)
+        self.clear(self.primary, self.volume)
+        self.assert_left(volumes=2, volume_groups=2)
+        self.fails_back()
+        for row in (self.volume, other):
+            self.assert_row(row, 'disabled', 'available', self.secondary)
+            self.backend.extend_volume(row, 2)
+
+    def test_begun_again_away(self) -> None:
+        """What was ended and begun on the secondary comes home, too."""
+        self.fails_over()
+        self.backend.retype(self.volume)
+        self.backend.retype(self.volume, **replicated.REPLICATED)
+        self.assert_row(self.volume, 'enabled', 'available', self.secondary)
+        self.write(self.volume, 'second')
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(self.volume))
+
     def test_the_primary_is_lost_still(self) -> None:
         """Nothing changes; it can be tried again."""
         self.fails_over()
@@ -535,3 +603,207 @@ class FailbackTest(FailoverTest):
         self.assertIs(self.secondary, self.holder(self.volume))
         self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
+
+
+class GroupsTest(FailoverTest):
+    """Groups that are replicated fail over by themselves, or with all."""
+
+    def group(self, kind: dict[str, str], count: int = 2) -> Any:
+        """A replicated group with volumes."""
+        group = self.empty_group(kind)
+        for _ in range(count):
+            self.backend.create_volume(1, group=group, **CAPABLE)
+        return self.backend.enable_replication(group)
+
+    def empty_group(self, kind: dict[str, str]) -> Any:
+        return self.backend.create_group(
+            self.backend.volume_type(**CAPABLE), **kind)
+
+    def assert_members(self, group: Any, replication: str, status: str,
+                       array: arrays.Served) -> None:
+        for row in self.backend.members(group):
+            self.assert_row(row, replication, status, array)
+
+    def assert_group(self, group: Any, replication: str, status: str
+                     ) -> None:
+        row = self.backend.group(group.id)
+        self.assertEqual((replication, status),
+                         (row.replication_status, row.status))
+
+
+@base.everywhere
+class GroupsEverywhereTest(GroupsTest):
+
+    feature = 'failover'
+
+    def test_there_and_back(self) -> None:
+        for kind in (REPLICATED_GROUP, EACH_REPLICATED):
+            group = self.group(kind)
+            first = self.backend.members(group)[0]
+            self.write(first, 'first')
+            self.pass_time()
+            self.backend.failover_group(group, replicated.TARGET)
+            self.assert_members(group, 'failed-over', 'available',
+                                self.secondary)
+            self.write(first, 'second')
+            self.backend.failover_group(group, 'default')
+            self.assert_members(group, 'enabled', 'available', self.primary)
+            self.assertEqual('second', self.read(first))
+            self.backend.delete_group(group)
+
+
+@ddt.ddt
+class MoreGroupsTest(GroupsTest):
+
+    @ddt.data(REPLICATED_GROUP, EACH_REPLICATED)
+    def test_with_the_host(self, kind: dict[str, str]) -> None:
+        """One group went before; one is not replicated at all."""
+        group, other = self.group(kind), self.group(kind)
+        off = self.empty_group(kind)
+        self.backend.failover_group(group, replicated.TARGET)
+        self.fails_over()
+        for one in (group, other):
+            self.assert_group(one, 'failed-over', 'available')
+            self.assert_members(one, 'failed-over', 'available',
+                                self.secondary)
+        self.assertNotIn(self.backend.group(off.id).replication_status,
+                         ('failed-over', 'enabled'))
+        self.backend.failover_group(group, 'default')
+        self.assert_members(group, 'enabled', 'available', self.primary)
+        self.fails_back()
+        for one in (group, other):
+            self.assert_group(one, 'enabled', 'available')
+            self.assert_members(one, 'enabled', 'available', self.primary)
+
+    def test_a_group_that_cannot(self) -> None:
+        """Cinder hears so; the volumes stay, and can be used."""
+        group = self.group(REPLICATED_GROUP)
+        with self.lost(self.secondary):
+            failure = self.assertRaises(
+                backend.OperationFailed, self.backend.failover_group, group,
+                replicated.TARGET)
+            self.assertEqual('error', failure.row.replication_status)
+        for row in self.backend.members(group):
+            self.assert_row(row, 'error', 'available', self.primary,
+                            'cannot take over')
+        self.fails_over()
+        self.assert_members(group, 'failed-over', 'available',
+                            self.secondary)
+        self.fails_back()
+        self.assert_group(group, 'enabled', 'error')
+
+    @ddt.data(REPLICATED_GROUP, EACH_REPLICATED)
+    def test_a_group_whose_sessions_are_idle(self, kind: dict[str, str]
+                                             ) -> None:
+        group = self.group(kind, 1)
+        for state in ('suspended', 'idle'):
+            self.command(group, state)
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.failover_group, group,
+            replicated.TARGET)
+        self.assertEqual('error', failure.row.replication_status)
+        row, = self.backend.members(group)
+        self.assert_row(row, 'error', 'available', self.primary,
+                        'is idle as target')
+
+    def command(self, group: Any, state: str) -> None:
+        for one in self.primary.admin.list('replication/sessions'):
+            self.primary.admin.update('replication/sessions', one['id'],
+                                      name=one['name'], state=state)
+
+    @ddt.data(REPLICATED_GROUP, EACH_REPLICATED)
+    def test_ended_and_begun_again_away(self, kind: dict[str, str]) -> None:
+        group = self.group(kind)
+        self.fails_over()
+        self.backend.disable_replication(group)
+        self.backend.enable_replication(group)
+        for row in self.backend.members(group):
+            self.write(row, row.id)
+        self.fails_back()
+        self.assert_members(group, 'enabled', 'available', self.primary)
+        for row in self.backend.members(group):
+            self.assertEqual(row.id, self.read(row))
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def test_mended_with_the_host(self) -> None:
+        """A group that a failover of the host left behind."""
+        group = self.group(REPLICATED_GROUP)
+        for state in ('suspended', 'idle'):
+            self.command(group, state)
+        self.fails_over()
+        self.assert_group(group, 'failover-error', 'error')
+        self.command(group, 'in_sync')
+        self.fails_over()
+        self.assert_group(group, 'failed-over', 'available')
+        self.fails_back()
+        self.assert_group(group, 'enabled', 'available')
+        self.assert_members(group, 'enabled', 'available', self.primary)
+
+
+class ClusterTest(FailoverTest):
+    """All members of a cluster use the array that serves."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first = self.backend
+        self.second = self.new_backend(
+            self.protocol, replication_device=self.device())
+        for member in (self.first, self.second):
+            member.cluster = f'cluster@{self.first.name}'
+            self.assertTrue(member.restart(), self.log.errors_text())
+            member.report()
+
+    def active(self) -> list[str]:
+        return [member.driver._sides.active_id
+                for member in (self.first, self.second)]
+
+    def test_there_and_back(self) -> None:
+        volume = self.replicated()
+        self.write(volume, 'first')
+        self.pass_time()
+        self.first.fail_over(replicated.TARGET)
+        self.assertEqual([replicated.TARGET] * 2, self.active())
+        for member in (self.first, self.second):
+            service = member.service()
+            self.assertEqual(
+                ('failed-over', replicated.TARGET, True),
+                (service.replication_status, service.active_backend_id,
+                 service.disabled))
+            self.assertTrue(member.restart())
+        self.assertEqual([replicated.TARGET] * 2, self.active())
+        self.assert_row(volume, 'failed-over', 'available', self.secondary)
+        self.second.detach(self.second.attach(volume, self.host()))
+        self.write(volume, 'second')
+        self.second.fail_over('default')
+        self.assertEqual(['default'] * 2, self.active())
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(volume))
+
+    def test_a_member_that_has_not_heard_of_it(self) -> None:
+        """It goes by the rows, not by what it believes."""
+        volume, other = self.replicated(), self.replicated()
+        self.first.fail_over(replicated.TARGET)
+        self.second.driver._sides.activate(None)
+        attachment = self.second.attach(volume, self.host())
+        self.assertTrue(self.is_mapped(volume, self.secondary))
+        self.second.detach(attachment)
+        self.second.extend_volume(volume, 2)
+        self.second.delete_volume(other)
+        plain = self.second.create_volume(1)
+        self.assertIs(self.primary, self.holder(plain))
+        self.first.detach(self.first.attach(plain, self.host()))
+        self.first.fail_over('default')
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
+    def test_a_member_without_the_target(self) -> None:
+        """It says so in its row, and is disabled."""
+        del self.second.driver._sides._by_id[replicated.TARGET]
+        self.first.fail_over(replicated.TARGET)
+        service = self.second.service()
+        self.assertEqual(('error', True), (service.replication_status,
+                                           service.disabled))
+        self.assertIn('Driver reported error during replication failover',
+                      service.disabled_reason)
+        self.second.restart()
+        self.first.fail_over('default')

@@ -26,6 +26,8 @@ MIB = 1 << 20
 WORD = {'replication_enabled': '<is> True'}
 ONE = {'consistent_group_replication_enabled': '<is> True'}
 EACH = {'group_replication_enabled': '<is> True'}
+# The driver tries once more.
+TRIES = 2
 TEXT = b'what the user wrote'
 
 
@@ -151,9 +153,8 @@ class GroupReplicationTest(GroupsTest):
         self.assert_one_session(group)
 
     def _remove_from_group(self, volume: Any, group: Any) -> None:
-        """What Cinder could not make."""
-        volume.group_id = None
-        volume.save()
+        """What Cinder could not make must not stay in the way."""
+        self.backend.update_group(group, remove=[volume])
         self.backend.delete_volume(volume)
 
     def _assert_no_change(self, group: Any, **change: Any) -> None:
@@ -297,7 +298,7 @@ class UnsuitableGroupsTest(GroupsTest):
         """All or none: half of a session is taken back."""
         group = self.group(2)
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
-                   times=1)
+                   times=TRIES)
         self.assertRaises(backend.OperationFailed,
                           self.backend.enable_replication, group)
         self.assertEqual({}, self.sessions())
@@ -312,21 +313,6 @@ class UnsuitableGroupsTest(GroupsTest):
         row.save()
         self.backend.enable_replication(group)
         self.assert_one_session(group)
-
-    def test_the_row_says_what_is(self) -> None:
-        """Cinder takes members for replicated if their type has QoS."""
-        kind = self.backend.volume_type(**WORD)
-        qos = qos_specs.create(self.backend.context, 'qos', {
-            'consumer': 'front-end', 'read_iops_sec': '100'})
-        qos_specs.associate_qos_with_type(self.backend.context, qos.id,
-                                          kind.id)
-        self.addCleanup(qos_specs.disassociate_all, self.backend.context,
-                        qos.id)
-        group = self.group(1)
-        self.assertEqual({'disabled'}, self.statuses())
-        made = self.backend.group_from(group)
-        self.volumes += self.backend.members(made)
-        self.assertEqual({'disabled'}, self.statuses())
 
     def test_a_member_that_strangers_use(self) -> None:
         group = self.enabled()
@@ -422,7 +408,7 @@ class EachReplicatedTest(GroupsTest):
         self.backend.enable_replication(group)
         self.backend.disable_replication(group)
         self.fault('status', 'POST', 'replication/peer_volumes', status=400,
-                   skip=2)
+                   after=2, times=TRIES)
         self.assertRaises(backend.OperationFailed,
                           self.backend.enable_replication, group)
         self.assertEqual({}, self.sessions())
@@ -458,6 +444,22 @@ class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
             self.backend.delete_group(copy)
         self.assertNothingLeft()
 
+    def test_the_row_says_what_is(self) -> None:
+        """Cinder takes members for replicated if their type has QoS."""
+        kind = self.backend.volume_type(**WORD)
+        qos = qos_specs.create(self.backend.context, self.id(), {
+            'consumer': 'front-end', 'read_iops_sec': '100'})
+        qos_specs.associate_qos_with_type(self.backend.context, qos.id,
+                                          kind.id)
+        self.addCleanup(qos_specs.disassociate_all, self.backend.context,
+                        qos.id)
+        group = self.group(1)
+        self.assertEqual({'disabled'}, self.statuses())
+        made = self.backend.group_from(group)
+        self.volumes += self.backend.members(made)
+        self.assertEqual(2, len(self.volumes))
+        self.assertEqual({'disabled'}, self.statuses())
+
     def test_copies_of_a_member(self) -> None:
         self.enabled()
         source = self.volumes[0]
@@ -472,11 +474,11 @@ class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
         self.assert_alone(made)
 
     def test_views_become_volumes(self) -> None:
+        specs = {**WORD, 'kaminario__replication': 'disabled',
+                 'kaminario__clone_strategy': 'view'}
         source = self.backend.create_volume()
-        group = self.backend.create_group(self.backend.volume_type(**WORD),
-                                          **EACH)
-        view = self.backend.clone(source, 1, group, **WORD,
-                                  kaminario__replication='disabled',
-                                  kaminario__clone_strategy='view')
+        group = self.backend.create_group(
+            self.backend.volume_type(**specs), **EACH)
+        view = self.backend.clone(source, 1, group, **specs)
         self.backend.enable_replication(group)
         self.assert_replicated(view)

@@ -12,7 +12,6 @@
 
 """Replicated volumes: made, changed, deleted, failed over and back."""
 
-import logging
 from typing import Any
 from unittest import mock
 
@@ -23,8 +22,12 @@ from cinder_k2 import simulator
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
+from tests.functional import disks
+from tests.functional import foreign
+from tests.functional import images
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
+from tests.functional import test_upgrade
 
 MIB = 1 << 20
 PLAIN: dict[str, str] = {}
@@ -33,6 +36,8 @@ COPY = {'kaminario__clone_strategy': 'copy'}
 THIN = {'kaminario__clone_strategy': 'thin'}
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
 MOON = {'kaminario__replication_target': 'moon'}
+# The driver tries once more.
+TRIES = 2
 TEXT = b'what the user wrote'
 RPO = {'kaminario__replication_rpo': '600'}
 
@@ -94,7 +99,8 @@ class ReplicationTest(replicated.ReplicatedTest):
 
     def test_in_use(self) -> None:
         """By two hosts; the session does not mind."""
-        self.enterContext(mock.patch.object(compute, 'API'))
+        self.enterContext(mock.patch.object(compute, 'API',
+                                            autospec=True))
         volume = self.replicated(multiattach='<is> True')
         first, second = [self.backend.attach(volume, self.host(), number * 32)
                          for number in 'ab']
@@ -149,6 +155,35 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertEqual('available', failure.status)
         self.assert_replicated(volume)
 
+    def test_deletion_of_what_is_gone(self) -> None:
+        """The copy goes all the same; and so does what lost its session."""
+        volume, other, third = [self.replicated() for _ in range(3)]
+        self._stop(f'ssn-{volume.id}', f'ssn-{other.id}', f'ssn-{third.id}')
+        for name in (f'ssn-{volume.id}', f'ssn-{other.id}'):
+            found, = self.admin.list('replication/sessions', name=name)
+            self.admin.delete('replication/sessions', found['id'])
+        found, = self.secondary.admin.list('replication/sessions',
+                                           name=f'rssn-{third.id}')
+        self.secondary.admin.delete('replication/sessions', found['id'])
+        ids = self.ids(volume)
+        for snapshot in self.admin.list('snapshots'):
+            if snapshot['volume_group']['ref'] == (
+                    f'/volume_groups/{ids["group"]}'):
+                self.admin.delete('snapshots', snapshot['id'])
+        self.admin.delete('volumes', ids['volume'])
+        self.admin.delete('volume_groups', ids['group'])
+        for row in (volume, other, third):
+            self.backend.delete_volume(row)
+        self.assertNothingLeft()
+
+    def _stop(self, *names: str) -> None:
+        """Bring sessions to an end, as an administrator does."""
+        for session in self.admin.list('replication/sessions'):
+            for state in ('suspended', 'idle'):
+                if session['name'] in names:
+                    self.admin.update('replication/sessions', session['id'],
+                                      state=state)
+
     def test_a_copy_that_somebody_uses(self) -> None:
         """Opened to the world by the administrator of the other array."""
         self.expose_copies()
@@ -169,6 +204,11 @@ class ReplicationTest(replicated.ReplicatedTest):
         volume = self.backend.manage({'source-name': 'theirs'}, **REPLICATED)
         self.assertEqual(2, volume.size)
         self.assert_replicated(volume, size=2)
+        plain = self.backend.create_volume()
+        self.backend.unmanage(plain)
+        plain = self.backend.manage({'source-name': f'cv-{plain.id}'})
+        self.assert_alone(plain)
+        self.backend.delete_volume(plain)
         before = self.count(self.secondary)
         self.backend.unmanage(volume)
         self.assertEqual(before, self.count(self.secondary))
@@ -177,14 +217,32 @@ class ReplicationTest(replicated.ReplicatedTest):
         self.assertFalse(entry['safe_to_manage'])
         self._remove_by_hand(volume)
 
+    def test_management_that_fails(self) -> None:
+        """The volume is somebody else's again, by its own name."""
+        group = self.admin.create('volume_groups', name='theirs', quota=0,
+                                  is_dedup=True)
+        made = self.admin.create(
+            'volumes', name='theirs', size=replicated.GIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        self.fault('status', 'POST', 'replication/peer_volumes', status=400,
+                   times=TRIES)
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.manage,
+            {'source-name': 'theirs'}, **REPLICATED)
+        self.assertEqual('error_managing', failure.status)
+        self.backend.delete_volume(failure.row)
+        self.assertEqual(({'volumes': 1, 'volume_groups': 1}, {}),
+                         (self.count(self.primary),
+                          self.count(self.secondary)))
+        found, = self.admin.list('volumes', name='theirs')
+        self.assertEqual(made['id'], found['id'])
+        self.sweep(self.primary)
+
     def _remove_by_hand(self, volume: Any) -> None:
         """What is still replicated, as an administrator does."""
-        session = self.admin.list('replication/sessions')[0]
-        for state in ('suspended', 'idle'):
-            self.admin.update('replication/sessions', session['id'],
-                              state=state)
+        self._stop(f'ssn-{volume.id}')
         for array in (self.primary, self.secondary):
-            self.clear(array)
+            self.sweep(array)
 
 
 @base.everywhere
@@ -370,6 +428,25 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         self.assertEqual(1, self.count(self.secondary)['volumes'])
         self.assert_alone(plain)
 
+    def test_clones_from_before(self) -> None:
+        """Of a source that is replicated later, and replicated later."""
+        plain = self.backend.create_volume()
+        self.disks.write(plain, 5 * MIB, TEXT)
+        how = THIN if self.profile == 'sdp' else VIEW
+        clones = [self.backend.clone(plain, **how) for _ in range(2)]
+        self.backend.retype(plain, **REPLICATED)
+        self.backend.retype(clones[0], **REPLICATED)
+        self.assert_replicated(plain, clones[0])
+        self.backend.delete_volume(plain)
+        self.assertNotIn(f'ssn-{plain.id}', self.sessions())
+        self.backend.retype(clones[0])
+        self.assert_alone(*clones)
+        self.backend.retype(clones[1], **REPLICATED)
+        self.assert_replicated(clones[1])
+        for row in clones:
+            self.assertEqual(TEXT, self.disks.read(row, 5 * MIB, len(TEXT)))
+        self._remove(*clones)
+
     def test_views_become_volumes(self) -> None:
         view = self.backend.clone(self.volume, **VIEW)
         attachment = self.backend.attach(view, self.host())
@@ -455,6 +532,61 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         home.delete_volume(back)
 
 
+@base.everywhere
+class ReplicatedMigrationTest(replicated.ReplicatedDisksTest):
+    """A volume of another driver becomes a replicated one."""
+
+    feature = 'replication'
+
+    def install_disks(self, *served: arrays.Served) -> disks.Disks:
+        """Disks of both arrays and of the other driver."""
+        found = foreign.Disks(self.host('cinder-host'), self.primary,
+                              self.secondary)
+        found.install(self)
+        self.addCleanup(self._check_disks, found)
+        return found
+
+    def test_name_id(self) -> None:
+        """The copy has the name, too, that the volume was made with."""
+        home = self.backend
+        other = self.own('tests.functional.foreign.FileDriver',
+                         replication_device=None)
+        volume = other.create_volume()
+        moved = other.retype(volume, 'on-demand', home, **REPLICATED)
+        self.assertNotEqual(moved.id, moved.name_id)
+        self.assert_replicated(moved)
+        home.extend_volume(moved, 2)
+        self.assert_replicated(moved, size=2)
+        self.primary.control.advance(400)
+        home.fail_over()
+        moved.refresh()
+        self.assertEqual('failed-over', moved.replication_status)
+        home.fail_back()
+        self.assert_replicated(moved, size=2)
+        home.delete_volume(moved)
+        self.assertNothingLeft()
+
+
+@base.everywhere
+class ReplicatedImagesTest(replicated.ReplicatedDisksTest,
+                           images.ImagesTest):
+    """Images on replicated volumes."""
+
+    feature = 'replication'
+
+    def test_from_image_and_back(self) -> None:
+        self.disks.scale = 64
+        image = self.image(TEXT)
+        volume = self.backend.volume_from_image(image, 1, **REPLICATED)
+        self.assert_replicated(volume)
+        self.assertEqual(TEXT, self.disks.read(volume, 0, len(TEXT)))
+        self.upload(volume, 'raw')
+        self.backend.reimage(volume, image)
+        self.assert_replicated(volume)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+
 class TwoTargetsTest(replicated.ReplicatedTest):
     """A type chooses among several arrays."""
 
@@ -465,10 +597,13 @@ class TwoTargetsTest(replicated.ReplicatedTest):
                           hosts=(self.primary.host, self.third.host))
         # The other tests want two arrays by themselves.
         self.addCleanup(arrays.pair.cache_clear)
-        self.own('iscsi', replication_device='\nreplication_device = '.join([
-            self.device(), self.device(
-                backend_id='moon', san_ip=self.third.address,
-                port=self.third.port)]))
+        self._use_devices(self.device(), self.device(
+            backend_id='moon', san_ip=self.third.address,
+            port=self.third.port))
+
+    def _use_devices(self, *devices: str) -> None:
+        self.own('iscsi', replication_device=(
+            '\nreplication_device = '.join(devices)))
 
     def left(self) -> dict[str, int]:
         """On all three."""
@@ -509,7 +644,8 @@ class TwoTargetsTest(replicated.ReplicatedTest):
     def test_another_target_that_refuses(self) -> None:
         """It is replicated as before."""
         volume = self.replicated()
-        self.fault('status', 'POST', 'replication/peer_volumes', status=400)
+        self.fault('status', 'POST', 'replication/peer_volumes', status=400,
+                   times=TRIES)
         self._assert_not_moved(volume)
         self.assert_replicated(volume)
 
@@ -551,6 +687,19 @@ class TwoTargetsTest(replicated.ReplicatedTest):
         self.assertEqual(['enabled'] * 3, [
             volume.replication_status for volume in volumes])
 
+    def test_a_device_that_is_no_peer(self) -> None:
+        """It is in the way of nothing that goes elsewhere."""
+        self._use_devices(self.device(
+            backend_id='nobody', san_ip='192.0.2.7'), self.device())
+        here = {'kaminario__replication_target': 'dr-site'}
+        volume = self.replicated(**here)
+        self.backend.extend_volume(volume, 2)
+        self.assert_replicated(volume, size=2)
+        self.backend.delete_volume(volume)
+        volume = self.replicated(**here)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+
     def test_a_device_that_is_gone(self) -> None:
         """Its array keeps what it has."""
         volume = self.replicated(**MOON)
@@ -562,7 +711,7 @@ class TwoTargetsTest(replicated.ReplicatedTest):
         self.backend.delete_volume(volume)
         self.assertEqual(({}, {}), (self.count(self.primary),
                                     self.count(self.secondary)))
-        self.clear(self.third)
+        self.sweep(self.third)
 
 
 class NoDeviceTest(replicated.ReplicatedTest):
@@ -578,7 +727,7 @@ class NoDeviceTest(replicated.ReplicatedTest):
         self.backend.delete_volume(volume)
         self.assertIn(f'rcv-{volume.id}', self.log.errors_text())
         self.assertEqual({}, self.count(self.primary))
-        self.clear(self.secondary)
+        self.sweep(self.secondary)
 
 
 class WrongTypesTest(replicated.ReplicatedTest):
@@ -618,3 +767,106 @@ class WrongTypesTest(replicated.ReplicatedTest):
         self.backend.retype(volume, **REPLICATED, **RPO)
         self.assertEqual([600], [s['rpo'] for s in self.admin.list(
             'replication/sessions')])
+
+
+class OldDriverTest(replicated.ReplicatedDisksTest):
+    """Volumes of the driver inside Cinder, and that one's own failover."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for array in (self.primary, self.secondary):
+            # It deletes hosts with their initiators (HST-3).
+            array.control.set_switches(delete_host_with_initiators=True)
+            self.addCleanup(array.control.set_switches,
+                            delete_host_with_initiators=False)
+        self.own(test_upgrade.OLD['iscsi'], san_api_port=None,
+                 san_ip=self.primary.host, replication_device=(
+                     f'backend_id:{self.secondary.host},'
+                     f'login:{arrays.LOGIN},password:{arrays.PASSWORD},'
+                     'rpo:60'))
+        self.volume, self.other = [self.backend.create_volume(
+            1, **REPLICATED) for _ in range(2)]
+
+    def _use_ours(self) -> None:
+        self.assertTrue(self.backend.change_driver('iscsi'),
+                        self.log.errors_text())
+
+    def test_its_volumes(self) -> None:
+        plain = self.backend.create_volume()
+        snapshot = self.backend.create_snapshot(self.volume)
+        self._use_ours()
+        self.assertIsNone(self.volume.provider_id)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(self.other)
+        self.backend.extend_volume(self.volume, 2)
+        self.assertEqual({f'ssn-{self.volume.id}': ('source', 'in_sync'),
+                          f'rssn-{self.volume.id}': ('target', 'in_sync')},
+                         self.sessions())
+        self.backend.retype(plain, **REPLICATED)
+        self.assert_replicated(plain)
+        self.backend.retype(plain)
+        self.assert_alone(plain)
+        self.backend.clone(self.volume, **VIEW)
+        self.assertTrue(self.ids(self.volume)['replicated'])
+        self.backend.extend_volume(self.volume, 3)
+        self.assertEqual([3, 3], [v['size'] // replicated.GIB
+                                  for array in (self.primary, self.secondary)
+                                  for v in array.admin.list('volumes')
+                                  if v['name'].endswith(self.volume.id)])
+
+    def test_strangers(self) -> None:
+        self._use_ours()
+        self.map_to_a_stranger(self.primary, f'cv-{self.volume.id}')
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.delete_volume, self.volume)
+        self.assertEqual(4, len(self.sessions()))
+        self.remove_the_stranger(self.primary)
+
+    def test_retype(self) -> None:
+        self._use_ours()
+        self.backend.retype(self.volume, **REPLICATED, **RPO)
+        self.assertEqual([60, 600], sorted(s['rpo'] for s in self.admin.list(
+            'replication/sessions')))
+        self.backend.retype(self.volume)
+        self.assert_alone(self.volume)
+
+    def test_migration(self) -> None:
+        """Its rows do not tell Cinder that they are replicated."""
+        self._use_ours()
+        self.disks.write(self.volume, 5 * MIB, TEXT)
+        home = self.backend
+        other = self.own('iscsi', replication_device=self.device())
+        moved = home.migrate(self.volume, other)
+        self.assertEqual(other.pool, moved.host)
+        self.assertEqual(TEXT, self.disks.read(moved, 5 * MIB, len(TEXT)))
+        self.assert_replicated(moved)
+        self.assertNotIn(f'ssn-{self.volume.id}', self.sessions())
+
+    def test_failover_and_back(self) -> None:
+        self._use_ours()
+        self.primary.control.advance(400)
+        service = self.backend.fail_over()
+        self.assertEqual(self.secondary.host, service.active_backend_id)
+        self.volume.refresh()
+        self.assertEqual('failed-over', self.volume.replication_status)
+        self.assertIs(self.secondary, self.holder(self.volume))
+        self.backend.extend_volume(self.volume, 2)
+        self.backend.fail_back()
+        self.assert_replicated(self.volume, size=2)
+        self.assert_replicated(self.other)
+
+    def test_it_has_failed_over(self) -> None:
+        """Ours finds what is under the names of copies now."""
+        self.primary.control.advance(400)
+        service = self.backend.fail_over()
+        self.assertEqual('failed-over', service.replication_status)
+        self._use_ours()
+        self.assertIs(self.backend.side, self.backend.driver._sides.named(
+            self.secondary.host))
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+        self.backend.extend_volume(self.volume, 2)
+        self.backend.delete_snapshot(self.backend.create_snapshot(
+            self.volume))
+        self.backend.delete_volume(self.other)
+        self.backend.fail_back()
+        self.assert_replicated(self.volume, size=2)

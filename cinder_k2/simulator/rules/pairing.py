@@ -342,15 +342,23 @@ def _is_running(row: Row) -> bool:
 
 
 def _merge_one(scope: Scope, row: Row, item: View) -> None:
-    row = replicas.change(scope, row, **_news(row, item))
+    # None of this is news for the other side: the version stays.
+    row = _updated(scope, replicas.SESSIONS, row, _news(row, item))
     generation = item['generation_number']
     if generation is not None and item['role'] == replicas.TARGET and (
             row['epoch'] == item['epoch']):
         row = transfers.acknowledge(scope, row, generation)
     row = _follow_state(scope, row, _followed(row, item))
-    if (replicas.is_closed(row) and item['role'] == replicas.SOURCE
-            and row['epoch'] == item['epoch']):
+    if replicas.is_closed(row) and item['role'] == replicas.SOURCE:
         _take_parcels(scope, row, item['parcels'])
+
+
+def _updated(scope: Scope, resource: str, row: Row,
+             values: dict[str, Any]) -> Row:
+    """The row with these values, written only if it had others."""
+    if all(row[name] == value for name, value in values.items()):
+        return row
+    return scope.store.update(resource, row['id'], **values)
 
 
 def _news(row: Row, item: View) -> dict[str, Any]:
@@ -369,15 +377,15 @@ def _merge_pairs(scope: Scope, row: Row, item: View, full: bool) -> None:
 
     full: a volume made for a pair that never came to be is not kept.
     """
-    _, number = schema.split_ref(row['replication_peer_volume_group'])
-    scope.store.update(
-        replicas.PEER_GROUPS, number, name=item['group_name'])
+    _updated(scope, replicas.PEER_GROUPS,
+             scope.store.at(row['replication_peer_volume_group']),
+             {'name': item['group_name']})
     known = {local: (remote, name) for local, remote, name in item['pairs']}
     for pair in replicas.pairs_of(scope, row):
         found = known.get(schema.split_ref(pair['local_volume'])[1])
         if found is not None:
-            scope.store.update(replicas.PAIRS, pair['id'],
-                               remote_volume_id=found[0], name=found[1])
+            _updated(scope, replicas.PAIRS, pair, {
+                'remote_volume_id': found[0], 'name': found[1]})
         elif item['role'] == replicas.SOURCE:
             if pair['remote_volume_id'] is not None:
                 scope.store.remove(replicas.PAIRS, pair['id'])

@@ -115,10 +115,10 @@ def check_new_member(scope: Scope, group: str) -> None:
 
 
 def check_removal(scope: Scope, volume: Row) -> None:
-    """Refuse to take away a volume that has a peer volume (REP-5)."""
-    session = session_of(scope, volume['volume_group'])
-    if session is not None:
-        _check_idle(session)
+    """Refuse to take away a volume that has a peer volume (REP-5).
+
+    While a session is not idle all its volumes have one.
+    """
     if pair_of(scope, schema.make_ref('volumes', volume['id'])):
         raise errors.refused(f'Volume {volume["name"]} has a peer volume')
 

@@ -592,6 +592,13 @@ class FailBackTest(PairTest):
         self.assert_served(self.one, outcomes)
         self.assert_home(self.back())
 
+    def test_interrupted_while_the_other_array_follows(self):
+        self.away()
+        self.one.control.set_switches(follow_seconds=7.0)
+        self.two.command(self.odd, IN_SYNC)
+        self.assertEqual('source suspended', self.one.state(self.odd))
+        self.assert_home(self.back(self.odd), [self.odd])
+
     def refusals(self, method):
         return sum(e.method == method and e.status >= 400
                    for place in (self.one, self.two)
@@ -681,8 +688,10 @@ class FailBackTest(PairTest):
     @ddt.data(1, 2)
     def test_a_link_that_breaks_while_data_is_copied(self, round):
         for place in (self.one, self.two):
-            place.control.set_switches(snapshot_seconds=30.0)
+            place.control.set_switches(snapshot_seconds=30.0,
+                                       follow_seconds=3.0)
         self.away()
+        self.clock.advance(60)
         taken = itertools.count(1)
         take = self.two.array.replication.take_snapshots
 
@@ -761,6 +770,36 @@ class FailBackTest(PairTest):
         for outcome in outcomes.values():
             self.assert_stays(outcome, 'is in_sync as target',
                               'attach it again')
+        self.assert_home(self.back())
+
+    def test_no_answer_to_the_last_command(self):
+        """It was carried out: that is seen in the end."""
+        self.away()
+        honest = self.one.array.replication.command_many
+
+        def command(sessions, state):
+            refused = honest(sessions, state)
+            if state == FAILED_OVER:
+                raise rest.ServerError('who knows')
+            return refused
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command):
+            outcomes = self.back()
+        for outcome in outcomes.values():
+            self.assertEqual(failover.THERE, outcome.served_by)
+            self.assertIn('does not replicate it: K2 array', outcome.reason)
+        self.assert_home(self.back())
+
+    def test_snapshots_that_the_array_does_not_take(self):
+        self.away()
+        begun = self.clock.monotonic()
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               autospec=True, return_value={}):
+            for outcome in self.back().values():
+                self.assert_stays(outcome, 'takes no replication snapshot')
+                self.assertNotIn('attach', outcome.reason)
+        self.assertLess(self.clock.monotonic() - begun, 60)
         self.assert_home(self.back())
 
     def test_home_but_not_protected(self):
@@ -901,6 +940,19 @@ class FailBackTest(PairTest):
                 if not fault.struck:
                     break
             self.assertIn(after, range(10, 39))
+
+    @ddt.data('one', 'two')
+    def test_an_array_that_is_dead_from_the_start(self, name):
+        """One call's time is spent on it, and half a minute at the end."""
+        self.away()
+        begun = self.clock.monotonic()
+        getattr(self, name).lose()
+        for outcome in self.back().values():
+            self.assert_stays(outcome, 'no route to host')
+            self.assertNotIn('attach', outcome.reason)
+        self.assertLess(self.clock.monotonic() - begun, 180 + 30 + 10)
+        getattr(self, name).find_again()
+        self.assert_home(self.back())
 
     def test_without_bulk_calls(self):
         for place in (self.one, self.two):

@@ -346,6 +346,24 @@ class ProtectTest(PairTest):
         self.assertIn('MC_ERR_START_TIMEOUT', str(error))
         self.assert_bare()
 
+    def test_the_array_is_lost_after_it_made_the_session(self):
+        """What is on the peer goes nevertheless."""
+        self.a.control.add_fault(method='POST', path='*', **NEVER_A_REPLY)
+        self.a.control.add_fault(kind='reset', path='*', after=2)
+        self.assertRaises(rest.Unreachable, self.protect)
+        self.assertEqual({}, leftovers(self.b))
+        self.clear_faults()
+        self.unprotect()
+        self.assert_bare()
+
+    def test_nobody_knows_whether_it_started(self):
+        """It did, and the array tells nobody."""
+        path = 'replication/sessions/*'
+        self.a.control.add_fault(method='PATCH', path=path, **LOST_REPLY)
+        self.a.control.add_fault(method='GET', path=path, **FORBIDDEN)
+        self.assertRaises(rest.Forbidden, self.protect)
+        self.assert_bare()
+
     def test_ended_while_it_starts(self):
         self.a.control.set_switches(start_seconds=20)
         self.trouble.plan(5, kill='after')
@@ -702,7 +720,9 @@ class StatesTest(States, Tidy, PairTest):
         self.unprotect()
         self.assert_bare()
 
-    @ddt.data(*ALL_STATES)
+    # On their ways they come through the other ones.
+    @ddt.data('running', 'failed_over_there', 'taken_over', 'reversed',
+              'going_back', 'gone_back')
     def test_killed_at_each_call(self, state):
         done = 0
         while True:
@@ -774,6 +794,17 @@ class OwnPeerTest(PairTest):
         self.take_over()
         self.unprotect()
         self.assertRaises(rest.Refused, self.protect)
+        self.assert_one(COPY, COPY_GROUP)
+
+    def test_the_copy_is_in_the_way(self):
+        self.protect()
+        self.take_over()
+        self.unprotect()
+        error = self.assertRaises(
+            rest.Refused, replication.protect, self.link,
+            session_name='ssn-9', group=self.group, group_name='ccg-9',
+            volumes=self.members)
+        self.assertIn('peer_volumes', str(error))
         self.assert_one(COPY, COPY_GROUP)
 
     def test_extend(self):
@@ -895,80 +926,6 @@ class ExtendTest(Tidy, PairTest):
         self.assertIn(f'{before[0][0]} as {before[0][1]} on the array at '
                       f'a.example.org and {before[1][0]} as', str(error))
         self.assertEqual((before, [1, 1]), (self.halves(), self.sizes()))
-
-
-@ddt.ddt
-class MembersTest(Tidy, PairTest):
-    """Volumes come to a group that is replicated, and go."""
-
-    def add(self):
-        replication.add_members(self.here, self.there, NAMES,
-                                group=self.group, join=self.join,
-                                leave=self.leave)
-
-    def join(self):
-        new = self.make_member('cv-new')
-        self.members.append(new)
-        return [new]
-
-    def leave(self, members):
-        for member in members:
-            self.here.volumes.delete(member.volume)
-            self.members.remove(member)
-
-    def remove(self):
-        going = self.members[1:]
-        replication.remove_members(
-            self.here, self.there, NAMES, group=self.group, members=going,
-            leave=lambda: self.leave(going))
-
-    def test_come_and_go(self):
-        self.add()
-        self.assert_replicated()
-        self.wait()
-        self.remove()
-        self.assert_replicated()
-        self.assertEqual(1, len(self.members))
-        self.unprotect()
-        self.assert_bare()
-
-    @ddt.data(*FAULTS)
-    def test_trouble_when_they_come(self, fault):
-        for error in self.each(self.add, fault=FAULTS[fault]):
-            if error and self.halves()[0] != ('in_sync', 'source'):
-                self.assertIn(fault, ('busy', 'no start'))
-                self.tell(self.here, 'in_sync')
-            self.assertEqual(1 if error else 2, len(self.members))
-            self.assert_replicated()
-            if not error:
-                self.remove()
-
-    @ddt.data(*FAULTS)
-    def test_trouble_when_they_go(self, fault):
-        self.add()
-        for error in self.each(self.remove, fault=FAULTS[fault]):
-            if error and self.halves()[0] != ('in_sync', 'source'):
-                self.remove()
-            there = {v.id for v in self.here.client.volumes.search()}
-            self.members = [m for m in self.members if m.volume in there]
-            self.assert_replicated()
-            if len(self.members) == 1:
-                self.add()
-
-    def test_a_copy_that_is_mapped(self):
-        self.add()
-        self.trouble.plan()
-        with mock.patch.object(
-                self.there.volumes, 'check_unmapped', autospec=True,
-                side_effect=exceptions.StillMapped('it', 'is mapped')):
-            self.assertRaises(exceptions.StillMapped, self.remove)
-        self.assertNotIn('PATCH', str(self.trouble.calls))
-        self.assert_replicated()
-
-    def test_it_took_over(self):
-        self.tell(self.there, 'failed_over')
-        self.assertRaises(exceptions.ReplicationError, self.add)
-        self.assertEqual(1, len(self.members))
 
 
 def leftovers(sim):

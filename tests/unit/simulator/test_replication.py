@@ -252,8 +252,10 @@ class TestSettingUp(pairs.PairTest):
     def test_taken(self):
         """REP-5, and names on either side."""
         self.prepare()
-        self.refused(self.a, 'POST', pairs.SESSIONS,
-                     pairs.session_body(self.group, 'other'))
+        self.assertIn('is in session', self.refused(
+            self.a, 'POST', pairs.SESSIONS, pairs.session_body(
+                self.group, 'other',
+                replication_peer_volume_group_name='other')))
         group = self.a.group('vg-x')
         for fields in ({'name': 'ssn-1'},
                        {'remote_replication_session_name': 'rssn-1'},
@@ -356,6 +358,16 @@ class TestSettingUp(pairs.PairTest):
         self.b.delete(f'volumes/{self.remote}')
         self.add_volume(self.volume)
         self.write('in_sync')
+
+    def test_new_member_while_the_peer_follows(self):
+        self.start()
+        self.b.control.set_switches(follow_seconds=5)
+        self.write('suspended')
+        self.write('idle')
+        body = self.pair_body(self.a.volume(self.group, 'vol-2'))
+        self.refused(self.a, 'POST', pairs.PAIRS, body)
+        self.clock.advance(5)
+        self.a.post(pairs.PAIRS, body)
 
     def test_mapped_source(self):
         """REP-18: it can be replicated all the time."""

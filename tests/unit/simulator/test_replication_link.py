@@ -107,6 +107,19 @@ class TestHttps(LinkTest):
         self.write('in_sync')
         self.assertStates('in_sync source', 'in_sync target')
 
+    def test_who_returns_is_tried_at_once(self):
+        """Not only after the second that a lost peer has to wait."""
+        self.start()
+        self.lose('b')
+        self.look_again(self.a)
+        self.find_again('b')
+        self.assertEqual('suspended', self.here()['state'])
+        self.assertEqual('disconnected', self.a.hits(pairs.PEERS)[0][
+            'mgmt_connectivity_state'])
+        self.look_again(self.b)
+        self.assertEqual('ok', self.a.hits(pairs.PEERS)[0][
+            'mgmt_connectivity_state'])
+
     def test_link_is_cut(self):
         """The other process sees no more than a server that is busy."""
         self.start()

@@ -66,6 +66,11 @@ class TestLoss(pairs.PairTest):
         self.write('in_sync')
         self.assertEqual(('two', 'two'), self.contents())
 
+    def test_peer_is_closed(self):
+        self.start()
+        self.b.array.close()
+        self.assertEqual('suspended', self.here()['state'])
+
     def test_what_was_due_before_the_cut_has_arrived(self):
         self.start()
         self.a.control.write(self.volume['id'], 'two')
@@ -200,6 +205,29 @@ class TestLoss(pairs.PairTest):
         self.a.control.reset()
         self.assertEqual(('ok', 'ok'), self.link_states())
         self.assertEqual({}, self.a.control.leftovers())
+
+    def test_message_that_comes_late(self):
+        """Older news than those that are known change nothing."""
+        self.prepare()
+        second = self.a.volume(self.group, 'vol-2')
+        wires, sent = self.a.array.links.wire, []
+        real = wires.send
+        self.useFixture(fixtures.MockPatchObject(
+            wires, 'send', lambda *args: sent.append(args) or real(*args)))
+        self.a.patch(self.source_path(), {'rpo': 600})
+        late = sent[-1]
+        self.add_volume(second)
+        real(*late)
+        self.assertEqual(2, self.b.get(pairs.PAIRS)['total'])
+        self.write('in_sync')
+        before = self.b.control.dump()
+        real(*sent[-1])
+        self.assertEqual(before, self.b.control.dump())
+        self.write('suspended')
+        late = sent[-1]
+        self.write('in_sync')
+        real(*late)
+        self.assertStates('in_sync source', 'in_sync target')
 
     def test_session_that_fell_behind(self):
         """A source that went idle before it could become the target."""

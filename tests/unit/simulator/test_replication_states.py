@@ -208,12 +208,14 @@ class TestCommands(pairs.PairTest):
     def test_start_that_takes_its_time(self):
         """REP-6: up to a minute, or it fails."""
         self.prepare()
-        self.a.control.set_switches(start_seconds=60.0)
+        self.a.control.set_switches(start_seconds=60.0, copy_seconds=5.0)
         self.write('in_sync')
         self.clock.advance(59)
         self.assertStates(*_STOPPED)
         self.clock.advance(1)
         self.assertStates(*_BOTH)
+        self.assertEqual(0, self.here()['current_snapshot_progress'])
+        self.clock.advance(5)
         self.assertEqual(100, self.here()['current_snapshot_progress'])
         self.write('suspended')
         self.write('idle')
@@ -255,6 +257,15 @@ class TestCommands(pairs.PairTest):
         self.clock.advance(1)
         self.assertStates(*_STOPPED)
 
+    def test_command_taken_back_before_it_is_followed(self):
+        self.start()
+        self.b.control.set_switches(follow_seconds=3.0)
+        self.write('suspended')
+        self.clock.advance(1)
+        self.write('in_sync')
+        self.clock.advance(2)
+        self.assertStates(*_BOTH)
+
     def test_target_takes_over_before_it_follows(self):
         self.start()
         self.b.control.set_switches(follow_seconds=3.0)
@@ -286,6 +297,28 @@ class TestCommands(pairs.PairTest):
         self.assertEqual(
             ['in_sync', 'suspended', 'in_sync'],
             [hit['state'] for hit in self.b.hits(pairs.SESSIONS)])
+
+    def test_bulk_travels_together(self):
+        """However many sessions: one question, and the news of all."""
+        numbers = []
+        for number in range(30):
+            self.prepare(str(number))
+            numbers.append(self.session['id'])
+        wire, sent = self.a.array.links.wire, []
+        real = wire.send
+        wire.send = lambda *args: sent.append(args) or real(*args)
+        for state in ('in_sync', 'suspended', 'idle'):
+            self.a.patch(f'{pairs.SESSIONS}/__bulk', [
+                {'id': number, 'state': state} for number in numbers])
+        self.assertEqual(4, len(sent))
+
+    def test_bulk_in_order(self):
+        """A later item may need what an earlier one does."""
+        self.prepare()
+        self.a.patch(f'{pairs.SESSIONS}/__bulk', [
+            {'id': self.session['id'], 'state': state}
+            for state in ('in_sync', 'suspended', 'idle')])
+        self.assertStates(*_STOPPED)
 
     def test_bulk_that_a_peer_refuses(self):
         """What it made for the other items is gone again."""

@@ -1,0 +1,376 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Replication while services are killed, and arrays or replies are lost."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import itertools
+import re
+from typing import Any
+from unittest import mock
+
+import ddt
+
+from cinder_k2.rest import transport
+from tests.functional import arrays
+from tests.functional import replicated
+from tests.functional import test_chap
+
+FAILED_OVER = 'failed-over'
+
+
+class Killed(BaseException):
+    """The service ended here."""
+
+
+class Steps:
+    """Sees the driver's calls, and counts those that matter.
+
+    That are the first one, and each that is the first after a write.
+
+    :param here: which calls count, by the address they go to
+    """
+
+    def __init__(self, here: Callable[[str], bool] = bool) -> None:
+        self._here = here
+        self._changed = True
+        self._numbers = itertools.count()
+
+    @contextlib.contextmanager
+    def on(self, number: int, act: Callable[[], None]) -> Iterator[None]:
+        """Do something before the call of that number, counted from 0."""
+        send = transport.Transport.exchange
+
+        def exchange(wire: Any, request: Any, *args: Any) -> Any:
+            if self._changed and self._here(wire.base_url):
+                self._changed = False
+                if next(self._numbers) == number:
+                    act()
+            self._changed = self._changed or request.method != 'GET'
+            return send(wire, request, *args)
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            yield
+
+
+@contextlib.contextmanager
+def killed_at(number: int) -> Iterator[None]:
+    """End the service at a step. Nothing is undone, nothing gets through."""
+    def kill() -> None:
+        stack.enter_context(mock.patch.object(
+            transport.Transport, 'exchange', side_effect=Killed))
+        raise Killed
+
+    with contextlib.ExitStack() as stack, test_chap.no_undoing(), \
+            Steps().on(number, kill):
+        yield
+
+
+Act = Callable[['WeatherTest', Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """Something that is done to a volume.
+
+    :ivar before: makes the volume, or makes that of the last round ready
+    :ivar act: what goes wrong, whose result is the volume if it makes it
+    :ivar again: what the user does then
+    :ivar good: looks whether all is well in the end
+    """
+
+    before: Act
+    act: Act
+    again: Act
+    good: Act
+
+
+def _replicated(test: 'WeatherTest', volume: Any) -> Any:
+    volume = volume or test.replicated()
+    test.write(volume, 'data')
+    test.pass_time()
+    return volume
+
+
+def _here(test: 'WeatherTest', volume: Any) -> Any:
+    if test.backend.service().active_backend_id:
+        test.backend.fail_back()
+    return _replicated(test, volume)
+
+
+def _away(test: 'WeatherTest', volume: Any) -> Any:
+    volume = _here(test, volume)
+    test.write(volume, 'older')
+    test.backend.fail_over()
+    test.write(volume, 'data')
+    return volume
+
+
+def _plain(test: 'WeatherTest', volume: Any) -> Any:
+    if volume is not None:
+        test.backend.delete_volume(volume)
+    volume = test.backend.create_volume(1)
+    test.write(volume, 'data')
+    return volume
+
+
+def _nothing(test: 'WeatherTest', _: Any) -> None:
+    pass
+
+
+def _gone(test: 'WeatherTest', _: Any) -> None:
+    test.come_home()
+
+
+def _extend(test: 'WeatherTest', volume: Any) -> Any:
+    return test.backend.extend_volume(volume, volume.size + 1)
+
+
+def _delete(test: 'WeatherTest', volume: Any) -> None:
+    if volume is not None and volume.id in [
+            row.id for row in test.backend.volumes()]:
+        test.backend.delete_volume(volume, force=True)
+
+
+def _retype_on(test: 'WeatherTest', volume: Any) -> Any:
+    return test.backend.retype(volume, **replicated.REPLICATED)
+
+
+def _retype_off(test: 'WeatherTest', volume: Any) -> Any:
+    return test.backend.retype(volume)
+
+
+OPERATIONS = {
+    'create': Operation(
+        _nothing, lambda test, _: test.replicated(), _delete, _gone),
+    'delete': Operation(
+        lambda test, _: _replicated(test, None), _delete, _delete, _gone),
+    'retype_on': Operation(
+        _plain, _retype_on, _retype_on,
+        lambda test, v: test.assert_runs(v, test.primary)),
+    'retype_off': Operation(
+        lambda test, v: _replicated(test, v and _retype_on(test, v)),
+        _retype_off, _retype_off, lambda test, v: test.assert_plain(v)),
+    'extend': Operation(
+        _replicated, _extend, _extend,
+        lambda test, v: test.assert_runs(v, test.primary)),
+    'fail_over': Operation(
+        _here, lambda test, _: test.backend.fail_over(),
+        lambda test, _: test.backend.fail_over(),
+        lambda test, v: test.assert_away(v)),
+    'fail_back': Operation(
+        _away, lambda test, _: test.backend.fail_back(),
+        lambda test, _: test.backend.fail_back(),
+        lambda test, v: test.assert_runs(v, test.primary)),
+}
+
+
+class WeatherTest(replicated.ReplicatedTest):
+    """Helpers."""
+
+    # Fewer tries to reach what is lost.
+    options = {'k2_retry_timeout': 20}
+
+    def assert_runs(self, row: Any, array: arrays.Served) -> None:
+        """A volume is there, whole, and replicated to the other array."""
+        self.assertIs(array, self.holder(row))
+        self.assertEqual(('enabled', 'available'), (
+            row.replication_status, row.status),
+            row.replication_extended_status)
+        self.assertEqual('data', self.read(row))
+        found = self.sessions()
+        self.assertEqual({('source', 'in_sync'), ('target', 'in_sync')},
+                         set(found.values()), found)
+        self.pass_time()
+        self.assertEqual(['data', 'data'], [
+            content for each in (self.primary, self.secondary)
+            for content in each.control.contents().values()])
+        self.assertEqual([row.size << 20] * 2, [
+            volume['size'] for each in (self.primary, self.secondary)
+            for volume in each.admin.list('volumes')
+            if 'cv-' in volume['name']])
+
+    def assert_plain(self, row: Any) -> None:
+        """A volume is there, whole, and there is nothing else."""
+        row.refresh()
+        self.assertEqual(('disabled', 'available'), (
+            row.replication_status, row.status))
+        self.assertEqual('data', self.read(row))
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def assert_away(self, row: Any) -> None:
+        """A volume is on the other array, as are new ones."""
+        self.assertIs(self.secondary, self.holder(row))
+        self.assertEqual((FAILED_OVER, 'available'), (
+            row.replication_status, row.status),
+            row.replication_extended_status)
+        self.assertEqual('data', self.read(row))
+        self.assertEqual('up', self.backend.stats()['backend_state'])
+
+    def come_home(self) -> None:
+        """For the next round."""
+        if self.backend.service().active_backend_id:
+            self.backend.fail_back()
+        self.backend.enable()
+        self.backend.delete_everything()
+        self.assertNothingLeft()
+
+    def reset_states(self) -> None:
+        """What an operator does where Cinder itself does not."""
+        for row in self.backend.volumes():
+            if row.status not in ('available', 'error'):
+                row.update({'status': 'available', 'migration_status': None})
+                row.save()
+
+    def tries(self, operation: Operation, volume: Any) -> BaseException | None:
+        """What became of an operation."""
+        try:
+            operation.act(self, volume)
+        except (Exception, Killed) as error:
+            return error
+        return None
+
+
+    def goes_on(self, operation: Operation, volume: Any, case: str) -> None:
+        """The user does it again; then all must be well."""
+        self.reset_states()
+        rows = self.backend.volumes()
+        volume = volume or (rows[0] if rows else None)
+        try:
+            if volume is not None:
+                operation.again(self, volume)
+            operation.good(self, volume)
+        except Exception as error:
+            raise AssertionError(f'{case}: {error}') from error
+
+
+@ddt.ddt
+class KilledTest(WeatherTest):
+    """At each step of an operation in turn."""
+
+    @ddt.data(*OPERATIONS)
+    def test_at(self, name: str) -> None:
+        operation, volume = OPERATIONS[name], None
+        for number in itertools.count():
+            volume = operation.before(self, volume)
+            with killed_at(number):
+                error = self.tries(operation, volume)
+            if not isinstance(error, Killed):
+                break
+            self.assertTrue(self.backend.restart(), self.log.errors_text())
+            self.goes_on(operation, volume, f'at step {number}')
+        self.assertIsNone(error)
+        self.assertGreater(number, 1)
+        self.come_home()
+
+
+# How each call may go wrong once, without harm.
+WEATHER = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
+           'lost_reset': {'kind': 'reset', 'commit': 'after'},
+           'early_500': {'kind': 'status', 'status': 500, 'commit': 'before'},
+           'busy': {'kind': 'busy', 'times': 3},
+           'truncated': {'kind': 'truncated'}}
+
+
+@ddt.ddt
+class LostRepliesTest(WeatherTest):
+    """Every call goes wrong once; the operation passes."""
+
+    @ddt.data(*OPERATIONS)
+    def test_at(self, name: str) -> None:
+        operation = OPERATIONS[name]
+        calls = self.learn(operation)
+        self.assertIn('PATCH', {method for _, method, _ in calls} | (
+            {'PATCH'} if name == 'create' else set()))
+        for weather, fault in WEATHER.items():
+            volume = operation.before(self, None)
+            for array, method, path in calls:
+                array.control.add_fault({
+                    'times': 1, **fault, 'method': method, 'path': path})
+            error = self.tries(operation, volume)
+            self._calm()
+            self.assertIsNone(error, weather)
+            operation.good(self, volume or self.backend.volumes()[0])
+            self.come_home()
+
+    def learn(self, operation: Operation) -> Any:
+        """The calls of an operation: array, method, pattern of the path."""
+        volume = operation.before(self, None)
+        every = (self.primary, self.secondary)
+        for array in every:
+            array.control.clear_journal()
+        operation.act(self, volume)
+        calls = {(array, entry.method, re.sub(r'/\d+$', '/*', entry.path))
+                 for array in every for entry in array.control.journal()}
+        operation.good(self, volume)
+        self.come_home()
+        return sorted(calls, key=str)
+
+
+@ddt.ddt
+class LostArrayTest(WeatherTest):
+    """An array goes away at a call to it, and comes back later."""
+
+    @ddt.data(*itertools.product(OPERATIONS, ('primary', 'secondary')),
+              ('fail_back', 'link'))
+    @ddt.unpack
+    def test_at(self, name: str, which: str) -> None:
+        operation, volume = OPERATIONS[name], None
+        array = self.primary if which == 'link' else getattr(self, which)
+        for number in itertools.count():
+            volume = operation.before(self, volume)
+            with self.goes_away(array, number, which) as lost:
+                error = self.tries(operation, volume)
+            if not lost:
+                break
+            if error is None and name in ('delete', 'retype_off'):
+                # It ended on one side only, as the log says.
+                self.clear(self.secondary, volume)
+                operation.good(self, volume)
+                continue
+            self.goes_on(operation, volume, f'at step {number}, {error}')
+        self.assertIsNone(error)
+        self.come_home()
+
+    @ddt.data(*OPERATIONS)
+    def test_without_link(self, name: str) -> None:
+        """The arrays do not see each other; the driver sees both."""
+        operation = OPERATIONS[name]
+        volume = operation.before(self, None)
+        self.primary.control.cut_link()
+        error = self.tries(operation, volume)
+        self._calm()
+        if name == 'create':
+            self.assertIn('peer', str(error))
+            self.assertEqual('error', self.backend.volumes()[0].status)
+        self.goes_on(operation, volume, str(error))
+        self.come_home()
+
+    @contextlib.contextmanager
+    def goes_away(self, array: arrays.Served, number: int, which: str
+                  ) -> Iterator[list[str]]:
+        """Lose an array at a step that begins with a call to it."""
+        lost: list[str] = []
+
+        def lose() -> None:
+            lost.append(array.address)
+            array.control.cut_link()
+            if which != 'link':
+                array.control.add_fault(
+                    {'kind': 'reset', 'method': '*', 'path': '*'})
+
+        with Steps(lambda url: f':{array.port}/' in url).on(number, lose):
+            yield lost
+        self._calm()
