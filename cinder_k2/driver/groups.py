@@ -306,11 +306,13 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
 
     def _delete_volume_group(self, group: typing.Any) -> None:
         """Delete the volume group, or leave it to the last clone."""
-        name = naming.consistency_group(group.id)
-        found = self._array.groups.find(name)
-        if found is not None:
-            self._drop_if_empty(found.id)
-            self._array.groups.forget(name)
+        own = naming.consistency_group(group.id)
+        # After a failover it is what was the copy.
+        for name in [own, naming.peer(own)] if self.peers else [own]:
+            found = self._array.groups.find(name)
+            if found is not None:
+                self._drop_if_empty(found.id)
+                self._array.groups.forget(name)
         self._leave_sources(group)
 
     def _leave_sources(self, group: typing.Any) -> None:

@@ -70,7 +70,8 @@ def killed_at(number: int) -> Iterator[None]:
     """End the service at a step. Nothing is undone, nothing gets through."""
     def kill() -> None:
         stack.enter_context(mock.patch.object(
-            transport.Transport, 'exchange', side_effect=Killed))
+            transport.Transport, 'exchange', autospec=True,
+            side_effect=Killed))
         raise Killed
 
     with contextlib.ExitStack() as stack, test_chap.no_undoing(), \
@@ -241,7 +242,6 @@ class WeatherTest(replicated.ReplicatedTest):
         except (Exception, Killed) as error:
             return error
         return None
-
 
     def goes_on(self, operation: Operation, volume: Any, case: str) -> None:
         """The user does it again; then all must be well."""
