@@ -118,3 +118,14 @@ class PeerUnreachable(ReplicationError):
 
 class ReplicationTimeout(ReplicationError):
     """A replication session did not get to a state in time."""
+
+
+class TakeoverUnknown(ReplicationError):
+    """An array was told to take over, and has not answered since.
+
+    :param keys: of what it was told of
+    """
+
+    def __init__(self, text: str, keys: frozenset[str]) -> None:
+        super().__init__(text)
+        self.keys = keys

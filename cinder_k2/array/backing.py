@@ -43,6 +43,8 @@ class Backing:
         data, or such a volume while the view is still to be given up
     :ivar moving: it is being moved to another group, or was when its
         service was killed: the array knows which group it is in
+    :ivar reserved: a failback is handing it over to the other array, or was
+        when its service was killed: no host may get it meanwhile
     :ivar replicated: a replication session may exist for its group
     """
 
@@ -59,6 +61,7 @@ class Backing:
     unfinished: bool = False
     moving: bool = False
     replicated: bool = False
+    reserved: bool = False
 
     @property
     def home(self) -> int:

@@ -78,8 +78,12 @@ class AttachmentsMixin(lookup.LookupMixin):
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
         users.add_tag(connector)
-        return self._connect_backing(volume, self._backing(volume),
-                                     connector)
+        backing = self._backing(volume)
+        if backing.reserved:
+            raise exceptions.ObjectInUse(
+                f'Volume {volume.id}', 'is being failed back, or that was '
+                'cut short: then fail the back end back, or over, once more.')
+        return self._connect_backing(volume, backing, connector)
 
     @errors.operation
     def terminate_connection(self, volume: typing.Any,

@@ -32,6 +32,7 @@ from cinder_k2.driver import replication
 from cinder_k2.driver.side import Side
 from cinder_k2.driver import sides
 from cinder_k2.driver import stats
+from cinder_k2 import exceptions
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -77,6 +78,18 @@ def _serving(method: M) -> M:
 def _having(method: M, *names: str) -> M:
     """A call to the array that has a row."""
     return _route(method, names, sides.Sides.of)
+
+
+def _having_now(method: M, *names: str) -> M:
+    """The same, by the row as it is now.
+
+    Whoever asks may have read it before a failover.
+    """
+    def choose(known: sides.Sides[Side], row: typing.Any) -> Side:
+        if known.targets:
+            row.refresh()
+        return known.of(row)
+    return _route(method, names, choose)
 
 
 def _with_source(method: M, *names: str) -> M:
@@ -125,9 +138,11 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
             side = targets[target.backend_id] = self._make_side(
                 target.settings)
             primary.meet(replication.Peer(target.backend_id, side.array,
-                                          target.address, target.rpo))
+                                          target.address, target.rpo,
+                                          side.release_copies))
             side.meet(replication.Peer(sides.DEFAULT, primary.array,
-                                       str(settings.endpoint), target.rpo))
+                                       str(settings.endpoint), target.rpo,
+                                       primary.release_copies))
         try:
             self._sides = sides.Sides(primary, targets, self._active_id)
         except KeyError:
@@ -145,18 +160,18 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     def check_for_setup_error(self) -> None:
         """See whether the array that serves can do so. Three calls.
 
-        Where it is lost and there is another one, the service starts all
+        Where it cannot, and there is another one, the service starts all
         the same: it is needed for the failover.
         """
         try:
             self._sides.serving.check()
-        except (rest.Unreachable, rest.ServerError) as error:
+        except (rest.RestError, exceptions.ArrayUnsuitable) as error:
             if not self._sides.targets:
                 raise
-            LOG.error('The array that serves does not answer; fail the back '
-                      'end over to one of %(targets)s if it is lost. '
-                      '%(error)s', {'targets': self._sides.targets,
-                                    'error': error})
+            LOG.error('The array that serves cannot be used. Mend that, or '
+                      'fail the back end over to one of %(targets)s if it is '
+                      'lost. %(error)s', {'targets': self._sides.targets,
+                                          'error': error})
 
     # Volumes
 
@@ -186,7 +201,8 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     # Connections
 
     validate_connector = _serving(Side.validate_connector)
-    initialize_connection = _having(Side.initialize_connection, 'volume')
+    initialize_connection = _having_now(Side.initialize_connection,
+                                        'volume')
     terminate_connection = _having(Side.terminate_connection, 'volume')
     initialize_connection_snapshot = _having(
         Side.initialize_connection_snapshot, 'snapshot')

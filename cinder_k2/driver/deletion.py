@@ -80,7 +80,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
     def _delete_known(self, volume: typing.Any, known: Backing) -> None:
         if known.replicated:
-            known = self._end_replication(volume.name_id, known)
+            known = self._end_replication(volume, known, volume.name_id)
         if known.moving:
             known = self._delete_moving(volume, known)
         else:
@@ -93,7 +93,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
             self._drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
 
-    def _end_replication(self, name_id: str, known: Backing) -> Backing:
+    def _end_replication(self, volume: typing.Any, known: Backing,
+                         name_id: str) -> Backing:
         """Take the peer's volume away, if nothing keeps this one.
 
         One that has to stay must not be without protection then.
@@ -101,8 +102,18 @@ class DeletionMixin(attachments.AttachmentsMixin,
         :raises StillMapped, ObjectInUse: it has to stay
         """
         self._check_deletable(known)
-        self._unprotect(name_id, known)
+        self._unprotect(volume, known, name_id)
         return dataclasses.replace(known, replicated=False)
+
+    def release_copies(self, volumes: Iterable[int]) -> None:
+        """Unmap what is to go from the hosts that this driver made.
+
+        For copies of volumes that another array has now.
+
+        :param volumes: the array's ids of them
+        """
+        for volume in volumes:
+            self._disconnect_ours(Backing(group=0, volume=volume))
 
     def _check_deletable(self, known: Backing) -> None:
         """See that nothing keeps a volume. Two calls, none but ours deleted.
@@ -252,7 +263,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 # Whatever it is mapped to, that was to fill it.
                 self._disconnect_all(found)
             if self._may_be_replicated(volume):
-                found = self._end_replication(name_id, found)
+                found = self._end_replication(volume, found, name_id)
             # Its group may be its source's, for a clone half made. With the
             # name of a copy it has a group of its own, which has that, too.
             found = dataclasses.replace(

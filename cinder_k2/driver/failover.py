@@ -127,10 +127,9 @@ class FailoverMixin:
         if not targets:
             raise _unusable(_('the back end has no replication_device in '
                               'cinder.conf'))
-        if active != sides.DEFAULT and wanted not in (sides.DEFAULT, active):
-            # What it has is replicated to the primary array alone.
+        if wanted is None and active != sides.DEFAULT:
             raise _unusable(_(
-                'the back end was failed over to %s; use that again for '
+                'the back end was failed over to %s; name a target for '
                 'volumes that were left, or "default" to fail back')
                 % active)
         if wanted is None:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replication of groups of volumes.
+"""Replication of groups of volumes, and a watch over all of it.
 
 A consistency group has one session, and all its volumes fail over at one
 instant. Volumes of other groups have a session each. Which volumes a
@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
+import functools
 import typing
 
 from oslo_log import log as logging
 
 from cinder_k2.array import Backing
-from cinder_k2.array import replication as sessions
 from cinder_k2.driver import errors
 from cinder_k2.driver import groups
 from cinder_k2.driver import lookup
@@ -44,7 +44,7 @@ Pairs = Sequence[tuple[typing.Any, Backing]]
 
 
 class GroupReplicationMixin(groups.GroupsMixin):
-    """Enables, disables and watches the replication of groups."""
+    """Enables and disables the replication of groups."""
 
     @errors.operation
     def enable_replication(self, context: typing.Any, group: typing.Any,
@@ -74,38 +74,6 @@ class GroupReplicationMixin(groups.GroupsMixin):
         """End the replication of a group; its copies are deleted."""
         self._end_group(group, volumes)
         return dict(replication.DISABLED), _all(volumes, replication.DISABLED)
-
-    @errors.operation
-    def get_replication_error_status(
-            self, context: typing.Any, groups: Iterable[typing.Any]
-    ) -> tuple[Updates, Updates]:
-        """What is wrong with the replication of groups. Few calls.
-
-        :returns: updates of the groups in error, and of their volumes
-        """
-        wrong = self._broken_sessions()
-        of_groups, of_volumes = [], []
-        for group in groups:
-            broken = [v for v in group.volumes
-                      if not wrong.isdisjoint(naming.session_names(
-                          self._owner(group, v)))]
-            if broken:
-                of_groups.append({'group_id': group.id, **replication.ERROR})
-            of_volumes += [{'volume_id': v.id, **replication.ERROR}
-                           for v in broken]
-        return of_groups, of_volumes
-
-    def replication_is_broken(self) -> bool:
-        """Whether some session is suspended without a command. One call.
-
-        :raises RestError: the array does not answer
-        """
-        return bool(self._broken_sessions())
-
-    def _broken_sessions(self) -> set[str]:
-        """Names of the sessions that the array itself has suspended."""
-        return {session.name for session in self._array.replication.all()
-                if session.state == sessions.SUSPENDED and session.why}
 
     # On
 
@@ -150,7 +118,9 @@ class GroupReplicationMixin(groups.GroupsMixin):
         flows.protect(
             link, session_name=self._session_name(group.id, number, name),
             group=number, group_name=name,
-            volumes=[self._member(*pair) for pair in pairs])
+            volumes=[self._member(*pair) for pair in pairs],
+            release=functools.partial(self._release,
+                                      [volume for volume, _ in pairs]))
 
     def _start_each(self, pairs: Pairs, link: flows.Link) -> None:
         done: list[typing.Any] = []
@@ -199,7 +169,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
         """End that of a consistency group, and have its rows say so."""
         self._end(group.id, known[0][1].group,
                   naming.consistency_group(group.id),
-                  [volume.name_id for volume in volumes])
+                  {volume.name_id: volume for volume in volumes})
         with self.deadline(fresh=True):
             for volume, backing in known:
                 self._note(volume, backing, replicated=False)
@@ -224,19 +194,14 @@ class GroupReplicationMixin(groups.GroupsMixin):
         try:
             for _, backing in known:
                 self._check_deletable(backing)
+            self._end_session(group, volumes, known)
         except exceptions.ObjectInUse as error:
             LOG.error('Group %(id)s stays: %(why)s',
                       {'id': group.id, 'why': error})
             return {'status': 'error'}, _all(volumes, {'status': 'available'})
-        self._end_session(group, volumes, known)
         of_group, of_volumes = super().delete_group(context, group, volumes)
         return {**of_group, **replication.DISABLED}, [
             {**update, **replication.DISABLED} for update in of_volumes]
-
-    def _owner(self, group: typing.Any, volume: typing.Any) -> str:
-        """The id in the name of the session of a group's volume."""
-        return str(group.id if membership.is_consistent(group)
-                   else volume.name_id)
 
 
 def _all(rows: Iterable[typing.Any], update: lookup.ModelUpdate) -> Updates:

@@ -95,6 +95,8 @@ class MigrationMixin(promotion.PromotionMixin):
                 volume, 'which the array cannot replicate'), link)
         elif self._goes_to(volume, link):
             self._change_rpo(volume, link)
+            # It may be failed over, or in error for want of a session.
+            return True, {'replication_status': volume.replication_status}
         else:
             self._redirect(volume, link)
         return True, dict(replication.ENABLED)
@@ -118,10 +120,7 @@ class MigrationMixin(promotion.PromotionMixin):
             with self.deadline(fresh=True):
                 self._protect(volume, self._backing(volume), link)
         except (rest.RestError, exceptions.K2Error) as error:
-            LOG.error('Volume %(id)s is not replicated any more: %(error)s',
-                      {'id': volume.id, 'error': error})
-            volume.update(replication.ERROR)
-            volume.save()
+            self._tell_unprotected([volume], error)
 
     def _asks_for_replication(self, volume: typing.Any) -> bool:
         try:
@@ -146,7 +145,7 @@ class MigrationMixin(promotion.PromotionMixin):
         :returns: whether it has the volume now, and the update of the row
         """
         if (volume.volume_attachment or volume.group_id
-                or not self._is_here(host)):
+                or not self._is_host_here(host)):
             return False, None
         backing = self._backing(volume)
         if backing.replicated:
@@ -154,7 +153,7 @@ class MigrationMixin(promotion.PromotionMixin):
             return False, None
         return True, self._ids(backing, volume.name_id)
 
-    def _is_here(self, host: Mapping[str, typing.Any]) -> bool:
+    def _is_host_here(self, host: Mapping[str, typing.Any]) -> bool:
         """Whether a back end is on this array."""
         told = (host.get('capabilities') or {}).get('location_info')
         return location.system_of(told) == self._array.system.id

@@ -12,8 +12,10 @@
 """Moving volumes from array to array, and what their rows say then."""
 
 import collections
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
 import typing
 
 from cinder.objects import fields
@@ -26,8 +28,10 @@ from cinder_k2.driver import membership
 from cinder_k2.driver import provider
 from cinder_k2.driver.side import Side
 from cinder_k2.driver import sides
+from cinder_k2 import exceptions
 from cinder_k2.flows import failover
 from cinder_k2 import naming
+from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
@@ -39,9 +43,8 @@ Volumes = Sequence[typing.Any]
 Update = dict[str, typing.Any]
 Outcomes = Mapping[str, failover.Outcome]
 
-# Where a session at home may rest, and can go on.
-_RESTING = ((array_replication.SOURCE, array_replication.SUSPENDED),
-            (array_replication.TARGET, array_replication.FAILED_OVER))
+# What is saved before Cinder does so, too.
+_SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
 # Of what Cinder has a row of, and no array a volume.
 _UNMADE = failover.Outcome(failover.HERE, {}, 'It was never made.')
 
@@ -54,23 +57,38 @@ def units(volumes: Volumes) -> list[failover.Unit]:
     members = collections.defaultdict(list)
     for volume in volumes:
         if volume.launched_at is not None:
-            members[_key(volume)].append(naming.volume(volume.name_id))
-    return [failover.Unit(key, naming.session_names(key), tuple(names))
-            for key, names in members.items()]
+            members[_key(volume)].append(volume)
+    return [failover.Unit(key, naming.session_names(key), tuple(
+        naming.volume(one.name_id) for one in its), _are_reserved(its))
+        for key, its in members.items()]
 
 
 def fail_over(volumes: Volumes, there: Side) -> Mapping[str, Update]:
     """Let a replication target serve; no call to any other array.
 
+    Also what its rows say is there may have been closed again, by a failback
+    that was cut short. What another target serves stays there.
+
     :returns: the update of each volume, by its id
     :raises RestError, K2Error: it does not answer; nothing is to be said of
         any volume
     """
-    away = _not_on(there.array, volumes)
-    outcomes = {**dict.fromkeys(map(_key, away), _UNMADE),
-                **failover.fail_over(there.array, units(away))}
-    return {volume.id: _failed_over(volume, there.array, outcomes.get(
-        _key(volume))) for volume in volumes}
+    system = there.array.system.id
+    elsewhere = {v.id for v in volumes if _is_elsewhere(v, system)}
+    wanted = [v for v in volumes if v.id not in elsewhere]
+    try:
+        outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
+                    **failover.fail_over(there.array, units(wanted))}
+    except exceptions.TakeoverUnknown as unknown:
+        for volume in wanted:
+            if _key(volume) in unknown.keys:
+                volume.conditional_update(refused(str(unknown)), {})
+        raise
+    updates = {v.id: _failed_over(v, there.array, outcomes[_key(v)])
+               for v in wanted}
+    _save(wanted, updates)
+    return {**updates, **{id: {'replication_status': _STATUS.FAILED_OVER}
+                          for id in elsewhere}}
 
 
 def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
@@ -82,21 +100,96 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
     :raises RestError, K2Error: ``home`` cannot serve; nothing was done
     """
     home.check()
-    away = _not_on(home.array, volumes)
-    places = collections.defaultdict(list)
-    for volume in away:
-        places[every.of(volume)].append(volume)
-    outcomes: dict[str, failover.Outcome] = {}
-    for side, its in places.items():
-        outcomes.update(failover.fail_back(
-            side.array, home.array, units(its), timeout=timeout,
-            unmap=_Unmapper(side, home)))
-    states = _resumed(home.array, [volume for volume in volumes
-                                   if _key(volume) not in outcomes])
-    return {volume.id: _at_home(volume, states)
-            if _key(volume) not in outcomes
-            else _failed_back(volume, home.array, outcomes[_key(volume)])
-            for volume in volumes}
+    updates: dict[str, Update] = {}
+    for side, its in _places(volumes, every, updates).items():
+        if side is home:
+            found = _at_home(its, home, every)
+        else:
+            found = _bring_home(its, side, home, timeout)
+        _save(its, found)
+        updates.update(found)
+    return updates
+
+
+def _places(volumes: Volumes, every: sides.Sides[Side],
+            updates: dict[str, Update]) -> dict[Side, list[typing.Any]]:
+    """Which array has which volumes.
+
+    :param updates: gets those of volumes whose array does not answer
+    """
+    by_system = collections.defaultdict(list)
+    for volume in volumes:
+        by_system[provider.system_of(volume.provider_id)].append(volume)
+    places: dict[Side, list[typing.Any]] = collections.defaultdict(list)
+    for its in by_system.values():
+        try:
+            places[every.of(its[0])] += its
+        except (rest.RestError, exceptions.K2Error) as error:
+            updates.update((v.id, refused(str(error))) for v in its)
+    return places
+
+
+def _bring_home(volumes: Volumes, side: Side, home: Side, timeout: float
+                ) -> dict[str, Update]:
+    outcomes = failover.fail_back(
+        side.array, home.array, units(volumes), timeout=timeout,
+        unmap=_Unmapper(side, home), reserve=_Reserver(volumes, side.array))
+    return {v.id: _failed_back(v, side.array, home.array,
+                               outcomes.get(_key(v), _UNMADE))
+            for v in volumes}
+
+
+def _at_home(volumes: Volumes, home: Side, every: sides.Sides[Side]
+             ) -> dict[str, Update]:
+    """What is to be said of volumes that never left, or are back already.
+
+    Their replication is taken up again where it rests.
+    """
+    wanted = units(volumes)
+    reasons = _resting(home.array, wanted)
+    for name in every.targets:
+        left = [unit for unit in wanted if reasons[unit.key]]
+        if left:
+            reasons.update(_protected_again(home, every.named(name), left))
+    return {v.id: {**_mended(v), **_said(reasons.get(
+        _key(v), _UNMADE.reason))} for v in volumes}
+
+
+def _protected_again(home: Side, target: Side,
+                     wanted: Sequence[failover.Unit]) -> dict[str, str]:
+    try:
+        target.check()
+    except (rest.RestError, exceptions.K2Error) as error:
+        LOG.warning('What rests is not replicated again: %s', error)
+        return {}
+    return failover.protect_again(home.array, target.array, wanted,
+                                  unmap=_Unmapper(target, home))
+
+
+def _resting(array: Array, wanted: Sequence[failover.Unit]
+             ) -> dict[str, str]:
+    """Why an array does not replicate units; empty where it does."""
+    names = [name for unit in wanted for name in unit.sessions]
+    found = array.replication.find_many(names) if names else {}
+    return {unit.key: _why_resting(next(
+        (found[name] for name in unit.sessions if name in found), None))
+        for unit in wanted}
+
+
+def _why_resting(session: array_replication.Session | None) -> str:
+    if session is None:
+        return 'It has no replication session.'
+    if (session.role, session.state) == (array_replication.SOURCE,
+                                         array_replication.IN_SYNC):
+        return ''
+    return (f'Replication session {session.name} is {session.state} as '
+            f'{session.role}. {session.why}').strip()
+
+
+def _said(reason: str) -> Update:
+    return refused(reason) if reason else {
+        'replication_status': _STATUS.ENABLED,
+        'replication_extended_status': None}
 
 
 def refused(reason: str) -> Update:
@@ -118,78 +211,106 @@ class _Unmapper:
                 side.disconnect_volumes([ids[0] for ids in volumes.values()])
 
 
+class _Reserver:
+    """Has rows say that no host may get their volumes."""
+
+    def __init__(self, volumes: Volumes, array: Array) -> None:
+        self._array = array
+        self._members = collections.defaultdict(list)
+        for volume in volumes:
+            if volume.launched_at is not None:
+                self._members[_key(volume)].append(volume)
+
+    def __call__(self, keys: Collection[str]) -> list[str]:
+        return [key for key in keys
+                if all([self._reserve(one) for one in self._members[key]])]
+
+    def _reserve(self, volume: typing.Any) -> bool:
+        known = _known(volume) or self._find(volume)
+        if known is None:
+            return False
+        ids = _dumped(volume, self._array, dataclasses.replace(
+            known, reserved=True))
+        return bool(volume.conditional_update(
+            ids, {'provider_id': volume.provider_id}))
+
+    def _find(self, volume: typing.Any) -> Backing | None:
+        """What backs a volume whose row does not tell."""
+        name = naming.volume(volume.name_id)
+        found = self._array.volumes.find(name, naming.peer(name))
+        return found and dataclasses.replace(
+            found, replicated=True, shared=_key(volume) != volume.name_id)
+
+
 def _key(volume: typing.Any) -> str:
     """The id in the name of a volume's session."""
     in_group = volume.group_id and membership.is_consistent(volume.group)
     return str(volume.group_id if in_group else volume.name_id)
 
 
-def _not_on(array: Array, volumes: Volumes) -> list[typing.Any]:
-    system = array.system.id
-    return [volume for volume in volumes
-            if provider.system_of(volume.provider_id) != system]
+def _is_elsewhere(volume: typing.Any, system: str) -> bool:
+    """Whether another target than that serves a volume."""
+    return (volume.replication_status == _STATUS.FAILED_OVER
+            and provider.system_of(volume.provider_id) not in (None, system))
+
+
+def _are_reserved(volumes: Volumes) -> bool:
+    """Whether an earlier failback has kept hosts from volumes."""
+    return all(known and known.reserved for known in map(_known, volumes))
+
+
+def _known(volume: typing.Any) -> Backing | None:
+    system = provider.system_of(volume.provider_id)
+    return None if system is None else provider.load(
+        Backing, system, volume.provider_id, volume.name_id)
+
+
+def _save(volumes: Volumes, updates: Mapping[str, Update]) -> None:
+    """Have rows say at once where volumes are.
+
+    Cinder saves the updates too, but all of them after all is done, and none
+    after one that fails.
+    """
+    for volume in volumes:
+        update = updates[volume.id]
+        if update.get('provider_id', volume.provider_id
+                      ) != volume.provider_id:
+            volume.conditional_update(
+                {key: update[key] for key in _SAVED if key in update},
+                {'provider_id': volume.provider_id})
 
 
 def _failed_over(volume: typing.Any, there: Array,
-                 outcome: failover.Outcome | None) -> Update:
-    done: Update = {'replication_status': _STATUS.FAILED_OVER,
-                    'replication_extended_status': None, **_mended(volume)}
-    if outcome is None:
-        return done
+                 outcome: failover.Outcome) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.THERE and name in outcome.volumes:
-        return {**done, **_ids(volume, there, outcome)}
+        return {'replication_status': _STATUS.FAILED_OVER,
+                'replication_extended_status': None, **_mended(volume),
+                **_ids(volume, there, *outcome.volumes[name])}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
             'replication_extended_status': _short(
                 outcome.reason or _UNMADE.reason)}
 
 
-def _failed_back(volume: typing.Any, home: Array, outcome: failover.Outcome
-                 ) -> Update:
+def _failed_back(volume: typing.Any, side: Array, home: Array,
+                 outcome: failover.Outcome) -> Update:
     """What is to be said of a volume that was to be brought home.
 
     One that could not be is served as before, so its status stays; Cinder
-    would take a status of "failed over" for home.
+    would take a status of "failed over" for home. Hosts may have it again,
+    unless nobody knows whether the other array has taken over.
     """
-    known = (_ids(volume, home, outcome) if naming.volume(volume.name_id)
-             in outcome.volumes else {})
-    if outcome.ok and known:
-        return {**known, **_mended(volume),
-                'replication_status': _STATUS.ENABLED,
-                'replication_extended_status': None}
-    return {**known, **refused(outcome.reason or _UNMADE.reason)}
-
-
-def _at_home(volume: typing.Any,
-             states: Mapping[str, array_replication.Session]) -> Update:
-    """What is to be said of a volume that never left, or is back already."""
-    found = states.get(_key(volume))
-    if found is None or found.role != array_replication.SOURCE or (
-            found.state != array_replication.IN_SYNC):
-        why = (f'Replication session is {found.state} as {found.role}. '
-               f'{found.why}' if found else 'It has no replication session.')
-        return {**refused(why), **_mended(volume)}
-    return {'replication_status': _STATUS.ENABLED,
-            'replication_extended_status': None, **_mended(volume)}
-
-
-def _resumed(array: Array, volumes: Volumes
-             ) -> dict[str, array_replication.Session]:
-    """The sessions of volumes at home, once those that rest go on.
-
-    The array leaves them suspended after it has lost its peer (REP-19), and
-    an earlier failback may have ended when it had just taken over (REP-12).
-    An array refuses what would overwrite data that its peer took over.
-    """
-    names = [name for unit in units(volumes) for name in unit.sessions]
-    found = array.replication.find_many(names) if names else {}
-    resting = [session.id for session in found.values()
-               if (session.role, session.state) in _RESTING]
-    if resting:
-        array.replication.command_many(resting, array_replication.IN_SYNC)
-        found = array.replication.find_many(names)
-    return {unit.key: found[name] for unit in units(volumes)
-            for name in unit.sessions if name in found}
+    name = naming.volume(volume.name_id)
+    if name in outcome.volumes:
+        return {**_ids(volume, home, *outcome.volumes[name]),
+                **(_mended(volume) if outcome.ok else {}),
+                **_said(outcome.reason)}
+    known = _known(volume)
+    freed: Update = {}
+    if known is not None and known.reserved and not outcome.in_doubt:
+        freed = _dumped(volume, side,
+                        dataclasses.replace(known, reserved=False))
+    return {**freed, **refused(outcome.reason or _UNMADE.reason)}
 
 
 def _mended(volume: typing.Any) -> Update:
@@ -200,13 +321,21 @@ def _mended(volume: typing.Any) -> Update:
     return {'status': 'in-use' if volume.volume_attachment else 'available'}
 
 
-def _ids(volume: typing.Any, array: Array, outcome: failover.Outcome
+def _ids(volume: typing.Any, array: Array, number: int, group: int
          ) -> Update:
-    number, group = outcome.volumes[naming.volume(volume.name_id)]
-    return {'provider_id': provider.dump(
-        array.system.id,
-        Backing(group=group, volume=number, replicated=True,
-                shared=_key(volume) != volume.name_id), volume.name_id)}
+    known = _known(volume)
+    if (known is not None and known.volume == number and array.system.id
+            == provider.system_of(volume.provider_id)):
+        return _dumped(volume, array, dataclasses.replace(
+            known, replicated=True, reserved=False))
+    return _dumped(volume, array, Backing(
+        group=group, volume=number, replicated=True,
+        shared=_key(volume) != volume.name_id))
+
+
+def _dumped(volume: typing.Any, array: Array, backing: Backing) -> Update:
+    return {'provider_id': provider.dump(array.system.id, backing,
+                                         volume.name_id)}
 
 
 def _short(text: str) -> str:

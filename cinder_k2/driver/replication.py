@@ -17,11 +17,18 @@ it is gone: so whoever deletes the volume looks for what a killed service
 left.
 """
 
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
+import functools
 import typing
 
 from cinder.objects import fields
+from oslo_log import log as logging
+from oslo_utils import excutils
 from oslo_utils import units
 
 from cinder_k2.array import Array
@@ -31,7 +38,10 @@ from cinder_k2.driver import sides
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication
 from cinder_k2 import naming
+from cinder_k2 import rest
 from cinder_k2 import volume_types
+
+LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
 
@@ -47,12 +57,15 @@ class Peer:
     :ivar backend_id: what Cinder calls it
     :ivar address: the address under which the two know each other
     :ivar rpo: seconds, where a volume type says nothing else
+    :ivar release: unmaps volumes there, by their ids, from the hosts that
+        this driver made
     """
 
     backend_id: str
     array: Array
     address: str
     rpo: int
+    release: Callable[[Collection[int]], None]
 
 
 class ReplicationMixin(lookup.LookupMixin):
@@ -107,7 +120,8 @@ class ReplicationMixin(lookup.LookupMixin):
         replication.protect(
             link, session_name=name, group=backing.group,
             group_name=naming.volume_group(volume.name_id),
-            volumes=[self._member(volume, backing)])
+            volumes=[self._member(volume, backing)],
+            release=functools.partial(self._release, [volume]))
 
     def _protect(self, volume: typing.Any, backing: Backing,
                  link: replication.Link) -> None:
@@ -134,33 +148,74 @@ class ReplicationMixin(lookup.LookupMixin):
         marked = self._array.volumes.find_group(naming.peer(group_name))
         return naming.peer(name) if marked == group else name
 
-    def _unprotect(self, name_id: str, backing: Backing) -> None:
+    def _unprotect(self, volume: typing.Any, backing: Backing,
+                   name_id: str) -> None:
         """End the replication of a volume; its copy is deleted.
 
         A peer that cannot be reached keeps what it has.
 
-        :raises ObjectInUse: the copy is mapped
+        :param name_id: the id in the names of the volume
+        :raises ObjectInUse: the copy is mapped, or has snapshots
         """
         self._end(name_id, backing.group, naming.volume_group(name_id),
-                  [name_id])
+                  {name_id: volume})
 
     def _end(self, owner: str, group: int, group_name: str,
-             name_ids: Sequence[str]) -> None:
+             rows: Mapping[str, typing.Any]) -> None:
         """End the session of a volume group.
 
         :param owner: the id in its name
-        :param name_ids: of all volumes in the group
+        :param rows: all volumes in the group, by the ids in their names
         """
         sessions = naming.session_names(owner)
-        for there in self._others(sessions):
-            replication.unprotect(
-                self._array, there, sessions, group=group,
-                group_name=group_name,
-                volume_names=list(map(naming.volume, name_ids)))
+        try:
+            for there in self._others(sessions):
+                replication.unprotect(
+                    self._array, there, sessions, group=group,
+                    group_name=group_name,
+                    volume_names=list(map(naming.volume, rows)),
+                    release=functools.partial(self._release, rows.values()))
+        except Exception as error:
+            with excutils.save_and_reraise_exception():
+                if self._has_ended(sessions, group):
+                    self._tell_unprotected(rows.values(), error)
+
+    def _release(self, rows: Iterable[typing.Any], there: Array,
+                 volumes: Collection[int]) -> None:
+        """Unmap copies from hosts that this driver once mapped them to.
+
+        Those are left from before a failover, when a detach could not reach
+        the array. Not of what Cinder says is attached: its guest may still
+        run there.
+        """
+        if not any(row.volume_attachment for row in rows):
+            for peer in self.peers.values():
+                if peer.array is there:
+                    peer.release(volumes)
+
+    def _has_ended(self, sessions: Sequence[str], group: int) -> bool:
+        """Whether a session does not protect any more, as far as known."""
+        try:
+            with self._array.grace():
+                return replication.has_ended(self._array, sessions, group)
+        except rest.RestError as error:
+            LOG.warning('Whether replication session %(name)s has ended is '
+                        'not known: %(error)s', {'name': sessions[0],
+                                                 'error': error})
+            return False
+
+    def _tell_unprotected(self, rows: Iterable[typing.Any],
+                          error: Exception) -> None:
+        """Have rows say that nothing is copied, though nothing ended well."""
+        for row in rows:
+            LOG.error('Volume %(id)s is not replicated any more: %(error)s',
+                      {'id': row.id, 'error': error})
+            row.update(ERROR)
+            row.save()
 
     def _unprotect_for_good(self, volume: typing.Any, backing: Backing
                             ) -> None:
-        self._unprotect(volume.name_id, backing)
+        self._unprotect(volume, backing, volume.name_id)
         with self.deadline(fresh=True):
             self._note(volume, backing, replicated=False)
 

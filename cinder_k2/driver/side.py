@@ -28,6 +28,7 @@ from cinder_k2.driver import migration
 from cinder_k2.driver import replication
 from cinder_k2.driver import revert
 from cinder_k2.driver import users
+from cinder_k2.driver import watch
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2.flows import clones
@@ -41,7 +42,8 @@ _ATTEMPTS = 5
 
 
 class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
-           revert.RevertMixin, migration.MigrationMixin):
+           revert.RevertMixin, migration.MigrationMixin,
+           watch.WatchMixin):
     """Volumes, snapshots and groups on one array.
 
     Public methods are those of Cinder's driver interface

@@ -164,12 +164,14 @@ class StatsMixin:
     def _replication_status(self, state: str) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.
 
-        Cinder asks for which groups then.
+        What can go on is resumed. Cinder asks for what is left then.
         """
         if not self._sides.targets or state != 'up':
             return {}
+        serving = self._sides.serving
         try:
-            broken = self._sides.serving.replication_is_broken()
+            with serving.deadline():
+                broken = serving.watch_replication()
         except rest.RestError as error:
             LOG.warning('The state of replication is not known: %s', error)
             return {}

@@ -48,6 +48,9 @@ THERE = 'there'
 Ids = tuple[int, int]
 #: Takes volumes of an array from all hosts: ids of volume and group by name.
 Unmap = Callable[[Array, Mapping[str, Ids]], None]
+#: Keeps units from hosts until the failback is over, also if that is cut
+#: short; gives back the keys of those that it could.
+Reserve = Callable[[Collection[str]], Collection[str]]
 
 # Seconds that a command may take to show on both arrays (REP-6, REP-8).
 _PATIENCE = 60.0
@@ -72,11 +75,14 @@ class Unit:
     :ivar sessions: names that its session may have on either array
     :ivar volumes: names of its volumes; an array has each under this name,
         or under that which naming.peer makes of it
+    :ivar reserved: no host can have got it since an earlier failback was
+        about to hand it over
     """
 
     key: str
     sessions: tuple[str, ...]
     volumes: tuple[str, ...]
+    reserved: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +93,13 @@ class Outcome:
     :ivar volumes: if that is THERE, ids there of volume and volume group,
         by the names in Unit.volumes; those are left out that are missing
     :ivar reason: what did not become as it should; empty if all did
+    :ivar in_doubt: the array that was to take over may have done so
     """
 
     served_by: str
     volumes: Mapping[str, Ids]
     reason: str = ''
+    in_doubt: bool = False
 
     @property
     def ok(self) -> bool:
@@ -144,7 +152,8 @@ def fail_over(there: Array, units: Collection[Unit],
     :param there: the array that is to serve
     :returns: by key of the unit; served_by is HERE where it is not served
         by ``there``
-    :raises RestError: the array does not say what became of them
+    :raises RestError: the array does not answer; nothing was done
+    :raises TakeoverUnknown: it does not any more
     """
     sessions = _look(there, units)
     volumes = _volumes(there, units, sessions)
@@ -152,7 +161,15 @@ def fail_over(there: Array, units: Collection[Unit],
              if volumes[key] and _can_take_over(session)}
     refused = _ask(there, asked, FAILED_OVER) if asked else {}
     if asked:
-        sessions = _await_takeover(there, units, asked - set(refused), clock)
+        told = frozenset(key for key, session in sessions.items()
+                         if session.id in asked)
+        try:
+            sessions = _await_takeover(there, units, asked - set(refused),
+                                       clock)
+        except rest.RestError as error:
+            raise exceptions.TakeoverUnknown(
+                f'The array at {there.address} was told to take over, and '
+                f'does not say whether it did. {error}', told) from error
     return {unit.key: _taken_over(there, unit, sessions.get(unit.key),
                                   volumes[unit.key], refused)
             for unit in units}
@@ -263,8 +280,8 @@ def _trouble(array: Array, session: replication.Session | None) -> str:
             f'{array.address} is {session.state} as {session.role}{why}.')
 
 
-def fail_back(here: Array, there: Array, units: Iterable[Unit],
-              timeout: float, unmap: Unmap,
+def fail_back(here: Array, there: Array, units: Iterable[Unit], *,
+              timeout: float, unmap: Unmap, reserve: Reserve,
               clock: waiting.Clock | None = None) -> dict[str, Outcome]:
     """Bring units that are served here home (REP-11, REP-12, REP-14).
 
@@ -276,12 +293,31 @@ def fail_back(here: Array, there: Array, units: Iterable[Unit],
         which hosts have to wait, get ten minutes at least
     :param unmap: called with ``there`` before its volumes are overwritten,
         and with ``here`` when the data has arrived but for the last changes
+    :param reserve: called before that
     :returns: by key of the unit; none of the errors of an array is raised
     """
     journey = _Journey({HERE: here, THERE: there}, units, timeout, unmap,
-                       clock or waiting.Clock())
-    journey.run()
+                       reserve, clock or waiting.Clock())
+    journey.run(_MOVES)
     return journey.outcomes()
+
+
+def protect_again(here: Array, there: Array, units: Iterable[Unit], *,
+                  unmap: Unmap, clock: waiting.Clock | None = None
+                  ) -> dict[str, str]:
+    """Let what is served here be copied there again.
+
+    For units that are where they belong, and whose failback or link was cut
+    short: what ``there`` has is overwritten.
+
+    :param unmap: called with ``there`` before that
+    :returns: by key of the unit: why it is not copied; empty if it is, and
+        missing where ``there`` has no session of it
+    """
+    journey = _Journey({HERE: here, THERE: there}, units, _PATIENCE, unmap,
+                       lambda keys: keys, clock or waiting.Clock())
+    journey.run(_MOVES_AT_HOME)
+    return journey.reasons()
 
 
 class _Traveller:
@@ -362,19 +398,21 @@ class _Journey:
     """All units on their way home, and what is done for them."""
 
     def __init__(self, arrays: dict[str, Array], units: Iterable[Unit],
-                 timeout: float, unmap: Unmap, clock: waiting.Clock) -> None:
+                 timeout: float, unmap: Unmap, reserve: Reserve,
+                 clock: waiting.Clock) -> None:
         self._arrays = arrays
         self._all = [_Traveller(unit) for unit in units]
         self._unmap = unmap
+        self._reserve = reserve
         self._clock = clock
         self._told = clock.monotonic()
         self._end = self._told + timeout
 
-    def run(self) -> None:
+    def run(self, moves: 'Moves') -> None:
         """Go as far as each unit gets; what stops it is its reason."""
         try:
             self._prepare()
-            for phase, move in _MOVES:
+            for phase, move in moves:
                 batch = self._in(phase)
                 if batch:
                     move(self, batch)
@@ -385,6 +423,12 @@ class _Journey:
     def outcomes(self) -> dict[str, Outcome]:
         """What became of the units, as the arrays showed it last."""
         return {one.unit.key: self._outcome(one) for one in self._all}
+
+    def reasons(self) -> dict[str, str]:
+        """Why units are not copied, of those that both arrays know."""
+        return {one.unit.key: '' if one.phase is Phase.RETURNING else
+                one.reason or self._states(one) for one in self._all
+                if all(one.sessions.values())}
 
     # Looking
 
@@ -401,27 +445,22 @@ class _Journey:
         for one in self._all:
             self._drop([one], _missing(self._arrays[THERE], one.unit,
                                        one.volumes[THERE]))
-        self._spare(self._in(Phase.TAKEN_OVER))
+        self._spare([one for one in self._in(Phase.TAKEN_OVER)
+                     if not one.unit.reserved])
 
     def _spare(self, batch: Travellers) -> None:
-        """Leave alone what hosts got here again after it had moved.
+        """Leave alone what hosts could get here after it had moved.
 
-        A failback was cut short then, and nobody told them.
+        The array has no way to let one that took over follow again.
         """
         here, there = self._arrays.values()
-        with here.deadline(fresh=True):
-            attached = here.access.mapped([
-                ids[0] for one in batch for ids
-                in one.volumes[HERE].values()])
         for one in batch:
-            if not attached.isdisjoint(
-                    ids[0] for ids in one.volumes[HERE].values()):
-                one.disputed = True
-                self._drop([one], (
-                    f'The array at {there.address} has taken over, but hosts '
-                    f'have it on the array at {here.address} since, and what '
-                    'they wrote is only there. To lose that, detach it and '
-                    'fail back again; to keep it, end its replication.'))
+            one.disputed = True
+            self._drop([one], (
+                f'The array at {there.address} has taken over, too, but what '
+                f'hosts wrote since is on the array at {here.address}. Retype '
+                'it to a type without replication, and back: its copy is '
+                'made anew then.'))
 
     def _look(self) -> None:
         units = [one.unit for one in self._all]
@@ -497,10 +536,12 @@ class _Journey:
 
     def _hand_over(self, batch: Travellers) -> None:
         """Copy the last changes and let ``there`` take over (REP-12)."""
+        batch = self._hold(batch)
         self._detach(batch, HERE)
         self._copy(batch, max(self._end - self._clock.monotonic(),
                               _LAST_CHANGES))
-        batch = [one for one in batch if one.has_arrived()]
+        batch = self._without_hosts([one for one in batch
+                                     if one.has_arrived()])
         for one in batch:
             one.in_doubt = True
         for one in self._command(batch, THERE, FAILED_OVER):
@@ -510,7 +551,7 @@ class _Journey:
     def _protect(self, batch: Travellers) -> None:
         """Let ``here`` get the data of ``there`` again (REP-12).
 
-        No host has it here: see _hand_over and _spare.
+        No host has it here: it is reserved.
         """
         self._wait(batch, lambda one: one.phase is not Phase.TAKEN_OVER
                    or one.session(HERE).state == SUSPENDED, _PATIENCE)
@@ -525,16 +566,43 @@ class _Journey:
 
     # What they are made of
 
+    def _hold(self, batch: Travellers) -> Travellers:
+        """Keep units from hosts; those of which that can be said."""
+        held = self._reserve([one.unit.key for one in batch])
+        for one in batch:
+            if one.unit.key not in held:
+                self._drop([one], 'It was changed meanwhile; try again.')
+        return [one for one in batch if not one.reason]
+
+    def _without_hosts(self, batch: Travellers) -> Travellers:
+        """Those that no host has got after all."""
+        here = self._arrays[HERE]
+        with here.deadline(fresh=True):
+            mapped = here.access.mapped([
+                ids[0] for one in batch for ids in one.volumes[HERE].values()])
+        for one in batch:
+            if not mapped.isdisjoint(
+                    ids[0] for ids in one.volumes[HERE].values()):
+                self._drop([one], 'A host has got it again on the array at '
+                           f'{here.address}; detach it and fail back again.')
+        return [one for one in batch if not one.reason]
+
     def _detach(self, batch: Travellers, side: str) -> None:
-        """Take the volumes from all hosts."""
-        volumes = {name: ids for one in batch
-                   for name, ids in one.volumes[side].items()}
+        """Take the volumes from all hosts; one by one if that fails."""
+        batch = [one for one in batch if not one.reason]
+        try:
+            self._unmap(self._arrays[side], {
+                name: ids for one in batch
+                for name, ids in one.volumes[side].items()})
+        except Exception as error:
+            if len(batch) == 1:
+                self._drop(batch, str(error))
+                return
+            for one in batch:
+                self._detach([one], side)
+            return
         for one in batch:
             one.detached = one.detached or side == HERE
-        try:
-            self._unmap(self._arrays[side], volumes)
-        except Exception as error:
-            self._drop(batch, str(error))
 
     def _level(self, batch: Travellers) -> None:
         """Grow there what has grown here meanwhile (row 7). Few calls."""
@@ -646,7 +714,7 @@ class _Journey:
             return Outcome(THERE, volumes, (
                 f'The array at {there.address} serves it again, but does '
                 f'not replicate it: {reason} Fail back once more.'))
-        return Outcome(HERE, {}, self._warning(one) + reason)
+        return Outcome(HERE, {}, self._warning(one) + reason, one.in_doubt)
 
     def _warning(self, one: _Traveller) -> str:
         """What a unit that stays here has lost; first of what is told."""
@@ -660,14 +728,21 @@ class _Journey:
         return ''
 
 
+Moves = tuple[tuple[Phase, Callable[[_Journey, Travellers], None]], ...]
+
 # What is done for all units in a phase, in this order: nobody is detached
 # before the bulk of the data of all has arrived, and so not for longer than
 # it takes to copy the last changes.
-_MOVES: tuple[tuple[Phase, Callable[[_Journey, Travellers], None]], ...] = (
+_MOVES: Moves = (
     (Phase.AWAY, _Journey._reverse),
     (Phase.PAUSED, _Journey._resume),
     (Phase.RETURNING, _Journey._catch_up),
     (Phase.RETURNING, _Journey._hand_over),
     (Phase.TAKEN_OVER, _Journey._protect),
     (Phase.HALTED, _Journey._resume_home),
+)
+# The same for what is where it belongs, and only has to be copied again.
+_MOVES_AT_HOME: Moves = (
+    (Phase.AWAY, _Journey._reverse),
+    (Phase.PAUSED, _Journey._resume),
 )

@@ -51,6 +51,9 @@ _RUNNING = (replication.IN_SYNC, replication.SUSPENDED)
 # What a lost array, or a proxy in front of it, answers.
 _LOST = (rest.Unreachable, rest.ServerError, rest.BadReply)
 
+#: Unmaps volumes of an array from hosts that have no business there.
+Release = Callable[[Array, Collection[int]], None]
+
 
 @dataclasses.dataclass(frozen=True)
 class Link:
@@ -338,18 +341,47 @@ class _Copies:
 
     @classmethod
     def look(cls, there: Array, marked: bool, group_name: str,
-             volume_names: Collection[str]) -> '_Copies':
-        """See what there is. One call, and one for each volume.
+             volume_names: Collection[str], release: Release | None
+             ) -> '_Copies':
+        """See what there is. One call, and three for each volume.
 
-        :raises StillMapped: one is mapped
+        :param release: is tried where one is mapped
+        :raises StillMapped, ObjectInUse: one cannot go
         """
         names = [_copy_name(marked, name) for name in volume_names]
         found = there.replication.volumes_of(names)
-        for name, (volume, group) in found.items():
-            with _in_words(there, name):
-                there.volumes.check_unmapped(Backing(group=group,
-                                                     volume=volume))
-        return cls(there, _copy_name(marked, group_name), names, found)
+        copies = cls(there, _copy_name(marked, group_name), names, found)
+        copies.check_unneeded()
+        try:
+            copies.check_unmapped()
+        except exceptions.StillMapped:
+            if release is None:
+                raise
+            release(there, [volume for volume, _ in found.values()])
+            copies.check_unmapped()
+        return copies
+
+    def check_unneeded(self) -> None:
+        """See that no snapshot but replication's holds a copy.
+
+        Two calls for each. A view of one of replication's own is not seen.
+
+        :raises ObjectInUse: some do; the text names them
+        """
+        for name, (volume, group) in self.volumes.items():
+            with _in_words(self.array, name):
+                _check_unneeded(self.array, Backing(group=group,
+                                                    volume=volume))
+
+    def check_unmapped(self) -> None:
+        """See that no copy is mapped. One call for each.
+
+        :raises StillMapped: one is; the text names hosts
+        """
+        for name, (volume, group) in self.volumes.items():
+            with _in_words(self.array, name):
+                self.array.volumes.check_unmapped(Backing(group=group,
+                                                          volume=volume))
 
     def find_group(self) -> int | None:
         """The group of that name. One call."""
@@ -385,6 +417,29 @@ def _in_words(array: Array, name: str) -> Iterator[None]:
         raise type(error)(
             f'Volume {name}, the copy on the array at {array.address},',
             error.why) from error
+
+
+def _check_unneeded(array: Array, copy: Backing) -> None:
+    try:
+        needed = array.hidden.is_volume_needed(copy)
+    except exceptions.ObjectInUse as error:
+        names = _snapshots_in(array, copy.group)
+        raise exceptions.ObjectInUse(error.what, (
+            f'has snapshots: {", ".join(names)}. Delete them first, in '
+            'Cinder if it has them.') if names else error.why) from error
+    if needed:
+        raise exceptions.ObjectInUse(
+            str(copy.mappable), 'is needed by volumes that were made from '
+            'snapshots of it. Delete them first.')
+
+
+def _snapshots_in(array: Array, group: int) -> list[str]:
+    """Names of the snapshots in a group, without replication's."""
+    return sorted(
+        found.snapshot.name or '' for found in array.inventory.snapshots()
+        if found.snapshot.volume_group is not None
+        and found.snapshot.volume_group.id == group
+        and not replication.is_of_replication(found.snapshot))
 
 
 def _delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
@@ -536,7 +591,8 @@ class Start(engine.Step):
 
 
 def protect(link: Link, *, session_name: str, group: int, group_name: str,
-            volumes: Sequence[Member]) -> None:
+            volumes: Sequence[Member], release: Release | None = None
+            ) -> None:
     """Replicate a volume group with all its volumes (10.3).
 
     Two calls and one for each volume, two more at first. What an earlier
@@ -547,6 +603,7 @@ def protect(link: Link, *, session_name: str, group: int, group_name: str,
         over
     :param group: id of the volume group
     :param volumes: all that are in it
+    :param release: is tried on what an earlier one has left, if it is mapped
     :raises ArrayUnsuitable: the arrays are no peers
     :raises PeerUnreachable: the array here does not reach the other
         (REP-19)
@@ -559,7 +616,7 @@ def protect(link: Link, *, session_name: str, group: int, group_name: str,
         try:
             _protect(order, peer)
         except rest.Refused:
-            if not _clear_leftovers(order):
+            if not _clear_leftovers(order, release):
                 raise
             _protect(order, peer)
 
@@ -572,7 +629,7 @@ def _protect(order: _Order, peer: int) -> None:
                finder=order.finder)
 
 
-def _clear_leftovers(order: _Order) -> bool:
+def _clear_leftovers(order: _Order, release: Release | None) -> bool:
     """Delete what an earlier replication has left on the peer.
 
     It could not be reached then.
@@ -587,7 +644,7 @@ def _clear_leftovers(order: _Order) -> bool:
         return False
     session = there.replication.find(order.peer_session_name)
     copies = _Copies.look(there, order.marked, order.group_name,
-                          [member.name for member in order.members])
+                          [member.name for member in order.members], release)
     if session is None and not copies.volumes and not copies.find_group():
         # Maybe a session of an earlier attempt was taken over, which had
         # lost its other half. It was deleted with this attempt.
@@ -645,17 +702,18 @@ class DeleteCopies(engine.Step):
 
 
 def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
-              group: int, group_name: str, volume_names: Collection[str]
-              ) -> None:
+              group: int, group_name: str, volume_names: Collection[str],
+              release: Release | None = None) -> None:
     """End the replication of a volume group, from whatever state (REP-15).
 
     What is here stays, open to hosts; the copies and their group go. While
-    one of them is mapped, the replication goes on.
+    one of them is mapped, or has a snapshot, the replication goes on.
 
     :param there: None if it is known to be lost. If it cannot be reached,
         only what is here is cleaned, and the log tells what is left there.
     :param names: of the session, as ``naming.session_names`` tells them
     :param group: id of the volume group here
+    :param release: is tried on the copies if one is mapped
     :raises StillMapped, ObjectInUse: a copy is needed there
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
@@ -663,19 +721,29 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
     finder = _Finder(here, there, names, group)
     with _time(here, there):
         near = finder.near()
-        pair, copies = _look_there(finder, near, group_name, volume_names)
+        pair, copies = _look_there(finder, near, group_name, volume_names,
+                                   release)
         flow = linear_flow.Flow('unprotect').add(
             StopSession(), DeleteSessions(), DeleteCopies())
         engine.run(flow, array=here, there=copies and there, pair=pair,
                    finder=finder, copies=copies)
 
 
+def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
+    """Whether a group has no session that copies, or could. One call.
+
+    :param names: of the session, as ``naming.session_names`` tells them
+    """
+    near = _Finder(here, None, names, group).near()
+    return near is None or near.state == replication.IDLE
+
+
 def _look_there(finder: _Finder, near: _Half | None, group_name: str,
-                volume_names: Collection[str]
+                volume_names: Collection[str], release: Release | None
                 ) -> tuple[_Pair, _Copies | None]:
     """See what is on the peer; no copies if it is lost.
 
-    :raises StillMapped: a copy is mapped
+    :raises StillMapped, ObjectInUse: a copy cannot go
     """
     there, why = finder.there, 'it is lost'
     if there is not None:
@@ -684,7 +752,7 @@ def _look_there(finder: _Finder, near: _Half | None, group_name: str,
                 pair = _Pair(near, finder.far(near))
                 return pair, _Copies.look(
                     there, finder.is_marked(pair, group_name), group_name,
-                    volume_names)
+                    volume_names, release)
         except _LOST as error:
             why = str(error)
     pair = _Pair(near, None)

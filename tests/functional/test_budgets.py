@@ -217,13 +217,15 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         with self._calls(1, 0):
             self.backend.delete_snapshot(snapshot)
         # Three see that nothing keeps it, before its copy goes. There, two
-        # find the copy and see that nothing uses it, two wait.
-        with self._calls(11, 9):
+        # find the copy and see that it is not mapped, two that it has no
+        # snapshots, two wait.
+        with self._calls(11, 11):
             self.backend.delete_volume(volume)
 
     def test_retype(self) -> None:
         volume = self.backend.create_volume()
-        with self._calls(3, 0):
+        # One sees by its group that the volume itself is no copy.
+        with self._calls(4, 0):
             self.backend.retype(volume, **replicated.REPLICATED)
         with self._calls(0, 0):
             self.backend.retype(volume, vendor__colour='red',
@@ -231,7 +233,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         with self._calls(2, 0):
             self.backend.retype(volume, kaminario__replication_rpo='300',
                                 **replicated.REPLICATED)
-        with self._calls(6, 9):
+        with self._calls(6, 11):
             self.backend.retype(volume)
         with self._calls(0, 0):
             self.backend.retype(volume, vendor__colour='red')
@@ -244,10 +246,10 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             consistent_group_replication_enabled='<is> True')
         for _ in range(3):
             self.backend.create_volume(1, group, **word)
-        with self._calls(2 + 3, 0):
+        with self._calls(3 + 3, 0):
             self.backend.enable_replication(group)
-        with self._calls(6, 7 + 2 * 3):
+        with self._calls(6, 7 + 4 * 3):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
-        with self._calls(9 + 4 * 3, 7 + 2 * 3):
+        with self._calls(10 + 4 * 3, 7 + 4 * 3):
             self.backend.delete_group(group)

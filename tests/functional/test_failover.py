@@ -185,6 +185,7 @@ class EverywhereTest(FailoverTest):
                 f'rssn-{volume.id}': ('target', 'in_sync')}, self.sessions())
 
 
+@ddt.ddt
 class TargetsTest(FailoverTest):
     """Where a failover may go."""
 
@@ -246,6 +247,8 @@ class TargetsTest(FailoverTest):
         service = self.backend.fail_over('spare')
         self.assertEqual(('failed-over', replicated.TARGET), (
             service.replication_status, service.active_backend_id))
+        service = self.backend.fail_over(None)
+        self.assertEqual(replicated.TARGET, service.active_backend_id)
         self.assertIn(f'was failed over to {replicated.TARGET}',
                       self.log.errors_text())
         self.fails_back()
@@ -277,6 +280,34 @@ class TargetsTest(FailoverTest):
             self.assertEqual('up', self.backend.stats()['backend_state'])
             self.assert_row(volume, 'failed-over', 'available',
                             self.secondary)
+        self.fails_back()
+
+    @ddt.data({'kind': 'garbage'}, {'kind': 'busy'}, {'kind': 'empty'},
+              {'kind': 'status', 'status': 401},
+              {'kind': 'status', 'status': 403},
+              {'kind': 'status', 'status': 400})
+    def test_the_primary_is_half_dead_at_the_start(
+            self, fault: dict[str, Any]) -> None:
+        volume = self.replicated()
+        self.primary.control.add_fault({**fault, 'method': '*', 'path': '*'})
+        self.assertTrue(self.backend.restart(), self.log.errors_text())
+        self.assertEqual('down', self.backend.stats()['backend_state'])
+        self.fails_over()
+        self.backend.detach(self.backend.attach(volume, self.host()))
+        self.primary.control.clear_faults()
+        self.fails_back()
+
+    def test_a_row_that_was_read_before_the_failover(self) -> None:
+        """A host gets the volume from the array that has it now."""
+        volume = self.replicated()
+        read_before = self.backend.volume(volume.id)
+        self.fails_over()
+        driver, host = self.backend.driver, self.host()
+        driver.initialize_connection(read_before, host)
+        self.assertFalse(self.is_mapped(volume, self.primary))
+        self.assertTrue(self.is_mapped(volume, self.secondary))
+        driver.terminate_connection(read_before, host)
+        self.assertFalse(self.is_mapped(volume, self.secondary))
         self.fails_back()
 
 

@@ -27,6 +27,7 @@ from tests.functional import foreign
 from tests.functional import images
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
+from tests.functional import test_failover
 from tests.functional import test_upgrade
 
 MIB = 1 << 20
@@ -243,6 +244,195 @@ class ReplicationTest(replicated.ReplicatedTest):
         self._stop(f'ssn-{volume.id}')
         for array in (self.primary, self.secondary):
             self.sweep(array)
+
+
+@base.everywhere
+class EndingTest(test_failover.GroupsTest):
+    """What stands in the way is seen before anything is ended."""
+
+    feature = 'replication'
+
+    def _assert_refused(self, row: Any, why: str, *actions: Any) -> None:
+        """It cannot be retyped, say; nothing about it has changed."""
+        row.refresh()
+        before = self.sessions(), row.replication_status
+        for action in actions or (self.backend.retype,):
+            self.assertRaises(backend.OperationFailed, action, row)
+            self.assertIn(why, self.log.errors_text())
+            row.refresh()
+            self.assertEqual('available', row.status)
+            self.assertEqual(before,
+                             (self.sessions(), row.replication_status))
+
+    def _take_by_hand(self, group_name: str) -> int:
+        """Somebody takes a snapshot on the secondary."""
+        admin = self.secondary.admin
+        group, = admin.list('volume_groups', name=group_name)
+        policy = admin.list('retention_policies')[0]['id']
+        return int(admin.create(
+            'snapshots', source={'ref': f'/volume_groups/{group["id"]}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'},
+            short_name='theirs')['id'])
+
+    def test_a_snapshot_taken_away(self) -> None:
+        volume = self.replicated()
+        self.pass_time()
+        self.fails_over()
+        self.backend.enable()
+        snapshot = self.backend.create_snapshot(volume)
+        self.fails_back()
+        self._assert_refused(volume, f'cs-{snapshot.id}. Delete them first')
+        self.assert_replicated(volume)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+
+    def test_a_snapshot_taken_at_home(self) -> None:
+        volume = self.replicated()
+        snapshot = self.backend.create_snapshot(volume)
+        self.pass_time()
+        self.fails_over()
+        self._assert_refused(volume, f'cs-{snapshot.id}. Delete them first')
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
+    def test_a_snapshot_of_somebody_else(self) -> None:
+        volume = self.replicated()
+        self.pass_time()
+        self.fails_over()
+        taken = self._take_by_hand(f'rcvg-{volume.id}')
+        self.fails_back()
+        self._assert_refused(volume, ':theirs. Delete them first',
+                             self.backend.delete_volume, self.backend.retype)
+        self.assert_replicated(volume)
+        self.secondary.admin.delete('snapshots', taken)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_a_group_with_a_snapshot_of_somebody_else(self) -> None:
+        group = self.group(test_failover.REPLICATED_GROUP)
+        self.pass_time()
+        self.fails_over()
+        taken = self._take_by_hand(f'rccg-{group.id}')
+        self.fails_back()
+        before = self.sessions()
+        self.assertRaises(backend.OperationFailed, self.backend.delete_group,
+                          group)
+        self.assertIn(':theirs. Delete them first', self.log.errors_text())
+        self.assertEqual(before, self.sessions())
+        self.assert_members(group, 'enabled', 'available', self.primary)
+        self.secondary.admin.delete('snapshots', taken)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def _expose_history(self) -> int:
+        """Somebody looks at what replication keeps on the secondary."""
+        admin = self.secondary.admin
+        taken = admin.list('snapshots')[-1]
+        policy = admin.list('retention_policies')[0]['id']
+        return int(admin.create(
+            'snapshots', source={'ref': f'/snapshots/{taken["id"]}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'},
+            is_exposable=True, short_name='theirs')['id'])
+
+    def test_what_is_seen_too_late(self) -> None:
+        """The session is gone, and the row says that it is."""
+        volume = self.replicated()
+        self.pass_time()
+        view = self._expose_history()
+        self.assertRaises(backend.OperationFailed, self.backend.retype,
+                          volume)
+        self.assertEqual({}, self.sessions())
+        self.assert_row(volume, 'error', 'available', self.primary)
+        self.assertIn(f'Volume {volume.id} is not replicated any more',
+                      self.log.errors_text())
+        self.backend.retype(volume, vendor__colour='red', **REPLICATED)
+        self.assert_row(volume, 'error', 'available', self.primary)
+        self.secondary.admin.delete('snapshots', view)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+        self.assertEqual({}, self.count(self.secondary))
+
+    def test_what_is_seen_too_late_of_a_group(self) -> None:
+        group = self.group(test_failover.REPLICATED_GROUP)
+        self.pass_time()
+        view = self._expose_history()
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.disable_replication, group)
+        self.assertEqual({}, self.sessions())
+        for row in self.backend.members(group):
+            self.assertEqual('error', row.replication_status)
+            self.assertIn(f'Volume {row.id} is not replicated any more',
+                          self.log.errors_text())
+        self.secondary.admin.delete('snapshots', view)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    def _detached_away(self, *volumes: Any) -> None:
+        """Fail over, and detach while the primary does not hear of it."""
+        host = self.host()
+        attached = [self.backend.attach(row, host) for row in volumes]
+        with self.lost(self.primary):
+            self.fails_over()
+            for attachment in attached:
+                self.backend.detach(attachment)
+        self.backend.enable()
+        for row in volumes:
+            row.refresh()
+            self.assertTrue(self.is_mapped(row, self.primary))
+
+    def test_what_a_detach_could_not_reach(self) -> None:
+        volume, other = self.replicated(), self.replicated()
+        self.pass_time()
+        self._detached_away(volume, other)
+        self.backend.delete_volume(volume)
+        self.backend.retype(other)
+        self.assert_alone(other)
+        self.assertEqual({}, self.count(self.primary))
+
+    def test_strangers_stay(self) -> None:
+        volume = self.replicated()
+        self.pass_time()
+        self._detached_away(volume)
+        self.map_to_a_stranger(self.primary, f'cv-{volume.id}')
+        self._assert_refused(volume, 'is mapped to host stranger.',
+                             self.backend.delete_volume, self.backend.retype)
+        self.remove_the_stranger(self.primary)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_left_when_it_ended(self) -> None:
+        """It is in the way when the volume is replicated again."""
+        volume = self.replicated()
+        attachment = self.backend.attach(volume, self.host())
+        self.pass_time()
+        with self.lost(self.primary):
+            self.fails_over()
+            self.backend.enable()
+            self.backend.detach(attachment)
+            self.backend.retype(volume)
+        self.backend.retype(volume, **REPLICATED)
+        self.assert_row(volume, 'enabled', 'available', self.secondary)
+        self.assertEqual({'in_sync'},
+                         {state for _, state in self.sessions().values()})
+        self.assertNotIn('hosts', self.left())
+
+    def test_attached_ones_keep_their_mappings(self) -> None:
+        """A guest may run there still, until Cinder detaches the volume."""
+        volume = self.replicated()
+        attachment = self.backend.attach(volume, self.host())
+        self.pass_time()
+        self.fails_over()
+        volume.refresh()
+        self.assertRaises(backend.OperationFailed, self.backend.retype,
+                          volume)
+        self.assertIn('is mapped to host', self.log.errors_text())
+        self.assertTrue(self.is_mapped(volume, self.primary))
+        self.assert_row(volume, 'failed-over', 'in-use', self.secondary)
+        self.backend.detach(attachment)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
+        self.assertEqual({}, self.count(self.primary))
 
 
 @base.everywhere

@@ -281,6 +281,25 @@ class SetupErrorsTest(base.FunctionalTest):
         self._down('replication_device', 'cinder.conf', *words,
                    replication_device=device)
 
+    @ddt.data(({'san_password': 'not-' + 'this'}, 'check san_login and'),
+              ({'san_api_port': closed_port()}, 'san_ip'),
+              ({'driver_ssl_cert_path': None}, 'certificate'),
+              ({'k2_retention_policy': 'No_Such'}, 'No_Such'),
+              ({'k2_iscsi_cidrs': '203.0.113.0/24'}, 'k2_iscsi_cidrs'))
+    @ddt.unpack
+    def test_with_a_target_it_starts_all_the_same(
+            self, options: dict[str, Any], word: str) -> None:
+        """The one line says why the array that serves cannot."""
+        self.assertTrue(self.new_backend('iscsi', **{
+            **IMPATIENT, 'replication_device': 'backend_id:b,password:x',
+            **options}).start())
+        line, *more = self.log.messages(logging.ERROR, 'cinder_k2')
+        self.assertIn('cannot be used', line)
+        self.assertTrue(all('reported as down' in one for one in more))
+        self.assertIn(word, line)
+        self.assertNotIn('\n', line)
+        self.assertNotIn('not-this', self.log.text())
+
     def test_the_array_as_its_own_replica(self) -> None:
         self._down('replication_device', 'san_ip', replication_device=(
             f'backend_id:b,password:x,san_ip:{self.array.address},'

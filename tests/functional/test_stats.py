@@ -120,6 +120,10 @@ class StatisticsTest(StatsTest):
             'driver_version': self.backend.driver.VERSION,
             'storage_protocol': protocol,
             'backend_state': 'up',
+            'replication_enabled': False,
+            'replication_type': [],
+            'replication_count': 0,
+            'replication_targets': [],
             'pools': [{
                 'pool_name': self.backend.name,
                 'backend_state': 'up',

@@ -22,6 +22,7 @@ import ddt
 from oslotest import base
 
 from cinder_k2 import array
+from cinder_k2.array import hidden
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication
 from cinder_k2 import naming
@@ -159,16 +160,17 @@ class PairTest(base.BaseTestCase):
 
     # What happens
 
-    def protect(self):
+    def protect(self, release=None):
         replication.protect(
             self.link, session_name=NAMES[0], group=self.group,
-            group_name=GROUP, volumes=self.members)
+            group_name=GROUP, volumes=self.members, release=release)
 
-    def unprotect(self, reachable=True):
+    def unprotect(self, reachable=True, release=None):
         replication.unprotect(
             self.here, self.there if reachable else None, NAMES,
             group=self.group, group_name=GROUP,
-            volume_names=[member.name for member in self.members])
+            volume_names=[member.name for member in self.members],
+            release=release)
 
     def write(self, token):
         """What a host writes."""
@@ -412,7 +414,8 @@ class UnprotectTest(Tidy, PairTest):
     def test_calls(self):
         self.unprotect()
         self.assertEqual([
-            'a GET replication/sessions', 'b GET volumes', 'b GET mappings',
+            'a GET replication/sessions', 'b GET volumes',
+            'b GET volsnaps', 'b GET snapshots', 'b GET mappings',
             'a PATCH replication/sessions/*',
             'b GET replication/sessions/*',
             'a PATCH replication/sessions/*',
@@ -453,11 +456,29 @@ class UnprotectTest(Tidy, PairTest):
             self.assertEqual(['cs-1'], leftovers(self.a)['snapshots'])
             self.assertEqual({}, leftovers(self.b))
             return
+        before = leftovers(self.a), leftovers(self.b), self.halves()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
-        self.assertIn(f'{COPY_GROUP}:cs-1', str(error))
-        self.assertIn(f'Volume {COPY}, the copy on the array at '
-                      'b.example.org', str(error))
-        self.assertEqual(['cs-1'], leftovers(self.b)['snapshots'])
+        self.assertEqual(
+            f'Volume {COPY}, the copy on the array at b.example.org, has '
+            f'snapshots: {COPY_GROUP}:cs-1. Delete them first, in Cinder if '
+            'it has them.', str(error))
+        self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
+                                  self.halves()))
+
+    def test_clones_of_the_copy_stay(self):
+        """Cinder has deleted the snapshot; a volume needs it still."""
+        self.tell(self.there, 'failed_over')
+        copy = self.there.volumes.find(COPY)
+        taken = self.there.snapshots.create('cs-1', copy)
+        self.there.snapshots.create_view('cv-2', taken)
+        self.there.hidden.keep(copy.group, hidden.Marks(
+            snapshots=frozenset({taken.snapshot})))
+        before = leftovers(self.a), leftovers(self.b), self.halves()
+        error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
+        self.assertIn('needed by volumes that were made from snapshots',
+                      str(error))
+        self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
+                                  self.halves()))
 
     def test_snapshots_of_replication_go(self):
         """REP-13: a failback takes them, and may be cut short."""
@@ -476,6 +497,40 @@ class UnprotectTest(Tidy, PairTest):
         self.assertEqual(f'Volume {COPY}, the copy on the array at '
                          'b.example.org, is mapped to host h.', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b)))
+
+    def test_a_mapping_that_nobody_needs(self):
+        self.tell(self.there, 'failed_over')
+        self.map_copy()
+        self.unprotect(release=self.unmap)
+        self.there.client.hosts.delete(
+            self.there.client.hosts.find(name='h').id)
+        self.assert_bare()
+
+    def test_a_mapping_that_has_to_stay(self):
+        self.tell(self.there, 'failed_over')
+        self.map_copy()
+        before = leftovers(self.a), leftovers(self.b), self.halves()
+        release = mock.Mock()
+        self.assertRaises(exceptions.StillMapped, self.unprotect,
+                          release=release)
+        release.assert_called_once_with(
+            self.there, [self.there.volumes.find(COPY).volume])
+        self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
+                                  self.halves()))
+
+    def test_nothing_is_unmapped_for_what_stays(self):
+        self.tell(self.there, 'failed_over')
+        self.map_copy()
+        self.there.snapshots.create('cs-1', self.there.volumes.find(COPY))
+        release = mock.Mock()
+        self.assertRaises(exceptions.ObjectInUse, self.unprotect,
+                          release=release)
+        release.assert_not_called()
+
+    def unmap(self, array, volumes):
+        for mapping in array.client.mappings.search():
+            self.assertIn(mapping.volume.id, volumes)
+            array.client.mappings.delete(mapping.id)
 
     def test_a_copy_that_is_mapped_in_between(self):
         self.tell(self.there, 'failed_over')
@@ -594,6 +649,24 @@ class UnprotectTest(Tidy, PairTest):
                       'b.example.org, is mapped to host h', str(error))
         self.assertEqual([COPY], leftovers(self.b)['volumes'])
         self.assert_just(self.here)
+        self.protect(release=self.unmap)
+        self.there.client.hosts.delete(
+            self.there.client.hosts.find(name='h').id)
+        self.assert_replicated()
+
+    def test_whether_it_has_ended(self):
+        self.assertFalse(self.has_ended(self.here))
+        self.tell(self.there, 'failed_over')
+        self.assertFalse(self.has_ended(self.here))
+        self.tell(self.here, 'suspended')
+        self.assertFalse(self.has_ended(self.here))
+        self.tell(self.here, 'idle')
+        self.assertTrue(self.has_ended(self.here))
+        self.unprotect()
+        self.assertTrue(self.has_ended(self.here))
+
+    def has_ended(self, array):
+        return replication.has_ended(array, NAMES, self.group)
 
     def test_what_fails_leaves_it_running_or_gone(self):
         for error in self.each(self.unprotect, fault=FORBIDDEN):

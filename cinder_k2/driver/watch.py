@@ -1,0 +1,279 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Watching over what is replicated.
+
+A session that is suspended as source copies nothing. The array leaves it so
+when it has lost its peer (REP-19), and a service that was killed while it
+extended a volume, too. Of volumes that are here and that nobody works on, such
+sessions are resumed, or Cinder hears of them.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from collections.abc import Set
+import typing
+
+from cinder import context
+from cinder import objects
+from cinder.objects import fields
+from oslo_log import log as logging
+
+from cinder_k2.array import replication as sessions
+from cinder_k2.driver import errors
+from cinder_k2.driver import lookup
+from cinder_k2.driver import provider
+from cinder_k2.driver import replication
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+Updates = list[lookup.ModelUpdate]
+Session = sessions.Session
+
+_BINARY = 'cinder-volume'
+# Characters of a text in Cinder's database.
+_LONGEST = 255
+_WORKING = ('available', 'in-use')
+# "failed-over" is for a failback to deal with.
+_WATCHED = (fields.ReplicationStatus.ENABLED, fields.ReplicationStatus.ERROR)
+# Seconds in which every operation has let a session run again.
+_LONG = 900
+_UNMOVED = (None, 'error', 'success')
+
+
+class WatchMixin(replication.ReplicationMixin):
+    """Resumes what was left suspended, and tells of what stays so."""
+
+    _client: rest.Client
+    _driver: typing.Any
+    # When sessions were first seen suspended, by the ids in their names.
+    _since: Mapping[str, float] = {}
+    # Names of sessions, and ids, that the log has told of.
+    _troubled: frozenset[str] = frozenset()
+    _refused: frozenset[int] = frozenset()
+
+    @errors.operation
+    def get_replication_error_status(
+            self, context: typing.Any, groups: Iterable[typing.Any]
+    ) -> tuple[Updates, Updates]:
+        """What is wrong with the replication of volumes. Few calls.
+
+        :param groups: those that are replicated
+        :returns: updates of those in error; of volumes in groups or not
+        """
+        broken = [(row, session) for session, rows in self._paused(
+            self._array.replication.all())
+            for row in rows if self._is_here(row)]
+        wrong = {row.group_id for row, _ in broken}
+        return [{'group_id': group.id, **replication.ERROR}
+                for group in groups if group.id in wrong], [
+            {'volume_id': row.id, **replication.ERROR,
+             'replication_extended_status': self._label(session)[:_LONGEST]}
+            for row, session in broken]
+
+    # Watching
+
+    def watch_replication(self) -> bool:
+        """Resume what is suspended and can go on. One call if all is well.
+
+        Rows in error whose session runs again are set right.
+
+        :returns: whether the replication of some volume here is suspended
+        :raises RestError: the array does not answer
+        """
+        found = self._array.replication.all()
+        paused = self._paused(found)
+        if self._resume([session for session, rows in paused
+                         if all(map(self._may_run, rows))]):
+            found = self._array.replication.all()
+            paused = self._paused(found)
+        broken = {session.name: session for session, rows in paused
+                  if any(map(self._is_here, rows))}
+        self._tell_of(broken)
+        self._set_right(found)
+        return bool(broken)
+
+    def _paused(self, found: Sequence[Session]
+                ) -> list[tuple[Session, list[typing.Any]]]:
+        """Sessions that are suspended as source, with their rows.
+
+        Those without rows, and those whose volumes are in some operation,
+        which may suspend on purpose, are left out; the latter for a while,
+        for the service may have been killed.
+        """
+        by_owner = {_owner(session): session for session in found
+                    if session.role == sessions.SOURCE
+                    and session.state == sessions.SUSPENDED}
+        if not by_owner or self._is_failing_over():
+            return []
+        now = self._client.clock.monotonic()
+        self._since = {owner: self._since.get(owner, now)
+                       for owner in by_owner}
+        return [(by_owner[owner], rows)
+                for owner, rows in self._rows_of(by_owner.keys()).items()
+                if all(_is_at_rest(row, now - self._since[owner])
+                       for row in rows)]
+
+    def _rows_of(self, owners: Set[str]) -> dict[str, list[typing.Any]]:
+        """The volumes of sessions, by the ids in the sessions' names."""
+        found: dict[str, dict[str, typing.Any]] = {}
+        for key in ('id', '_name_id', 'group_id'):
+            for row in self._volumes({key: list(owners)}):
+                for owner in owners & {row.name_id, row.group_id}:
+                    found.setdefault(owner, {})[row.id] = row
+        return {owner: list(rows.values()) for owner, rows in found.items()}
+
+    def _is_here(self, volume: typing.Any) -> bool:
+        """Whether this array has a volume, as far as its row says."""
+        return provider.system_of(volume.provider_id) in (
+            None, self._array.system.id)
+
+    def _may_run(self, volume: typing.Any) -> bool:
+        """Whether the session of a volume may run, for all its row says.
+
+        That of a reserved one is for a failback to deal with.
+        """
+        known = self._known_backing(volume)
+        return (self._is_here(volume) and volume.status in _WORKING
+                and not (known and known.reserved))
+
+    def _resume(self, paused: Sequence[Session]) -> bool:
+        """Let sessions run that can; whether one of them does."""
+        ready = {session.id: session for session in self._ready(paused)}
+        refused = self._array.replication.command_many(
+            ready, sessions.IN_SYNC) if ready else {}
+        for number, session in ready.items():
+            details = {'session': self._label(session),
+                       'why': refused.get(number)}
+            if number not in refused:
+                LOG.info('%(session)s. It is resumed.', details)
+            elif number not in self._refused:
+                LOG.warning('%(session)s, and cannot be resumed: %(why)s',
+                            details)
+        self._refused = frozenset(refused)
+        return len(refused) < len(ready)
+
+    def _ready(self, paused: Sequence[Session]) -> list[Session]:
+        """Those whose peer is there and has not taken over.
+
+        One call, and one to each peer; none without sessions.
+        """
+        if not paused:
+            return []
+        linked = {peer.id for peer in self._client.peer_arrays.search()
+                  if peer.mgmt_connectivity_state in (None, 'ok')}
+        return [session for peer in self.peers.values()
+                for session in self._not_taken_over(peer, [
+                    one for one in paused if one.peer is not None
+                    and one.peer in linked and self._is_at(peer, one.peer)])]
+
+    @staticmethod
+    def _not_taken_over(peer: replication.Peer, paused: Sequence[Session]
+                        ) -> list[Session]:
+        """To resume others would throw away what the peer's hosts wrote."""
+        if not paused:
+            return []
+        try:
+            with peer.array.grace():
+                halves = peer.array.replication.find_many(
+                    [naming.peer(session.name) for session in paused])
+        except rest.RestError as error:
+            LOG.warning('Suspended sessions are not resumed: %s', error)
+            return []
+        follows = {name for name, half in halves.items()
+                   if half.role == sessions.TARGET
+                   and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)}
+        return [session for session in paused
+                if naming.peer(session.name) in follows]
+
+    def _tell_of(self, broken: Mapping[str, Session]) -> None:
+        """Say once that a session is suspended, and once that it is over."""
+        for name in broken.keys() - self._troubled:
+            LOG.error('%s: nothing is copied.', self._label(broken[name]))
+        for name in self._troubled - broken.keys():
+            LOG.info('Replication session %(name)s on the array at '
+                     '%(address)s is not suspended any more.', {
+                         'name': name, 'address': self._array.address})
+        self._troubled = frozenset(broken)
+
+    def _set_right(self, found: Sequence[Session]) -> None:
+        """Have rows in error say that they are replicated. No call.
+
+        Those whose session runs from here.
+        """
+        running = {_owner(session) for session in found
+                   if session.role == sessions.SOURCE
+                   and session.state == sessions.IN_SYNC}
+        rows = [row for row in self._volumes(dict(replication.ERROR))
+                if not running.isdisjoint({row.name_id, row.group_id})
+                and self._may_run(row)]
+        if not rows or self._is_failing_over():
+            return
+        for row in rows:
+            row.conditional_update(
+                {**replication.ENABLED, 'replication_extended_status': None},
+                {**replication.ERROR, 'status': row.status,
+                 'provider_id': row.provider_id})
+        for group in {row.group_id: row.group for row in rows
+                      if row.group_id}.values():
+            self._set_group_right(group)
+
+    @staticmethod
+    def _set_group_right(group: typing.Any) -> None:
+        group.refresh()
+        if all(row.replication_status == fields.ReplicationStatus.ENABLED
+               for row in group.volumes):
+            group.conditional_update(dict(replication.ENABLED),
+                                     dict(replication.ERROR))
+
+    def _is_failing_over(self) -> bool:
+        """Whether a failover or failback is at work; it suspends, too."""
+        driver, admin = self._driver, context.get_admin_context()
+        row = (objects.Cluster.get_by_id(admin, None, name=driver.cluster_name,
+                                         binary=_BINARY)
+               if driver.cluster_name else
+               objects.Service.get_by_args(admin, driver.host, _BINARY))
+        return bool(row.replication_status
+                    == fields.ReplicationStatus.FAILING_OVER)
+
+    def _volumes(self, filters: Mapping[str, typing.Any]
+                 ) -> list[typing.Any]:
+        """Rows of this back end."""
+        driver = self._driver
+        mine = ({'cluster_name': driver.cluster_name} if driver.cluster_name
+                else {'host': driver.host})
+        return list(objects.VolumeList.get_all(
+            context.get_admin_context(), filters={**mine, **filters}))
+
+    def _label(self, session: Session) -> str:
+        why = f' ({session.why})' if session.why else ''
+        return (f'Replication session {session.name} on the array at '
+                f'{self._array.address} is suspended{why}')
+
+
+def _owner(session: Session) -> str:
+    """The id of the volume or group in the name of a session."""
+    return session.name.partition('-')[2]
+
+
+def _is_at_rest(volume: typing.Any, seconds: float) -> bool:
+    """Whether Cinder does nothing to a volume that is replicated.
+
+    :param seconds: for so long its session has been suspended at least
+    """
+    return (volume.replication_status in _WATCHED
+            and volume.migration_status in _UNMOVED
+            and (volume.status in _WORKING
+                 or volume.status.startswith('error')
+                 or seconds >= _LONG))

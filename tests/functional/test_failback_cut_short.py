@@ -1,0 +1,220 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Failbacks that are cut short, or disturbed, and what is done then.
+
+Whatever happens, what a host was told is written is not lost.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+from typing import Any
+from unittest import mock
+
+from cinder import exception
+
+from cinder_k2.array import replication
+from cinder_k2.rest import transport
+from tests.functional import arrays
+from tests.functional import backend
+from tests.functional import replicated
+from tests.functional import test_chap
+from tests.functional import test_failover
+from tests.functional import test_replication_weather as weather
+
+
+class CutShortTest(test_failover.FailoverTest):
+    """A volume that was failed over has newer data on the secondary."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.replicated()
+        self.write(self.volume, 'first')
+        self.pass_time()
+        self.fails_over()
+        self.write(self.volume, 'second')
+
+    @contextlib.contextmanager
+    def _killed_after(self, state: str, array: arrays.Served
+                      ) -> Iterator[None]:
+        """The service dies when an array has carried a command out."""
+        command = replication.Replication.command_many
+
+        def kill(this: Any, sessions: Any, wanted: str) -> Any:
+            found = command(this, sessions, wanted)
+            if (wanted, this._client.address.rpartition(':')[2]) == (
+                    state, str(array.port)):
+                dead.start()
+                raise weather.Killed
+            return found
+
+        dead = mock.patch.object(transport.Transport, 'exchange',
+                                 autospec=True, side_effect=weather.Killed)
+        with test_chap.no_undoing(), mock.patch.object(
+                replication.Replication, 'command_many', kill):
+            with contextlib.suppress(weather.Killed):
+                yield
+        dead.stop()
+        self.assertTrue(self.backend.restart())
+
+    @contextlib.contextmanager
+    def _meanwhile(self, number: int, act: Callable[[], Any]
+                   ) -> Iterator[None]:
+        """Something happens when a replication snapshot was just taken."""
+        take, taken = replication.Replication.take_snapshots, []
+
+        def watch(this: Any, sessions: Any) -> Any:
+            found = take(this, sessions)
+            taken.append(sessions)
+            if len(taken) == number:
+                act()
+            return found
+
+        with mock.patch.object(replication.Replication, 'take_snapshots',
+                               watch):
+            yield
+        self.assertGreaterEqual(len(taken), number)
+
+    def _assert_reserved(self) -> None:
+        failure = self.assertRaises(
+            (backend.OperationFailed, exception.CinderException),
+            self.backend.attach, self.volume, self.host())
+        self.assertIn('is being failed back, or that was cut short',
+                      f'{failure} {getattr(failure, "cause", "")}')
+        self.sweep_attachments(self.volume)
+
+    def sweep_attachments(self, volume: Any) -> None:
+        """Forget an attachment that could not be made."""
+        volume.refresh()
+        for attachment in volume.volume_attachment:
+            attachment.destroy()
+        volume.update({'status': 'available', 'attach_status': 'detached'})
+        volume.save()
+
+    def test_killed_when_the_primary_has_taken_over(self) -> None:
+        """No host may write to what is about to be overwritten."""
+        with self._killed_after('failed_over', self.primary):
+            self.backend.fail_back()
+        self._assert_reserved()
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(self.volume))
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+
+    def test_failed_over_once_more_then(self) -> None:
+        """It is served again, and what is written then is never lost."""
+        with self._killed_after('failed_over', self.primary):
+            self.backend.fail_back()
+        self.fails_over()
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+        self.write(self.volume, 'newest')
+        self.backend.fail_back()
+        self.assert_row(self.volume, 'error', 'available', self.secondary,
+                        'what hosts wrote since')
+        self.assertEqual('newest', self.read(self.volume))
+        # As the reason says.
+        self.backend.retype(self.volume)
+        self.backend.retype(self.volume, **replicated.REPLICATED)
+        self.assertEqual('newest', self.read(self.volume))
+        self.pass_time()
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('newest', self.read(self.volume))
+
+    def test_the_primary_dies_when_all_is_home(self) -> None:
+        """Rows say secondary, where the copy is closed: it is opened."""
+        with self._killed_after('in_sync', self.primary):
+            self.backend.fail_back()
+        with self.lost(self.primary):
+            self.fails_over()
+            self.assert_row(self.volume, 'failed-over', 'available',
+                            self.secondary)
+            self.assertEqual('second', self.read(self.volume))
+            self.backend.detach(self.backend.attach(self.volume,
+                                                    self.host()))
+        self.fails_back()
+        self.assertEqual('second', self.read(self.volume))
+
+    def test_a_host_comes_during_the_last_copying(self) -> None:
+        """It is refused, for what it writes would not go over."""
+        with self._meanwhile(2, self._assert_reserved):
+            self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(self.volume))
+
+    def test_a_volume_is_deleted_meanwhile(self) -> None:
+        """Rows of the others say where they are all the same."""
+        self.fails_back()
+        others = [self.replicated() for _ in range(2)]
+        self.pass_time()
+        self.fails_over()
+        with self._meanwhile(1, lambda: self.backend.delete_volume(
+                others[0])):
+            self.assertRaises(exception.VolumeNotFound,
+                              self.backend.fail_back)
+        for volume in (self.volume, others[1]):
+            self.assert_row(volume, 'enabled', 'available', self.primary)
+            self.backend.detach(self.backend.attach(volume, self.host()))
+
+    def test_the_secondary_is_lost_and_the_service_restarts(self) -> None:
+        """The back end goes home, with what is there."""
+        with self.lost(self.secondary):
+            self.assertTrue(self.backend.restart())
+            self.fails_back()
+            self.assert_row(self.volume, 'error', 'available',
+                            why='GET /system/state')
+            self.backend.delete_volume(self.backend.create_volume())
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('second', self.read(self.volume))
+
+    def test_one_of_two_cannot_be_detached(self) -> None:
+        """The other goes home."""
+        self.backend.enable()
+        other = self.replicated()
+        self.backend.attach(other, self.host())
+        self.secondary.control.add_fault(
+            {'kind': 'status', 'status': 400, 'method': 'DELETE',
+             'path': 'mappings*'})
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assert_row(other, 'error', 'in-use', self.secondary, 'mappings')
+        self.secondary.control.clear_faults()
+        self.fails_back()
+        self.assert_row(other, 'enabled', 'in-use', self.primary)
+
+
+class SeveralTargetsTest(test_failover.FailoverTest):
+    """Volumes on different targets."""
+
+    def test_one_after_the_other(self) -> None:
+        """What the first target does not have goes to the second."""
+        other = arrays.Served(self.profile, 'sim-third')
+        self.own('iscsi', driver_ssl_cert_verify=False, replication_device=(
+            self.device(backend_id='small', san_ip='localhost',
+                        port=other.port)
+            + f'\nreplication_device = {self.device()}'))
+        volume = self.replicated(
+            kaminario__replication_target=replicated.TARGET)
+        self.write(volume, 'first')
+        self.pass_time()
+        with self.lost(self.primary):
+            self.backend.fail_over('small')
+            self.assert_row(volume, 'failover-error', 'error',
+                            why='no replication session')
+            self.fails_over()
+            self.assert_row(volume, 'failed-over', 'available',
+                            self.secondary)
+            self.assertEqual('first', self.read(volume))
+        self.backend.fail_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
