@@ -39,7 +39,6 @@ from cinder_k2.rest.records import Mapping
 from cinder_k2.rest.records import NetIp
 from cinder_k2.rest.records import PeerArray
 from cinder_k2.rest.records import PeerVolume
-from cinder_k2.rest.records import PeerVolumeGroup
 from cinder_k2.rest.records import Performance
 from cinder_k2.rest.records import Record
 from cinder_k2.rest.records import Ref
@@ -57,7 +56,7 @@ __all__ = (
     'Client', 'Collection', 'FcPort', 'Forbidden', 'Host', 'HostAuthProfile',
     'HostFcPort', 'HostGroup', 'HostIqn', 'InvalidSettings', 'Mapping',
     'MethodNotAllowed', 'NetIp', 'NotFound', 'PeerArray', 'PeerVolume',
-    'PeerVolumeGroup', 'Performance', 'Record', 'Ref', 'Refused',
+    'Performance', 'Record', 'Ref', 'Refused',
     'ReplicationSession', 'RestError', 'RetentionPolicy', 'ServerError',
     'Settings', 'Snapshot', 'SystemState', 'Unreachable', 'Volsnap', 'Volume',
     'VolumeGroup', 'errors', 'query')

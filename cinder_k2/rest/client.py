@@ -52,7 +52,6 @@ class Client:
         self.host_auth_profiles = of(session, records.HostAuthProfile)
         self.retention_policies = of(session, records.RetentionPolicy)
         self.peer_arrays = of(session, records.PeerArray)
-        self.peer_groups = of(session, records.PeerVolumeGroup)
         self.peer_volumes = of(session, records.PeerVolume)
         self.replication_sessions = of(session, records.ReplicationSession)
         self.net_ips = of(session, records.NetIp)

@@ -347,17 +347,6 @@ class PeerArray(Record):
 
 
 @dataclasses.dataclass(frozen=True)
-class PeerVolumeGroup(Record):
-    """Section 10.1: the group on the peer that a group is copied to."""
-
-    RESOURCE = 'replication/peer_volume_groups'
-
-    name: str | None = None
-    local_volume_group: Ref | None = None
-    remote_volume_group_id: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class PeerVolume(Record):
     """Section 10.1: the volume on the peer that a volume is copied to."""
 
