@@ -28,6 +28,7 @@ from cinder_k2.driver import chap
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
+from cinder_k2.driver import provider
 from cinder_k2.driver import users
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap as chap_flows
@@ -78,12 +79,8 @@ class AttachmentsMixin(lookup.LookupMixin):
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
         users.add_tag(connector)
-        backing = self._backing(volume)
-        if backing.reserved:
-            raise exceptions.ObjectInUse(
-                f'Volume {volume.id}', 'is being failed back, or that was '
-                'cut short: then fail the back end back, or over, once more.')
-        return self._connect_backing(volume, backing, connector)
+        self._check_free(volume)
+        return self._connect_backing(volume, self._backing(volume), connector)
 
     @errors.operation
     def terminate_connection(self, volume: typing.Any,
@@ -97,6 +94,32 @@ class AttachmentsMixin(lookup.LookupMixin):
         """
         done = self._disconnect(volume, connector)
         return done.shared or self._report(done)
+
+    def _check_free(self, volume: typing.Any) -> None:
+        """See that a volume is not being handed over to another array.
+
+        :raises ObjectInUse: it is; what is written now would be lost
+        """
+        known = self._known_backing(volume)
+        if known is not None and known.reserved:
+            raise exceptions.ObjectInUse(
+                f'Volume {volume.id}', 'is being failed back, or that was '
+                'cut short: then fail the back end back, or over, once more.')
+
+    def _check_still_free(self, volume: typing.Any) -> None:
+        """The same, after a host has got it; a failback looks after that.
+
+        :raises ObjectInUse: it is, or was handed over meanwhile
+        """
+        if not self.peers or volume is None:
+            return
+        before = provider.system_of(volume.provider_id)
+        volume.refresh()
+        self._check_free(volume)
+        if provider.system_of(volume.provider_id) != before:
+            raise exceptions.ObjectInUse(
+                f'Volume {volume.id}', 'has just moved to another array; try '
+                'again.')
 
     @errors.translated
     def _initiators(self, connector: transport.Connector) -> list[str]:
@@ -139,6 +162,7 @@ class AttachmentsMixin(lookup.LookupMixin):
                       and self._users.at(volume, initiators) > 0)
             try:
                 attached = self._map(backing, connector, initiators, shared)
+                self._check_still_free(volume)
                 connection = targets.properties(attached.lun)
                 connection['data'].update(chap.properties(attached.login))
                 self._connected(connection)

@@ -172,7 +172,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
                   {volume.name_id: volume for volume in volumes})
         with self.deadline(fresh=True):
             for volume, backing in known:
-                self._note(volume, backing, replicated=False)
+                self._note(volume, backing, replicated=False, reserved=False)
 
     # Away
 

@@ -19,6 +19,7 @@ import dataclasses
 import typing
 
 from cinder.objects import fields
+from oslo_db import exception as db_exception
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
@@ -45,6 +46,8 @@ Outcomes = Mapping[str, failover.Outcome]
 
 # What is saved before Cinder does so, too.
 _SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
+_SPLIT = ('Its group was failed over, or back, in part: call failover-host '
+          'once more with the target, then with "default".')
 # Of what Cinder has a row of, and no array a volume.
 _UNMADE = failover.Outcome(failover.HERE, {}, 'It was never made.')
 
@@ -126,7 +129,25 @@ def _places(volumes: Volumes, every: sides.Sides[Side],
             places[every.of(its[0])] += its
         except (rest.RestError, exceptions.K2Error) as error:
             updates.update((v.id, refused(str(error))) for v in its)
-    return places
+    return _without_split(places, updates)
+
+
+def _without_split(places: dict[Side, list[typing.Any]],
+                   updates: dict[str, Update]
+                   ) -> dict[Side, list[typing.Any]]:
+    """Leave out groups whose rows say that they are in two places.
+
+    The service was killed when it saved them, and hosts may have either.
+    """
+    sides_of = collections.defaultdict(set)
+    for side, its in places.items():
+        for volume in its:
+            sides_of[_key(volume)].add(side)
+    split = {key for key, found in sides_of.items() if len(found) > 1}
+    updates.update((v.id, refused(_SPLIT)) for its in places.values()
+                   for v in its if _key(v) in split)
+    return {side: [v for v in its if _key(v) not in split]
+            for side, its in places.items()}
 
 
 def _bring_home(volumes: Volumes, side: Side, home: Side, timeout: float
@@ -231,8 +252,7 @@ class _Reserver:
             return False
         ids = _dumped(volume, self._array, dataclasses.replace(
             known, reserved=True))
-        return bool(volume.conditional_update(
-            ids, {'provider_id': volume.provider_id}))
+        return _rewrite(volume, ids)
 
     def _find(self, volume: typing.Any) -> Backing | None:
         """What backs a volume whose row does not tell."""
@@ -271,13 +291,24 @@ def _save(volumes: Volumes, updates: Mapping[str, Update]) -> None:
     Cinder saves the updates too, but all of them after all is done, and none
     after one that fails.
     """
-    for volume in volumes:
+    # Those of a group one after the other.
+    for volume in sorted(volumes, key=_key):
         update = updates[volume.id]
         if update.get('provider_id', volume.provider_id
                       ) != volume.provider_id:
-            volume.conditional_update(
-                {key: update[key] for key in _SAVED if key in update},
-                {'provider_id': volume.provider_id})
+            _rewrite(volume, {key: update[key] for key in _SAVED
+                              if key in update})
+
+
+def _rewrite(volume: typing.Any, update: Update) -> bool:
+    """Change a row, unless it has other ids by now; whether that was done."""
+    try:
+        return bool(volume.conditional_update(
+            update, {'provider_id': volume.provider_id}))
+    except db_exception.DBError as error:
+        LOG.error('The row of volume %(id)s was not changed: %(error)s', {
+            'id': volume.id, 'error': error})
+        return False
 
 
 def _failed_over(volume: typing.Any, there: Array,
@@ -287,6 +318,8 @@ def _failed_over(volume: typing.Any, there: Array,
         return {'replication_status': _STATUS.FAILED_OVER,
                 'replication_extended_status': None, **_mended(volume),
                 **_ids(volume, there, *outcome.volumes[name])}
+    if provider.system_of(volume.provider_id) == there.system.id:
+        return {**refused(outcome.reason), **_mended(volume)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
             'replication_extended_status': _short(
                 outcome.reason or _UNMADE.reason)}
@@ -310,7 +343,8 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
     if known is not None and known.reserved and not outcome.in_doubt:
         freed = _dumped(volume, side,
                         dataclasses.replace(known, reserved=False))
-    return {**freed, **refused(outcome.reason or _UNMADE.reason)}
+    return {**freed, **_mended(volume),
+            **refused(outcome.reason or _UNMADE.reason)}
 
 
 def _mended(volume: typing.Any) -> Update:

@@ -217,7 +217,7 @@ class ReplicationMixin(lookup.LookupMixin):
                             ) -> None:
         self._unprotect(volume, backing, volume.name_id)
         with self.deadline(fresh=True):
-            self._note(volume, backing, replicated=False)
+            self._note(volume, backing, replicated=False, reserved=False)
 
     def _grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""

@@ -52,6 +52,7 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
     def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
                            snapshot: typing.Any) -> None:
         """Put a volume back to a snapshot. One call if the array can."""
+        self._check_free(volume)
         backing = self._backing(volume)
         taken = self._taken(snapshot)
         if not self._restore(volume, backing, taken, snapshot.volume_size):
@@ -99,6 +100,8 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
             with self.deadline(fresh=True):
                 view = self._temporary_view(snapshot)
             try:
+                volume.refresh()
+                self._check_free(volume)
                 self._overwrite(view, self._backing(volume),
                                 snapshot.volume_size * _KIB_PER_GIB,
                                 volume.size * _KIB_PER_GIB)

@@ -12,11 +12,13 @@
 """The arrays of one back end, and which of them has what."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 import typing
 
 from cinder_k2.array import Array
 from cinder_k2.driver import provider
 from cinder_k2 import exceptions
+from cinder_k2 import rest
 
 #: What Cinder calls the array of cinder.conf's own options at failback.
 DEFAULT = 'default'
@@ -89,10 +91,24 @@ class Sides(typing.Generic[S]):
             return self.serving if volume is None else self.of(volume)
         if len(self._by_id) == 1:
             return self.serving
-        others = [side for name, side in self._by_id.items()
-                  if name != self.active_id]
-        return next((side for side in [self.serving, *others]
-                     if side.array.system.id == system), self.serving)
+        ordered = [self.serving, *(side for name, side in self._by_id.items()
+                                   if name != self.active_id)]
+        known = next((side for side in ordered
+                      if side.array.system.known_id == system), None)
+        return known or self._ask(ordered, system)
+
+    def _ask(self, ordered: Sequence[S], system: str) -> S:
+        """Ask arrays who they are; one that is lost may not be meant."""
+        lost: list[rest.RestError] = []
+        for side in ordered:
+            try:
+                if side.array.system.id == system:
+                    return side
+            except rest.RestError as error:
+                lost.append(error)
+        if lost:
+            raise lost[0]
+        return self.serving
 
     def with_source(self, row: typing.Any) -> S:
         """The array that serves, for what is made from a row.

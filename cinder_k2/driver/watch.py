@@ -130,6 +130,9 @@ class WatchMixin(replication.ReplicationMixin):
         found: dict[str, dict[str, typing.Any]] = {}
         for key in ('id', '_name_id', 'group_id'):
             for row in self._volumes({key: list(owners)}):
+                if row.launched_at is None:
+                    # It was never made.
+                    continue
                 for owner in owners & {row.name_id, row.group_id}:
                     found.setdefault(owner, {})[row.id] = row
         return {owner: list(rows.values()) for owner, rows in found.items()}

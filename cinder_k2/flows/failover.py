@@ -435,6 +435,8 @@ class _Journey:
     def _prepare(self) -> None:
         self._insist(self._all, lambda one: one.phase is not Phase.PASSING,
                      _PATIENCE)
+        self._spare([one for one in self._all if not one.unit.reserved
+                     and one.phase is Phase.TAKEN_OVER])
         units = [one.unit for one in self._all]
         for side, array in self._arrays.items():
             sessions = {one.unit.key: session for one in self._all
@@ -445,8 +447,6 @@ class _Journey:
         for one in self._all:
             self._drop([one], _missing(self._arrays[THERE], one.unit,
                                        one.volumes[THERE]))
-        self._spare([one for one in self._in(Phase.TAKEN_OVER)
-                     if not one.unit.reserved])
 
     def _spare(self, batch: Travellers) -> None:
         """Leave alone what hosts could get here after it had moved.

@@ -18,6 +18,7 @@ Whatever happens, what a host was told is written is not lost.
 from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
+import json
 from typing import Any
 from unittest import mock
 
@@ -131,6 +132,50 @@ class CutShortTest(test_failover.FailoverTest):
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('newest', self.read(self.volume))
 
+    def test_replication_ends_then(self) -> None:
+        """Nothing hands it over any more, so hosts can have it."""
+        with self._killed_after('failed_over', self.primary):
+            self.backend.fail_back()
+        self._assert_reserved()
+        self.backend.retype(self.volume)
+        self.assertEqual('second', self.read(self.volume))
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+
+    def test_reverted_then(self) -> None:
+        """What is written to it would be lost, whoever writes."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        with self._killed_after('failed_over', self.primary):
+            self.backend.fail_back()
+        self.volume.refresh()
+        self.assertRaises(exception.VolumeBackendAPIException,
+                          self.backend.driver.revert_to_snapshot,
+                          self.backend.context, self.volume, snapshot)
+        self.fails_back()
+        self.assertEqual('second', self.read(self.volume))
+        self.backend.delete_snapshot(snapshot)
+
+    def test_a_host_is_just_getting_it(self) -> None:
+        """It looked before, and is mapped after the row was reserved."""
+        side = self.backend.driver._sides.of(self.volume)
+        grant = side.array.access.grant
+
+        def late(*args: Any, **kwargs: Any) -> Any:
+            found = grant(*args, **kwargs)
+            row = self.backend.volume(self.volume.id)
+            row.update({'provider_id': json.dumps(
+                {**self.ids(row), 'reserved': True})})
+            row.save()
+            return found
+
+        self.volume.refresh()
+        with mock.patch.object(side.array.access, 'grant', late):
+            self.assertRaises(exception.VolumeBackendAPIException,
+                              side.initialize_connection, self.volume,
+                              self.host())
+        self.assertFalse(self.is_mapped(self.volume, self.secondary))
+        self.fails_back()
+        self.assertEqual('second', self.read(self.volume))
+
     def test_the_primary_dies_when_all_is_home(self) -> None:
         """Rows say secondary, where the copy is closed: it is opened."""
         with self._killed_after('in_sync', self.primary):
@@ -192,6 +237,42 @@ class CutShortTest(test_failover.FailoverTest):
         self.secondary.control.clear_faults()
         self.fails_back()
         self.assert_row(other, 'enabled', 'in-use', self.primary)
+
+
+class SplitGroupTest(test_failover.FailoverTest):
+    """The rows of a group that say that it is in two places."""
+
+    def test_it_is_left_alone(self) -> None:
+        group = self.backend.create_group(
+            self.backend.volume_type(replication_enabled='<is> True'),
+            consistent_group_replication_enabled='<is> True')
+        first, second = [self.backend.create_volume(
+            1, group, replication_enabled='<is> True') for _ in range(2)]
+        self.backend.enable_replication(group)
+        first.refresh()
+        at_home = first.provider_id
+        self.pass_time()
+        self.fails_over()
+        away = self.ids(first) and first.provider_id
+        first.update({'provider_id': at_home,
+                      'replication_status': 'enabled'})
+        first.save()
+        self.write(first, 'newest')
+        before = self.sessions()
+        self.fails_back()
+        self.assertEqual(before, self.sessions())
+        for volume in (first, second):
+            volume.refresh()
+            self.assertEqual('error', volume.replication_status)
+            self.assertIn('in part', volume.replication_extended_status)
+        self.assertEqual('newest', self.read(first))
+        # As the reason says.
+        self.fails_over()
+        first.refresh()
+        self.assertEqual(away, first.provider_id)
+        self.fails_back()
+        self.assert_row(first, 'enabled', 'available', self.primary)
+        self.assert_row(second, 'enabled', 'available', self.primary)
 
 
 class SeveralTargetsTest(test_failover.FailoverTest):
