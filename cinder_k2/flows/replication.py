@@ -725,8 +725,10 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
                                    release)
         flow = linear_flow.Flow('unprotect').add(
             StopSession(), DeleteSessions(), DeleteCopies())
-        engine.run(flow, array=here, there=copies and there, pair=pair,
-                   finder=finder, copies=copies)
+        # A peer that is lost may have taken most of the time there was.
+        with here.deadline(fresh=True):
+            engine.run(flow, array=here, there=copies and there, pair=pair,
+                       finder=finder, copies=copies)
 
 
 def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
