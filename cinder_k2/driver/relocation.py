@@ -19,7 +19,6 @@ import dataclasses
 import typing
 
 from cinder.objects import fields
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
@@ -305,7 +304,8 @@ def _rewrite(volume: typing.Any, update: Update) -> bool:
     try:
         return bool(volume.conditional_update(
             update, {'provider_id': volume.provider_id}))
-    except db_exception.DBError as error:
+    except Exception as error:
+        # The database's own; the other rows, and Cinder's, go on.
         LOG.error('The row of volume %(id)s was not changed: %(error)s', {
             'id': volume.id, 'error': error})
         return False
