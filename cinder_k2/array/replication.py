@@ -25,6 +25,7 @@ import logging
 import typing
 
 from cinder_k2.array import cache
+from cinder_k2.array import policies
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -442,17 +443,9 @@ class Replication:
                 f'{found.mgmt_connectivity_state}.')
 
     def _policy(self) -> int:
-        return self._cache.get('policy', self._find_policy)
-
-    def _find_policy(self) -> int:
-        policy = self._client.retention_policies.find(name=self._policy_name)
-        if policy is None:
-            raise exceptions.ArrayUnsuitable(
-                f'The array at {self._client.address} has no retention '
-                f'policy "{self._policy_name}"; correct '
-                'k2_replication_retention_policy or make the policy on the '
-                'array.')
-        return policy.id
+        return self._cache.get('policy', lambda: policies.find(
+            self._client, self._policy_name,
+            'k2_replication_retention_policy'))
 
     def _named(self, collection: rest.Collection[R],
                names: Collection[str]) -> Iterable[R]:

@@ -14,6 +14,7 @@
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
+from cinder_k2.array import policies
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -162,16 +163,8 @@ class Snapshots:
             retention_policy=self._client.retention_policies.ref(policy))
 
     def _policy(self) -> int:
-        return self._cache.get('policy', self._find_policy)
-
-    def _find_policy(self) -> int:
-        policy = self._client.retention_policies.find(name=self._policy_name)
-        if policy is None:
-            raise exceptions.ArrayUnsuitable(
-                f'The array at {self._client.address} has no retention '
-                f'policy "{self._policy_name}"; correct k2_retention_policy '
-                'or make the policy on the array.')
-        return policy.id
+        return self._cache.get('policy', lambda: policies.find(
+            self._client, self._policy_name, 'k2_retention_policy'))
 
 
 def _snapshot_backing(snapshot: rest.Snapshot) -> backings.SnapshotBacking:

@@ -36,8 +36,9 @@ F = typing.TypeVar('F')
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 _ATTEMPTS = 5
-_UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
-                 fields.ReplicationStatus.NOT_CAPABLE)
+#: What Cinder says of volumes and groups that are not replicated.
+UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
+                fields.ReplicationStatus.NOT_CAPABLE)
 
 
 class LookupMixin:
@@ -149,7 +150,7 @@ class LookupMixin:
     def _may_be_replicated(self, volume: typing.Any) -> bool:
         """Whether a volume may have a session, by what Cinder knows of it."""
         return bool(self.peers) and (
-            volume.replication_status not in _UNREPLICATED
+            volume.replication_status not in UNREPLICATED
             or self._type_spec(volume).replicated)
 
     def _settled(self, known: Backing) -> Backing:

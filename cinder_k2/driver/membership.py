@@ -15,7 +15,6 @@
 from collections.abc import Callable
 import typing
 
-from cinder.objects import fields
 from cinder.volume import volume_utils
 
 from cinder_k2.array import Backing
@@ -26,8 +25,6 @@ from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import volume_types
 
-_UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
-                 fields.ReplicationStatus.NOT_CAPABLE)
 _CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 
 # What an array says of a volume group that is gone, or full.
@@ -114,7 +111,7 @@ def check_unreplicated(group: typing.Any) -> None:
 
     :raises GroupUnsuitable: it is replicated (REP-5)
     """
-    if group.replication_status not in _UNREPLICATED:
+    if group.replication_status not in lookup.UNREPLICATED:
         raise exceptions.GroupUnsuitable(
             f'group {group.id} is replicated, so its volumes cannot change. '
             'Disable its replication, change it, and enable it again.')

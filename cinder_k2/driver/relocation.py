@@ -56,13 +56,18 @@ def units(volumes: Volumes) -> list[failover.Unit]:
 
     A volume that was never made is none of its group's.
     """
+    return [failover.Unit(key, naming.session_names(key), tuple(
+        naming.volume(one.name_id) for one in its), _are_reserved(its))
+        for key, its in _members(volumes).items()]
+
+
+def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
+    """The volumes that were made, by the id in their session's name."""
     members = collections.defaultdict(list)
     for volume in volumes:
         if volume.launched_at is not None:
             members[_key(volume)].append(volume)
-    return [failover.Unit(key, naming.session_names(key), tuple(
-        naming.volume(one.name_id) for one in its), _are_reserved(its))
-        for key, its in members.items()]
+    return members
 
 
 def fail_over(volumes: Volumes, there: Side) -> Mapping[str, Update]:
@@ -236,10 +241,7 @@ class _Reserver:
 
     def __init__(self, volumes: Volumes, array: Array) -> None:
         self._array = array
-        self._members = collections.defaultdict(list)
-        for volume in volumes:
-            if volume.launched_at is not None:
-                self._members[_key(volume)].append(volume)
+        self._members = _members(volumes)
 
     def __call__(self, keys: Collection[str]) -> list[str]:
         return [key for key in keys
