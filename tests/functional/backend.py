@@ -647,7 +647,7 @@ class Backend:
 
     def group_snapshots(self) -> list[Any]:
         """All group snapshots of this back end."""
-        return [s for g in self.groups() for s in g.group_snapshots]
+        return _snapshots_of(self.groups())
 
     @metered
     def delete_group_snapshot(self, group_snapshot: Any) -> None:
@@ -765,19 +765,20 @@ class Backend:
         for volume in self.volumes():
             for attachment in volume.volume_attachment:
                 self.detach(attachment)
-        failures: list[OperationFailed] = []
-        left = -1
-        while len(self._rows()) != left:
-            left = len(self._rows())
-            failures = [f for f in map(self._try_to_delete, self._rows())
+        rows, more = self._rows(), True
+        while rows and more:
+            failures = [f for f in map(self._try_to_delete, rows)
                         if f is not None]
-        if failures:
+            before, rows = rows, self._rows()
+            more = len(rows) < len(before)
+        if rows:
             raise failures[0]
 
     def _rows(self) -> list[Any]:
-        return [*self.group_snapshots(),
+        groups = self.groups()
+        return [*_snapshots_of(groups),
                 *[s for s in self.snapshots() if not s.group_snapshot_id],
-                *self.groups(),
+                *groups,
                 *[v for v in self.volumes() if not v.group_id]]
 
     def _try_to_delete(self, row: Any) -> OperationFailed | None:
@@ -870,3 +871,7 @@ class Backend:
             row = None
         if cause is not None or row is not None:
             raise OperationFailed(what, row, cause)
+
+
+def _snapshots_of(groups: list[Any]) -> list[Any]:
+    return [s for group in groups for s in group.group_snapshots]
