@@ -31,6 +31,8 @@ from cinder_k2 import rest
 # Seconds for one step of undoing. Short: where the array is lost, undoing
 # is too, and somebody waits.
 _GRACE = 30.0
+# Seconds for a look that nothing depends on.
+_GLANCE = 5.0
 
 
 class Array:
@@ -67,6 +69,10 @@ class Array:
         :param fresh: whatever is left of a deadline around it
         """
         return self._client.deadline(fresh=fresh)
+
+    def glance(self) -> contextlib.AbstractContextManager[object]:
+        """Time for a look at an array that may be lost."""
+        return self._client.deadline(_GLANCE, fresh=True)
 
     def grace(self) -> contextlib.AbstractContextManager[object]:
         """Time for undoing, even if all time for doing has passed."""

@@ -388,11 +388,33 @@ class Replication:
             if found.triggered_by in _TAKEN
             and not found.is_locked_by_replication])
 
+    def snapshots_beside(self, group: int) -> list[str]:
+        """Names of a group's snapshots and views that no session took.
+
+        One call.
+        """
+        return sorted(found.name or str(found.ref)
+                      for found in self._all_snapshots([group])
+                      if not is_of_replication(found))
+
+    def views_of_taken(self, group: int) -> list[str]:
+        """Names of views that somebody made of what a session took.
+
+        One call.
+        """
+        snapshots = self._all_snapshots([group])
+        taken = {found.ref for found in snapshots if is_of_replication(found)}
+        return sorted(found.name or str(found.ref) for found in snapshots
+                      if found.source in taken)
+
     def _snapshots(self, groups: Collection[int]) -> list[rest.Snapshot]:
+        return [found for found in self._all_snapshots(groups)
+                if is_of_replication(found)]
+
+    def _all_snapshots(self, groups: Collection[int]) -> list[rest.Snapshot]:
         refs = [self._client.volume_groups.ref(group) for group in groups]
-        return [found for found in self._client.snapshots.search(
+        return self._client.snapshots.search(
             rest.query.one_of('volume_group', refs))
-            if is_of_replication(found)]
 
     # Inside
 

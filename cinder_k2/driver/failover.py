@@ -173,7 +173,8 @@ class FailoverMixin:
                                   'address': there.array.address})
         try:
             if target != sides.DEFAULT:
-                updates = relocation.fail_over(volumes, there)
+                self._check_another(there)
+                updates = relocation.fail_over(volumes, there, self._sides)
             else:
                 updates = relocation.fail_back(
                     volumes, there, self._sides,
@@ -187,6 +188,20 @@ class FailoverMixin:
         for volume in volumes:
             _tell(volume, updates[volume.id])
         return updates
+
+    def _check_another(self, there: Side) -> None:
+        """See that a target is not the primary, under another address.
+
+        No call to the primary.
+
+        :raises InvalidReplicationTarget: it is
+        """
+        home = self._sides.named(sides.DEFAULT).array
+        if there.array.system.id == home.system.known_id:
+            raise _unusable(_(
+                'the array at %(target)s is that at %(home)s; correct '
+                'replication_device') % {'target': there.array.address,
+                                         'home': home.address})
 
 
 def _unusable(reason: str) -> exception.InvalidReplicationTarget:

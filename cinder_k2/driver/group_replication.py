@@ -65,7 +65,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
                     self._start_group(group, pairs, link)
             else:
                 self._start_each(new, link)
-        return dict(replication.ENABLED), _all(volumes, replication.ENABLED)
+        return dict(replication.ENABLED), _all(
+            volumes, replication.VOLUME_ENABLED)
 
     @errors.operation
     def disable_replication(self, context: typing.Any, group: typing.Any,
@@ -73,7 +74,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
                             ) -> tuple[lookup.ModelUpdate, Updates]:
         """End the replication of a group; its copies are deleted."""
         self._end_group(group, volumes)
-        return dict(replication.DISABLED), _all(volumes, replication.DISABLED)
+        return dict(replication.DISABLED), _all(
+            volumes, replication.VOLUME_DISABLED)
 
     # On
 

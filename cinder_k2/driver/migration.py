@@ -87,9 +87,9 @@ class MigrationMixin(promotion.PromotionMixin):
         if not wanted.replicated:
             if has:
                 self._unprotect_for_good(volume, self._backing(volume))
-            return True, dict(replication.DISABLED)
+            return True, dict(replication.VOLUME_DISABLED)
         link = self._link(wanted)
-        if not (has and self._asks_for_replication(volume)):
+        if not (has and self.asks_for_replication(volume)):
             # Or a retype to such a type was cut short.
             self._protect(volume, self._full(
                 volume, 'which the array cannot replicate'), link)
@@ -99,7 +99,7 @@ class MigrationMixin(promotion.PromotionMixin):
             return True, {'replication_status': volume.replication_status}
         else:
             self._redirect(volume, link)
-        return True, dict(replication.ENABLED)
+        return True, dict(replication.VOLUME_ENABLED)
 
     def _redirect(self, volume: typing.Any, link: flows.Link) -> None:
         """Replicate a volume to another array than before.
@@ -122,7 +122,8 @@ class MigrationMixin(promotion.PromotionMixin):
         except (rest.RestError, exceptions.K2Error) as error:
             self._tell_unprotected([volume], error)
 
-    def _asks_for_replication(self, volume: typing.Any) -> bool:
+    def asks_for_replication(self, volume: typing.Any) -> bool:
+        """Whether the type of a volume does, as far as it can be read."""
         try:
             return self._type_spec(volume).replicated
         except volume_types.InvalidExtraSpec:

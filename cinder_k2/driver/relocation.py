@@ -15,6 +15,7 @@ import collections
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Set
 import dataclasses
 import typing
 
@@ -26,6 +27,7 @@ from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import membership
 from cinder_k2.driver import provider
+from cinder_k2.driver import replication
 from cinder_k2.driver.side import Side
 from cinder_k2.driver import sides
 from cinder_k2 import exceptions
@@ -70,18 +72,22 @@ def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
     return members
 
 
-def fail_over(volumes: Volumes, there: Side) -> Mapping[str, Update]:
-    """Let a replication target serve; no call to any other array.
+def fail_over(volumes: Volumes, there: Side, every: sides.Sides[Side]
+              ) -> Mapping[str, Update]:
+    """Let a replication target serve; no call to the primary.
 
     Also what its rows say is there may have been closed again, by a failback
-    that was cut short. What another target serves stays there.
+    that was cut short. What another target serves stays there, as it is.
 
     :returns: the update of each volume, by its id
     :raises RestError, K2Error: it does not answer; nothing is to be said of
         any volume
     """
-    system = there.array.system.id
-    elsewhere = {v.id for v in volumes if _is_elsewhere(v, system)}
+    others = _systems([side for name in every.targets
+                       if (side := every.named(name)) is not there])
+    elsewhere = {v.id: {'replication_status': v.replication_status}
+                 for v in volumes if _is_elsewhere(
+                     v, there.array.system.id, others)}
     wanted = [v for v in volumes if v.id not in elsewhere]
     try:
         outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
@@ -94,8 +100,21 @@ def fail_over(volumes: Volumes, there: Side) -> Mapping[str, Update]:
     updates = {v.id: _failed_over(v, there.array, outcomes[_key(v)])
                for v in wanted}
     _save(wanted, updates)
-    return {**updates, **{id: {'replication_status': _STATUS.FAILED_OVER}
-                          for id in elsewhere}}
+    return {**updates, **elsewhere}
+
+
+def _systems(those: Sequence[Side]) -> frozenset[str]:
+    """Who arrays are, as far as they say. No call for those met before."""
+    found = set()
+    for side in those:
+        try:
+            with side.array.glance():
+                found.add(side.array.system.known_id or side.array.system.id)
+        except rest.RestError as error:
+            LOG.warning('What the array at %(address)s has is not known: '
+                        '%(error)s', {'address': side.array.address,
+                                      'error': error})
+    return frozenset(found)
 
 
 def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
@@ -107,8 +126,11 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
     :raises RestError, K2Error: ``home`` cannot serve; nothing was done
     """
     home.check()
-    updates: dict[str, Update] = {}
-    for side, its in _places(volumes, every, updates).items():
+    plain = [v for v in volumes if _is_plain(v, home)]
+    updates = {v.id: {**_mended(v), **replication.VOLUME_DISABLED}
+               for v in plain}
+    away = [v for v in volumes if v.id not in updates]
+    for side, its in _places(away, every, updates).items():
         if side is home:
             found = _at_home(its, home, every)
         else:
@@ -269,10 +291,22 @@ def _key(volume: typing.Any) -> str:
     return str(volume.group_id if in_group else volume.name_id)
 
 
-def _is_elsewhere(volume: typing.Any, system: str) -> bool:
-    """Whether another target than that serves a volume."""
-    return (volume.replication_status == _STATUS.FAILED_OVER
-            and provider.system_of(volume.provider_id) not in (None, system))
+def _is_elsewhere(volume: typing.Any, there: str, others: Set[str]) -> bool:
+    """Whether another target serves a volume.
+
+    One that does not answer is known by the status of the row alone.
+    """
+    system = provider.system_of(volume.provider_id)
+    return system in others - {there} or (
+        volume.replication_status == _STATUS.FAILED_OVER
+        and system not in (None, there))
+
+
+def _is_plain(volume: typing.Any, side: Side) -> bool:
+    """Whether a volume never had a session, whatever Cinder believes."""
+    known = _known(volume)
+    return not (side.asks_for_replication(volume) if known is None
+                else known.replicated)
 
 
 def _are_reserved(volumes: Volumes) -> bool:

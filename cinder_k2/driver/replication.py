@@ -48,6 +48,9 @@ _KIB_PER_GIB = units.Mi
 ENABLED = {'replication_status': fields.ReplicationStatus.ENABLED}
 DISABLED = {'replication_status': fields.ReplicationStatus.DISABLED}
 ERROR = {'replication_status': fields.ReplicationStatus.ERROR}
+# The same of volumes, without what an earlier status was for.
+VOLUME_ENABLED = {**ENABLED, 'replication_extended_status': None}
+VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,6 +62,8 @@ class WatchMixin(replication.ReplicationMixin):
     # Names of sessions, and ids, that the log has told of.
     _troubled: frozenset[str] = frozenset()
     _refused: frozenset[int] = frozenset()
+    # Addresses of peers that did not answer, of which the log has told.
+    _silent: frozenset[str] = frozenset()
 
     @errors.operation
     def get_replication_error_status(
@@ -181,19 +183,21 @@ class WatchMixin(replication.ReplicationMixin):
                     one for one in paused if one.peer is not None
                     and one.peer in linked and self._is_at(peer, one.peer)])]
 
-    @staticmethod
-    def _not_taken_over(peer: replication.Peer, paused: Sequence[Session]
-                        ) -> list[Session]:
+    def _not_taken_over(self, peer: replication.Peer,
+                        paused: Sequence[Session]) -> list[Session]:
         """To resume others would throw away what the peer's hosts wrote."""
         if not paused:
             return []
         try:
-            with peer.array.grace():
+            with peer.array.glance():
                 halves = peer.array.replication.find_many(
                     [naming.peer(session.name) for session in paused])
         except rest.RestError as error:
-            LOG.warning('Suspended sessions are not resumed: %s', error)
+            if peer.address not in self._silent:
+                LOG.warning('Suspended sessions are not resumed: %s', error)
+            self._silent |= {peer.address}
             return []
+        self._silent -= {peer.address}
         follows = {name for name, half in halves.items()
                    if half.role == sessions.TARGET
                    and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)}
@@ -225,7 +229,7 @@ class WatchMixin(replication.ReplicationMixin):
             return
         for row in rows:
             row.conditional_update(
-                {**replication.ENABLED, 'replication_extended_status': None},
+                dict(replication.VOLUME_ENABLED),
                 {**replication.ERROR, 'status': row.status,
                  'provider_id': row.provider_id})
         for group in {row.group_id: row.group for row in rows

@@ -65,6 +65,8 @@ _REPORT = 60.0
 _MOST_SNAPSHOTS = 5
 
 _RUNNING = (IN_SYNC, SUSPENDED)
+_ANEW = ('Turn its replication off and on again, by its type or its group: '
+         'its copy is made anew then.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -458,9 +460,8 @@ class _Journey:
             one.disputed = True
             self._drop([one], (
                 f'The array at {there.address} has taken over, too, but what '
-                f'hosts wrote since is on the array at {here.address}. Retype '
-                'it to a type without replication, and back: its copy is '
-                'made anew then.'))
+                f'hosts wrote since is on the array at {here.address}. '
+                f'{_ANEW}'))
 
     def _look(self) -> None:
         units = [one.unit for one in self._all]
@@ -620,12 +621,18 @@ class _Journey:
                     self._grow(one, copy, size)
 
     def _grow(self, one: _Traveller, volume: int, size: int) -> None:
+        """Grow a volume there.
+
+        An array that wants its session idle for that (VOL-4) could not let
+        it turn round afterwards (10.4).
+        """
         array = self._arrays[THERE]
         try:
             with array.deadline(fresh=True):
                 array.volumes.grow(volume, size)
         except rest.Refused as refusal:
-            self._drop([one], str(refusal))
+            self._drop([one], f'It has grown, and its copy cannot: {refusal} '
+                       f'{_ANEW}')
 
     def _command(self, batch: Travellers, side: str, state: str
                  ) -> Travellers:

@@ -168,6 +168,9 @@ class _Pair:
     near: _Half | None
     far: _Half | None
 
+    def __str__(self) -> str:
+        return f'{_words(self.near)} here, {_words(self.far)} there'
+
     @property
     def halves(self) -> list[_Half]:
         """Those that there are, the target first (REP-15)."""
@@ -362,16 +365,14 @@ class _Copies:
         return copies
 
     def check_unneeded(self) -> None:
-        """See that no snapshot but replication's holds a copy.
-
-        Two calls for each. A view of one of replication's own is not seen.
+        """See that no snapshot but replication's holds a copy. One call.
 
         :raises ObjectInUse: some do; the text names them
         """
-        for name, (volume, group) in self.volumes.items():
-            with _in_words(self.array, name):
-                _check_unneeded(self.array, Backing(group=group,
-                                                    volume=volume))
+        for group in {group for _, group in self.volumes.values()}:
+            _check_none(f'Volume group {self.group_name}, the copy on the '
+                        f'array at {self.array.address},',
+                        self.array.replication.snapshots_beside(group))
 
     def check_unmapped(self) -> None:
         """See that no copy is mapped. One call for each.
@@ -419,27 +420,11 @@ def _in_words(array: Array, name: str) -> Iterator[None]:
             error.why) from error
 
 
-def _check_unneeded(array: Array, copy: Backing) -> None:
-    try:
-        needed = array.hidden.is_volume_needed(copy)
-    except exceptions.ObjectInUse as error:
-        names = _snapshots_in(array, copy.group)
-        raise exceptions.ObjectInUse(error.what, (
-            f'has snapshots: {", ".join(names)}. Delete them first, in '
-            'Cinder if it has them.') if names else error.why) from error
-    if needed:
+def _check_none(what: str, names: Sequence[str]) -> None:
+    if names:
         raise exceptions.ObjectInUse(
-            str(copy.mappable), 'is needed by volumes that were made from '
-            'snapshots of it. Delete them first.')
-
-
-def _snapshots_in(array: Array, group: int) -> list[str]:
-    """Names of the snapshots in a group, without replication's."""
-    return sorted(
-        found.snapshot.name or '' for found in array.inventory.snapshots()
-        if found.snapshot.volume_group is not None
-        and found.snapshot.volume_group.id == group
-        and not replication.is_of_replication(found.snapshot))
+            what, f'has snapshots or views: {", ".join(names)}. Delete them '
+            'first, and what was made from them, in Cinder if it has them.')
 
 
 def _delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
@@ -721,6 +706,8 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
     finder = _Finder(here, there, names, group)
     with _time(here, there):
         near = finder.near()
+        _check_none(f'Volume group {group_name}', near and
+                    here.replication.views_of_taken(group) or ())
         pair, copies = _look_there(finder, near, group_name, volume_names,
                                    release)
         flow = linear_flow.Flow('unprotect').add(

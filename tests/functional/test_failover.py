@@ -13,8 +13,10 @@
 """Another array serves, and everything comes home again."""
 
 from typing import Any
+from unittest import mock
 
 from cinder import exception
+from cinder import objects
 import ddt
 
 from tests.functional import arrays
@@ -216,6 +218,20 @@ class TargetsTest(FailoverTest):
         self.fails_back()
         self.assert_row(volume, 'enabled', 'available', self.primary)
 
+    def test_the_primary_under_another_name(self) -> None:
+        """No array can take over from itself."""
+        self.own('iscsi', replication_device=self.device(
+            san_ip='localhost', port=self.primary.port))
+        volume = self.backend.create_volume()
+        service = self.backend.fail_over()
+        self.assertEqual(('enabled', '', False), (
+            service.replication_status, service.active_backend_id or '',
+            service.disabled))
+        self.assertIn(f'the array at localhost:{self.primary.port} is that '
+                      f'at 127.0.0.1:{self.primary.port}; correct '
+                      'replication_device', self.log.errors_text())
+        self.assertIs(self.primary, self.holder(volume))
+
     def test_the_target_is_lost(self) -> None:
         """Nothing happens, and it can be done later."""
         volume = self.replicated()
@@ -311,6 +327,7 @@ class TargetsTest(FailoverTest):
         self.fails_back()
 
 
+@ddt.ddt
 class LeftBehindTest(FailoverTest):
     """Volumes that cannot be moved are never said to be."""
 
@@ -322,6 +339,39 @@ class LeftBehindTest(FailoverTest):
         self.assert_row(volume, 'failed-over', 'available', self.secondary)
         self.fails_back()
         self.assert_row(plain, 'not-capable', 'error', self.primary)
+
+    @ddt.data(True, False)
+    def test_rows_without_a_status(self, known: bool) -> None:
+        """Old ones, which Cinder does not tell from replicated ones."""
+        plain, volume = self.backend.create_volume(1), self.replicated()
+        plain.update({'replication_status': None, **(
+            {} if known else {'provider_id': None})})
+        plain.save()
+        self.fails_over()
+        plain.refresh()
+        self.assertEqual(('failover-error', 'error'),
+                         (plain.replication_status, plain.status))
+        self.fails_back()
+        plain.refresh()
+        self.assertEqual(('disabled', 'available', None), (
+            plain.replication_status, plain.status,
+            plain.replication_extended_status))
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
+    def test_the_database_fails(self) -> None:
+        """Rows are saved early only in case Cinder cannot do so later."""
+        volumes = [self.replicated() for _ in range(2)]
+        with mock.patch.object(
+                objects.Volume, 'conditional_update', autospec=True,
+                side_effect=exception.CinderException('disk full')) as save:
+            self.fails_over()
+        self.assertEqual(2, save.call_count)
+        for volume in volumes:
+            self.assert_row(volume, 'failed-over', 'available',
+                            self.secondary)
+            self.assertIn(f'The row of volume {volume.id} was not changed: '
+                          'disk full', self.log.errors_text())
+        self.fails_back()
 
     def test_an_idle_session(self) -> None:
         """Reported with the reason; mended by the next that succeeds."""
@@ -433,6 +483,7 @@ class LeftBehindTest(FailoverTest):
         self.assert_row(volume, 'failed-over', 'available', self.secondary)
 
 
+@ddt.ddt
 class FailbackTest(FailoverTest):
     """Everything comes home, at once or in pieces."""
 
@@ -478,6 +529,23 @@ class FailbackTest(FailoverTest):
                                          name=f'cv-{self.volume.id}')
         self.assertEqual(3 << 20, found['size'])
         self.backend.extend_volume(self.volume, 4)
+
+    def test_an_array_that_grows_no_copy(self) -> None:
+        """VOL-4 to the letter: the copy is made anew."""
+        self.switch(grow_suspended=False)
+        with self.lost(self.primary):
+            self.fails_over()
+            self.backend.extend_volume(self.volume, 3)
+            self.write(self.volume, 'grown')
+        self.backend.fail_back()
+        self.assert_row(self.volume, 'error', 'available', self.secondary,
+                        'Turn its replication off and on again')
+        self.backend.retype(self.volume)
+        self.backend.retype(self.volume, **replicated.REPLICATED)
+        self.pass_time()
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+        self.assertEqual('grown', self.read(self.volume))
 
     def test_too_slow(self) -> None:
         """It is served where it is, and comes home another time."""

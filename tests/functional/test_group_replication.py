@@ -364,6 +364,21 @@ class ErrorStatusTest(GroupsTest):
         self.assertEqual({'in_sync'}, {
             state for _, state in self.sessions().values()})
 
+    def test_a_member_that_was_never_made(self) -> None:
+        """Its row says nothing of the session of its group."""
+        group = self.enabled()
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.create_volume, 1, group,
+            **WORD)
+        self.primary.control.cut_link()
+        self._look()
+        self.assertEqual({'error'}, self.statuses())
+        self.primary.control.mend_link()
+        self._look()
+        self.assertEqual({'enabled'}, self.statuses())
+        self.backend.update_group(group, remove=[failure.row])
+        self.backend.delete_volume(failure.row)
+
     def test_a_group_that_was_failed_over_alone(self) -> None:
         """Its sessions here are as they should be."""
         for kind in (ONE, EACH):
@@ -562,15 +577,21 @@ class WatchTest(replicated.ReplicatedTest):
 
     def test_the_peer_does_not_answer(self) -> None:
         """Whether it took over is not known then."""
-        self.command(self.primary, 'suspended')
-        self.secondary.control.add_fault(
-            {'kind': 'status', 'status': 500, 'method': '*', 'path': '*'})
-        self.look()
-        self.assert_status('error', 'suspended')
-        self.assertEqual('suspended', self.state())
-        self.secondary.control.clear_faults()
-        self.look()
-        self.assert_status('enabled')
+        for times in (1, 2):
+            self.command(self.primary, 'suspended')
+            self.secondary.control.add_fault(
+                {'kind': 'status', 'status': 503, 'method': '*', 'path': '*'})
+            for _ in range(3):
+                begun = self.clock.slept
+                self.look()
+                self.assertLess(self.clock.slept - begun, 10)
+            self.assert_status('error', 'suspended')
+            self.assertEqual('suspended', self.state())
+            self.assertEqual(times, self.log.text().count(
+                'Suspended sessions are not resumed'))
+            self.secondary.control.clear_faults()
+            self.look()
+            self.assert_status('enabled')
 
     def test_one_call(self) -> None:
         """Besides capacity and state; none to the peer."""

@@ -446,10 +446,13 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.write(volume, 'mine')
         snapshot = self.backend.create_snapshot(volume)
         for _ in range(2):
-            self.backend.retype(volume, **REPLICATED)
-            self.assert_replicated(volume)
-            self.backend.retype(volume)
-            self.assert_alone(volume)
+            for specs, check in ((REPLICATED, self.assert_replicated),
+                                 ({}, self.assert_alone)):
+                volume.replication_extended_status = 'Something was wrong.'
+                volume.save()
+                self.backend.retype(volume, **specs)
+                check(volume)
+                self.assertIsNone(volume.replication_extended_status)
             self.assertEqual({}, self.count(self.secondary))
         self.assertEqual('mine', self.read(volume))
         self.backend.delete_snapshot(snapshot)
@@ -876,6 +879,34 @@ class TwoTargetsTest(replicated.ReplicatedTest):
             volume.refresh()
         self.assertEqual(['enabled'] * 3, [
             volume.replication_status for volume in volumes])
+
+    def test_what_another_target_serves(self) -> None:
+        """It stays there, as it is, also where that is not well."""
+        volumes = [self.replicated(), self.replicated(**MOON)]
+        self.primary.control.advance(400)
+        self.backend.fail_over('moon')
+        made = self.backend.create_volume(**REPLICATED)
+        moved = volumes[1]
+        moved.refresh()
+        self.assertIn(str(self._system(self.third)), moved.provider_id)
+        for status in ('error', 'failed-over'):
+            moved.replication_status = status
+            moved.save()
+            self.backend.fail_over(replicated.TARGET)
+            for row, expected in ((moved, status), (made, 'enabled'),
+                                  (volumes[0], 'failed-over')):
+                row.refresh()
+                self.assertEqual((expected, 'available'), (
+                    row.replication_status, row.status))
+        self.backend.fail_back()
+        for row in (*volumes, made):
+            row.refresh()
+            self.assertEqual('enabled', row.replication_status)
+
+    @staticmethod
+    def _system(array: arrays.Served) -> Any:
+        state, = array.admin.list('system/state')
+        return state['system_id']
 
     def test_a_device_that_is_no_peer(self) -> None:
         """It is in the way of nothing that goes elsewhere."""

@@ -850,6 +850,18 @@ class FailBackTest(PairTest):
         self.assertEqual('hosts went on', self.two.control.read(
             self.two.volumes(self.odd)[0]))
 
+    def test_that_comes_before_what_is_missing(self):
+        """Rows must not say that it is at home."""
+        self.away()
+        self.two.command(self.odd, IN_SYNC)
+        self.clock.advance(600)
+        self.one.command(self.odd, FAILED_OVER)
+        with mock.patch.object(self.one.array.replication, 'volumes_of',
+                               autospec=True, return_value={}):
+            outcome = self.back()[self.odd.key]
+        self.assert_stays(outcome, 'what hosts wrote since is on the array '
+                          'at two.example.org')
+
     def ids(self, place, unit):
         return {unit.volumes[0]: (place.volumes(unit)[0], 0)}
 

@@ -414,8 +414,8 @@ class UnprotectTest(Tidy, PairTest):
     def test_calls(self):
         self.unprotect()
         self.assertEqual([
-            'a GET replication/sessions', 'b GET volumes',
-            'b GET volsnaps', 'b GET snapshots', 'b GET mappings',
+            'a GET replication/sessions', 'a GET snapshots',
+            'b GET volumes', 'b GET snapshots', 'b GET mappings',
             'a PATCH replication/sessions/*',
             'b GET replication/sessions/*',
             'a PATCH replication/sessions/*',
@@ -459,9 +459,10 @@ class UnprotectTest(Tidy, PairTest):
         before = leftovers(self.a), leftovers(self.b), self.halves()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
         self.assertEqual(
-            f'Volume {COPY}, the copy on the array at b.example.org, has '
-            f'snapshots: {COPY_GROUP}:cs-1. Delete them first, in Cinder if '
-            'it has them.', str(error))
+            f'Volume group {COPY_GROUP}, the copy on the array at '
+            f'b.example.org, has snapshots or views: {COPY_GROUP}:cs-1. '
+            'Delete them first, and what was made from them, in Cinder if it '
+            'has them.', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
                                   self.halves()))
 
@@ -475,8 +476,20 @@ class UnprotectTest(Tidy, PairTest):
             snapshots=frozenset({taken.snapshot})))
         before = leftovers(self.a), leftovers(self.b), self.halves()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
-        self.assertIn('needed by volumes that were made from snapshots',
+        self.assertIn('cv-2. Delete them first, and what was made from them',
                       str(error))
+        self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
+                                  self.halves()))
+
+    @ddt.data('here', 'there')
+    def test_a_view_of_what_replication_took(self, place):
+        """SNP-9: it would hold the snapshot when the session is gone."""
+        self.view(getattr(self, place),
+                  GROUP if place == 'here' else COPY_GROUP)
+        before = leftovers(self.a), leftovers(self.b), self.halves()
+        error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
+        self.assertIn('has snapshots or views: ', str(error))
+        self.assertIn(':look. Delete them first', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
                                   self.halves()))
 
@@ -551,21 +564,32 @@ class UnprotectTest(Tidy, PairTest):
         client.mappings.create(
             host=host.ref, volume=client.volumes.find(name=COPY).ref)
 
-    def test_a_snapshot_of_replication_that_is_used(self):
-        """SNP-13: somebody looks at the copy."""
-        client = self.there.client
-        taken, = client.snapshots.search()
-        policy = client.retention_policies.find(name='Best_Effort_Retention')
-        client.snapshots.create(
-            short_name='theirs', source=taken.ref, is_exposable=True,
-            retention_policy=policy.ref)
-        error = self.assertRaises(exceptions.ReplicationError,
-                                  self.unprotect)
+    def test_a_view_that_comes_during_it(self):
+        """SNP-13: somebody looks at the copy when nobody expects it."""
+        look = replication._Copies.look
+
+        def view_after(*args):
+            copies = look(*args)
+            self.view(self.there, COPY_GROUP)
+            return copies
+
+        with mock.patch.object(replication._Copies, 'look', view_after):
+            error = self.assertRaises(exceptions.ReplicationError,
+                                      self.unprotect)
         self.assertIn('b.example.org keeps snapshots', str(error))
-        client.snapshots.delete(client.snapshots.find(
-            short_name='theirs').id)
+        snapshots = self.there.client.snapshots
+        snapshots.delete(snapshots.find(short_name='look').id)
         self.unprotect()
         self.assert_bare()
+
+    def view(self, array, group):
+        """Somebody makes a view of what replication took."""
+        client = array.client
+        taken = client.snapshots.search(volume_group=client.volume_groups.ref(
+            array.volumes.find_group(group)))[0]
+        client.snapshots.create(
+            short_name='look', source=taken.ref, is_exposable=True,
+            retention_policy=client.retention_policies.search()[0].ref)
 
     def test_others_are_left_alone(self):
         """What is in the copy's group, and has another name."""
