@@ -176,11 +176,19 @@ def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
     found = {spec.key: spec.read(extra_specs.get(spec.key))
              for spec in EXTRA_SPECS}
     return TypeSpec(
-        dedup='nodedup' not in found[DEDUP.key],
+        dedup=dedup_of(extra_specs),
         clone_strategies=found[STRATEGY.key],
         replicated=_is_replicated(found[REPLICATION.key], extra_specs),
         rpo=next(map(int, found[RPO.key]), None),
         target=next(iter(found[TARGET.key]), None))
+
+
+def dedup_of(extra_specs: Mapping[str, str]) -> bool:
+    """Whether a volume type asks for deduplication, whatever else it says.
+
+    :raises InvalidExtraSpec: that one has an unknown value
+    """
+    return 'nodedup' not in DEDUP.read(extra_specs.get(DEDUP.key))
 
 
 def _is_replicated(words: tuple[str, ...],

@@ -74,6 +74,7 @@ class Session:
     :ivar copying: whether one is (REP-14)
     :ivar peer_session: id of the session on the other array
     :ivar peer: id of this array's record of the other one
+    :ivar rpo: seconds between two copies
     """
 
     id: int
@@ -87,6 +88,7 @@ class Session:
     copying: bool = False
     peer_session: int | None = None
     peer: int | None = None
+    rpo: int | None = None
 
     def has_arrived(self, generation: int) -> bool:
         """Whether a replication snapshot is on the other array (REP-14).
@@ -280,21 +282,13 @@ class Replication:
             self._with_name(sessions, state=state))
         return {session: str(error) for session, error in refused.items()}
 
-    def set_rpo(self, names: Collection[str], rpo: int) -> None:
-        """Change how often the session of one of the names copies.
-
-        Two calls.
+    def set_rpo(self, session: Session, rpo: int) -> None:
+        """Change how often a session copies. One call.
 
         :param rpo: seconds, 60 or a multiple of 300 (REP-4)
-        :raises ReplicationError: there is no such session
         """
-        found = self.find(*names)
-        if found is None:
-            raise exceptions.ReplicationError(
-                f'The array at {self._client.address} has no replication '
-                f'session {" or ".join(names)}.')
         self._client.replication_sessions.update(
-            found.id, name=found.name, rpo=rpo)
+            session.id, name=session.name, rpo=rpo)
 
     def delete(self, session: int) -> bool:
         """Delete a session that is idle; False if it was gone."""
@@ -555,7 +549,7 @@ def _session(found: rest.ReplicationSession) -> Session:
         progress=found.current_snapshot_progress,
         copying=found.current_snapshot_id is not None,
         peer_session=found.remote_replication_session_id,
-        peer=peer.id if peer else None)
+        peer=peer.id if peer else None, rpo=found.rpo)
 
 
 def _label(client: rest.Client, session: Session) -> str:

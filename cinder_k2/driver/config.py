@@ -37,7 +37,8 @@ LOG = logging.getLogger(__name__)
 _REQUIRED = ('san_ip', 'k2_retention_policy', 'k2_clone_strategies',
              'k2_iscsi_cidrs', 'k2_replication_retention_policy')
 _CREDENTIALS = ('san_login', 'san_password')
-_SECRETS = ('san_password', 'k2_app_token', 'k2_replication_password')
+_SECRETS = ('san_password', 'k2_app_token', 'k2_replication_password',
+            'replication_device')
 _DEVICE_KEYS = ('backend_id', 'san_ip', 'port', 'login', 'password', 'rpo',
                 'tls_fingerprint')
 # What Cinder calls the array of the back end's own options at failback.

@@ -275,6 +275,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
                     hidden_parent=parent is not None)
             if not self._delete_backing(found):
                 return
+        elif self._may_be_replicated(volume):
+            self._sweep(name_id)
         self._delete_own_group_by_name(name_id)
         self._drop_temporary_view(name_id)
         if parent is not None:

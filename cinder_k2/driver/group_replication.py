@@ -17,10 +17,7 @@ consistency group has cannot change while it is replicated (REP-5).
 """
 
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Sequence
-import contextlib
-import functools
 import typing
 
 from oslo_log import log as logging
@@ -61,8 +58,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
         link = self._link_of(volumes)
         if link is not None and new:
             if membership.is_consistent(group):
-                with self._noted(pairs):
-                    self._start_group(group, pairs, link)
+                self._start_group(group, pairs, link)
             else:
                 self._start_each(new, link)
         return dict(replication.ENABLED), _all(
@@ -101,28 +97,14 @@ class GroupReplicationMixin(groups.GroupsMixin):
                 'are one for all volumes of a replicated group.')
         return next(iter(links), None)
 
-    @contextlib.contextmanager
-    def _noted(self, pairs: Pairs) -> Iterator[None]:
-        """Have rows say that they may be replicated; not if that fails."""
-        for volume, backing in pairs:
-            self._note(volume, backing, replicated=True)
-        try:
-            yield
-        except Exception:
-            with self.deadline(fresh=True):
-                for volume, backing in pairs:
-                    self._note(volume, backing, replicated=False)
-            raise
-
     def _start_group(self, group: typing.Any, pairs: Pairs,
                      link: flows.Link) -> None:
         number, name = pairs[0][1].group, naming.consistency_group(group.id)
-        flows.protect(
-            link, session_name=self._session_name(group.id, number, name),
-            group=number, group_name=name,
-            volumes=[self._member(*pair) for pair in pairs],
-            release=functools.partial(self._release,
-                                      [volume for volume, _ in pairs]))
+        order = flows.Order(
+            link, self._session_name(group.id, number, name), number, name,
+            [self._member(*pair) for pair in pairs])
+        with self._noted(pairs, order):
+            self._begin([volume for volume, _ in pairs], order)
 
     def _start_each(self, pairs: Pairs, link: flows.Link) -> None:
         done: list[typing.Any] = []

@@ -151,7 +151,14 @@ class LookupMixin:
         """Whether a volume may have a session, by what Cinder knows of it."""
         return bool(self.peers) and (
             volume.replication_status not in UNREPLICATED
-            or self._type_spec(volume).replicated)
+            or self.asks_for_replication(volume))
+
+    def asks_for_replication(self, volume: typing.Any) -> bool:
+        """Whether the type of a volume does, as far as it can be read."""
+        try:
+            return self._type_spec(volume).replicated
+        except volume_types.InvalidExtraSpec:
+            return True
 
     def _settled(self, known: Backing) -> Backing:
         """What backs a volume that is moving, where it is now. Two calls.

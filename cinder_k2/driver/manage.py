@@ -186,9 +186,18 @@ class ManageMixin(deletion.DeletionMixin):
         :raises VolumeIsBusy: the array must keep it
         """
         if volume.status == _FAILED:
+            self._end_failed(volume)
             self.unmanage(volume)
         else:
             super().delete_volume(volume)
+
+    @errors.operation
+    def _end_failed(self, volume: typing.Any) -> None:
+        """End what was begun of the replication of somebody's volume."""
+        if self._may_be_replicated(volume):
+            found = self._array.volumes.find(naming.volume(volume.name_id))
+            if found is not None:
+                self._unprotect(volume, found, volume.name_id)
 
     def _give_names_back(self, volume: typing.Any) -> None:
         backing = self._known_backing(volume) or self._array.volumes.find(

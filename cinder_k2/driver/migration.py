@@ -28,6 +28,7 @@ from oslo_log import log as logging
 from oslo_utils import excutils
 
 from cinder_k2.array import Backing
+from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import errors
 from cinder_k2.driver import location
 from cinder_k2.driver import lookup
@@ -93,20 +94,40 @@ class MigrationMixin(promotion.PromotionMixin):
             # Or a retype to such a type was cut short.
             self._protect(volume, self._full(
                 volume, 'which the array cannot replicate'), link)
-        elif self._goes_to(volume, link):
-            self._change_rpo(volume, link)
+            return True, dict(replication.VOLUME_ENABLED)
+        session = self._array.replication.find(
+            *naming.session_names(volume.name_id))
+        if (session is None or session.peer is None
+                or link.is_number(session.peer)):
+            self._change_rpo(session, link.rpo)
             # It may be failed over, or in error for want of a session.
             return True, {'replication_status': volume.replication_status}
-        else:
-            self._redirect(volume, link)
+        self._redirect(volume, link, self._link_with(session))
         return True, dict(replication.VOLUME_ENABLED)
 
-    def _redirect(self, volume: typing.Any, link: flows.Link) -> None:
+    def _change_rpo(self, session: array_replication.Session | None,
+                    rpo: int) -> None:
+        """Give a session another rpo. One call or none.
+
+        :raises ReplicationError: there is none, or the volume is away
+        """
+        if session is None or session.rpo in (None, rpo):
+            return
+        if session.role != array_replication.SOURCE:
+            raise exceptions.ReplicationError(
+                f'Replication session {session.name} has an rpo of '
+                f'{session.rpo} seconds, not {rpo}. It can be changed where '
+                'it was made only: fail back first.')
+        self._array.replication.set_rpo(session, rpo)
+
+    def _redirect(self, volume: typing.Any, link: flows.Link,
+                  before: flows.Link | None) -> None:
         """Replicate a volume to another array than before.
 
         If that fails, it is replicated to the former one again.
+
+        :param before: None if cinder.conf does not have that any more
         """
-        before = self._link(self._type_spec(volume))
         self._unprotect_for_good(volume, self._backing(volume))
         try:
             with self.deadline(fresh=True):
@@ -115,24 +136,22 @@ class MigrationMixin(promotion.PromotionMixin):
             with excutils.save_and_reraise_exception():
                 self._return_to(volume, before)
 
-    def _return_to(self, volume: typing.Any, link: flows.Link) -> None:
+    def _return_to(self, volume: typing.Any, link: flows.Link | None
+                   ) -> None:
         try:
+            if link is None:
+                raise exceptions.ReplicationError(
+                    'Its former target is no replication_device any more.')
             with self.deadline(fresh=True):
                 self._protect(volume, self._backing(volume), link)
         except (rest.RestError, exceptions.K2Error) as error:
             self._tell_unprotected([volume], error)
 
-    def asks_for_replication(self, volume: typing.Any) -> bool:
-        """Whether the type of a volume does, as far as it can be read."""
-        try:
-            return self._type_spec(volume).replicated
-        except volume_types.InvalidExtraSpec:
-            return True
-
     def _dedup(self, volume: typing.Any) -> bool | None:
         """How a volume was made; None if its type does not tell."""
+        kind = volume.volume_type
         try:
-            return self._type_spec(volume).dedup
+            return volume_types.dedup_of((kind and kind.extra_specs) or {})
         except volume_types.InvalidExtraSpec:
             return None
 

@@ -20,8 +20,10 @@ left.
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+import contextlib
 import dataclasses
 import functools
 import typing
@@ -33,6 +35,7 @@ from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
+from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import lookup
 from cinder_k2.driver import sides
 from cinder_k2 import exceptions
@@ -85,10 +88,13 @@ class ReplicationMixin(lookup.LookupMixin):
 
         :raises InvalidExtraSpec: nowhere, in this back end
         """
-        peer = self._peer(spec.target)
+        return self._link_to(self._peer(spec.target), spec.rpo)
+
+    def _link_to(self, peer: Peer, rpo: int | None = None
+                 ) -> replication.Link:
         return replication.Link(
             here=self._array, there=peer.array, peer_address=peer.address,
-            backend_id=peer.backend_id, rpo=spec.rpo or peer.rpo)
+            backend_id=peer.backend_id, rpo=rpo or peer.rpo)
 
     def _peer(self, target: str | None) -> Peer:
         # A target has just its primary, whatever types say of targets.
@@ -115,29 +121,59 @@ class ReplicationMixin(lookup.LookupMixin):
 
         :raises ReplicationError, Refused: the arrays do not; nothing is left
         """
-        self._start_session(volume, backing, link,
-                            naming.session(volume.name_id))
+        self._begin([volume], self._order_of(
+            volume, backing, link, naming.session(volume.name_id)))
 
-    def _start_session(self, volume: typing.Any, backing: Backing,
-                       link: replication.Link, name: str) -> None:
-        replication.protect(
-            link, session_name=name, group=backing.group,
-            group_name=naming.volume_group(volume.name_id),
-            volumes=[self._member(volume, backing)],
-            release=functools.partial(self._release, [volume]))
+    def _order_of(self, volume: typing.Any, backing: Backing,
+                  link: replication.Link, name: str) -> replication.Order:
+        return replication.Order(
+            link, name, backing.group, naming.volume_group(volume.name_id),
+            [self._member(volume, backing)])
+
+    def _begin(self, rows: Iterable[typing.Any], order: replication.Order
+               ) -> None:
+        replication.protect(order, functools.partial(self._release, rows))
 
     def _protect(self, volume: typing.Any, backing: Backing,
                  link: replication.Link) -> None:
         """Replicate a volume that was not so far, and say so in its row."""
-        self._note(volume, backing, replicated=True)
+        order = self._order_of(volume, backing, link, self._session_name(
+            volume.name_id, backing.group,
+            naming.volume_group(volume.name_id)))
+        with self._noted([(volume, backing)], order):
+            self._begin([volume], order)
+
+    @contextlib.contextmanager
+    def _noted(self, pairs: Sequence[tuple[typing.Any, Backing]],
+               order: replication.Order) -> Iterator[None]:
+        """Have rows say that they may be replicated.
+
+        Also if that fails, unless nothing is left of it: whoever deletes the
+        volumes, or ends their replication, has to look for it.
+        """
+        for volume, backing in pairs:
+            self._note(volume, backing, replicated=True)
         try:
-            self._start_session(volume, backing, link, self._session_name(
-                volume.name_id, backing.group,
-                naming.volume_group(volume.name_id)))
-        except Exception:
-            with self.deadline(fresh=True):
-                self._note(volume, backing, replicated=False)
-            raise
+            yield
+        except Exception as error:
+            with excutils.save_and_reraise_exception(), \
+                    self.deadline(fresh=True):
+                self._end_doubt(pairs, order, error)
+
+    def _end_doubt(self, pairs: Sequence[tuple[typing.Any, Backing]],
+                   order: replication.Order, error: Exception) -> None:
+        if replication.may_be_begun(order):
+            LOG.error('Something of replication session %(name)s between the '
+                      'arrays at %(here)s and %(there)s may be left. It goes '
+                      'when the replication of %(group)s is tried again or '
+                      'ended, or when that is deleted: %(error)s', {
+                          'name': order.session_name, 'error': error,
+                          'here': order.link.here.address,
+                          'there': order.link.there.address,
+                          'group': order.group_name})
+            return
+        for volume, backing in pairs:
+            self._note(volume, backing, replicated=False)
 
     def _session_name(self, owner: str, group: int, group_name: str) -> str:
         """Name of the session of what may once have been a copy. One call.
@@ -172,9 +208,9 @@ class ReplicationMixin(lookup.LookupMixin):
         """
         sessions = naming.session_names(owner)
         try:
-            for there in self._others(sessions):
+            for link in self._links(sessions):
                 replication.unprotect(
-                    self._array, there, sessions, group=group,
+                    self._array, link, sessions, group=group,
                     group_name=group_name,
                     volume_names=list(map(naming.volume, rows)),
                     release=functools.partial(self._release, rows.values()))
@@ -226,27 +262,38 @@ class ReplicationMixin(lookup.LookupMixin):
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""
         if not backing.replicated:
             self._array.volumes.grow(backing.volume_ref.id, size)
-            return
-        sessions = naming.session_names(str(
-            volume.group_id if backing.shared else volume.name_id))
+        elif backing.shared:
+            # The group has one session, which is suspended meanwhile.
+            with self._group_held(backing.group), self.deadline(fresh=True):
+                self._grow_both(str(volume.group_id), volume, backing, size)
+        else:
+            self._grow_both(volume.name_id, volume, backing, size)
+
+    def _grow_both(self, owner: str, volume: typing.Any, backing: Backing,
+                   size: int) -> None:
+        sessions = naming.session_names(owner)
         replication.extend(
-            self._array, self._others(sessions)[0], sessions,
+            self._array, self._links(sessions)[0], sessions,
             group=backing.group, member=self._member(volume, backing, size))
 
-    def _goes_to(self, volume: typing.Any, link: replication.Link) -> bool:
-        """Whether the session of a volume is with that array.
+    def _sweep(self, name_id: str) -> None:
+        """Delete what a volume that was never made has left on any peer.
 
-        One call, none if there is no other.
+        Three calls to each.
         """
-        return link.there in self._others(
-            naming.session_names(volume.name_id))
-
-    def _change_rpo(self, volume: typing.Any, link: replication.Link
-                    ) -> None:
-        """Give the session of a volume another rpo. Two calls or none."""
-        if link.rpo != self._link(self._type_spec(volume)).rpo:
-            self._array.replication.set_rpo(
-                naming.session_names(volume.name_id), link.rpo)
+        for peer in self.peers.values():
+            try:
+                with peer.array.grace():
+                    replication.sweep(
+                        peer.array, True, naming.session(name_id),
+                        naming.volume_group(name_id),
+                        [naming.volume(name_id)])
+            except (rest.RestError, exceptions.K2Error) as error:
+                LOG.warning('Whether something of volume %(id)s is left on '
+                            'the array at %(address)s is not known: '
+                            '%(error)s', {
+                                'id': name_id, 'error': error,
+                                'address': peer.array.address})
 
     # Helpers
 
@@ -262,24 +309,25 @@ class ReplicationMixin(lookup.LookupMixin):
         return (self._may_be_replicated(volume) if known is None
                 else known.replicated)
 
-    def _others(self, sessions: Sequence[str]) -> Sequence[Array | None]:
-        """The arrays that may have the other end of a session.
+    def _links(self, sessions: Sequence[str]
+               ) -> Sequence[replication.Link | None]:
+        """To the arrays that may have the other end of a session.
 
         One call, none if there can be but one. All of them for a session
         that is gone, and None for one with an array that cinder.conf does
         not have any more.
         """
-        if len(self.peers) > 1:
+        links = [self._link_to(peer) for peer in self.peers.values()]
+        if len(links) > 1:
             found = self._array.replication.find(*sessions)
             if found is not None and found.peer is not None:
-                return [next((peer.array for peer in self.peers.values()
-                              if self._is_at(peer, found.peer)), None)]
-        return [peer.array for peer in self.peers.values()] or [None]
+                return [self._link_with(found)]
+        return links or [None]
 
-    def _is_at(self, peer: Peer, number: int) -> bool:
-        """Whether a peer has that id on this array. No call mostly."""
-        try:
-            return number == self._array.replication.peer(peer.address,
-                                                          peer.backend_id)
-        except exceptions.ArrayUnsuitable:
-            return False
+    def _link_with(self, session: array_replication.Session
+                   ) -> replication.Link | None:
+        """To the other array of a session, with its rpo. No call mostly."""
+        links = [self._link_to(peer, session.rpo)
+                 for peer in self.peers.values()]
+        return next((link for link in links if session.peer is not None
+                     and link.is_number(session.peer)), None)

@@ -14,7 +14,8 @@
 A session that is suspended as source copies nothing. The array leaves it so
 when it has lost its peer (REP-19), and a service that was killed while it
 extended a volume, too. Of volumes that are here and that nobody works on, such
-sessions are resumed, or Cinder hears of them.
+sessions are resumed, or Cinder hears of them. It also hears of volumes that
+have no session any more, or an idle one.
 """
 
 from collections.abc import Iterable
@@ -64,6 +65,10 @@ class WatchMixin(replication.ReplicationMixin):
     _refused: frozenset[int] = frozenset()
     # Addresses of peers that did not answer, of which the log has told.
     _silent: frozenset[str] = frozenset()
+    # The ids in the names of sessions that were not idle at the last look,
+    # None if all rows have to be looked at; and when they were.
+    _active: frozenset[str] | None = None
+    _compared = 0.0
 
     @errors.operation
     def get_replication_error_status(
@@ -104,6 +109,7 @@ class WatchMixin(replication.ReplicationMixin):
                   if any(map(self._is_here, rows))}
         self._tell_of(broken)
         self._set_right(found)
+        self._miss(found)
         return bool(broken)
 
     def _paused(self, found: Sequence[Session]
@@ -181,7 +187,8 @@ class WatchMixin(replication.ReplicationMixin):
         return [session for peer in self.peers.values()
                 for session in self._not_taken_over(peer, [
                     one for one in paused if one.peer is not None
-                    and one.peer in linked and self._is_at(peer, one.peer)])]
+                    and one.peer in linked
+                    and self._link_to(peer).is_number(one.peer)])]
 
     def _not_taken_over(self, peer: replication.Peer,
                         paused: Sequence[Session]) -> list[Session]:
@@ -244,6 +251,63 @@ class WatchMixin(replication.ReplicationMixin):
             group.conditional_update(dict(replication.ENABLED),
                                      dict(replication.ERROR))
 
+    # Without a session
+
+    def _miss(self, found: Sequence[Session]) -> None:
+        """Have rows say that their sessions are gone, or idle.
+
+        Looks at rows only at first, when some session has gone, and each
+        quarter of an hour. One call then, if there is one without a session.
+        """
+        before, now = self._active, self._client.clock.monotonic()
+        self._active = frozenset(map(_owner, filter(_is_active, found)))
+        if (before is not None and before <= self._active
+                and now - self._compared < _LONG):
+            return
+        self._compared = now
+        rows = [row for row in self._volumes(dict(replication.ENABLED))
+                if self._active.isdisjoint({row.name_id, row.group_id})
+                and self._should_run(row)]
+        if rows:
+            # Till all of them are explained.
+            self._active = None
+        for row in self._without_session(rows):
+            self._tell_missing(row)
+
+    def _should_run(self, volume: typing.Any) -> bool:
+        """Whether a volume that is here has a session by its row."""
+        known = self._known_backing(volume)
+        return known is not None and known.replicated and not known.reserved
+
+    def _without_session(self, rows: Sequence[typing.Any]
+                         ) -> list[typing.Any]:
+        """Those whose session was not made just now, or is at rest."""
+        resting = [row for row in rows if _is_at_rest(row, 0)]
+        if not resting or self._is_failing_over():
+            return []
+        names = [name for row in resting
+                 for owner in (row.name_id, row.group_id) if owner
+                 for name in naming.session_names(owner)]
+        active = set(map(_owner, filter(
+            _is_active, self._array.replication.find_many(names).values())))
+        return [row for row in resting
+                if active.isdisjoint({row.name_id, row.group_id})]
+
+    def _tell_missing(self, row: typing.Any) -> None:
+        why = (f'The array at {self._array.address} has no replication '
+               'session for it, or an idle one. Turn its replication off and '
+               'on again, by its type or its group.')
+        if row.conditional_update(
+                {**replication.ERROR,
+                 'replication_extended_status': why[:_LONGEST]},
+                {**replication.ENABLED, 'status': row.status,
+                 'provider_id': row.provider_id}):
+            LOG.error('Volume %(id)s is not replicated: %(why)s',
+                      {'id': row.id, 'why': why})
+            if row.group_id:
+                row.group.conditional_update(dict(replication.ERROR),
+                                             dict(replication.ENABLED))
+
     def _is_failing_over(self) -> bool:
         """Whether a failover or failback is at work; it suspends, too."""
         driver, admin = self._driver, context.get_admin_context()
@@ -272,6 +336,10 @@ class WatchMixin(replication.ReplicationMixin):
 def _owner(session: Session) -> str:
     """The id of the volume or group in the name of a session."""
     return session.name.partition('-')[2]
+
+
+def _is_active(session: Session) -> bool:
+    return session.state != sessions.IDLE
 
 
 def _is_at_rest(volume: typing.Any, seconds: float) -> bool:

@@ -71,6 +71,20 @@ class Link:
     backend_id: str
     rpo: int
 
+    def number(self) -> int:
+        """Id of the record that ``here`` has of ``there``. No call mostly.
+
+        :raises ArrayUnsuitable: it has none
+        """
+        return self.here.replication.peer(self.peer_address, self.backend_id)
+
+    def is_number(self, number: int) -> bool:
+        """Whether that is the id of the record. No call mostly."""
+        try:
+            return number == self.number()
+        except exceptions.ArrayUnsuitable:
+            return False
+
 
 @dataclasses.dataclass(frozen=True)
 class Member:
@@ -455,7 +469,16 @@ def _delete_snapshots(array: Array, group: int | None) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Order:
+class Order:
+    """What is to be replicated: a volume group with all its volumes.
+
+    :ivar session_name: its name here: without the mark if copies are to
+        have it; with it if the volumes are copies themselves, which took
+        over
+    :ivar group: id of the volume group
+    :ivar members: all volumes in it
+    """
+
     link: Link
     session_name: str
     group: int
@@ -488,7 +511,7 @@ class CreateSession(engine.Step):
 
     default_provides = 'session'
 
-    def execute(self, array: Array, there: Array, order: _Order,
+    def execute(self, array: Array, there: Array, order: Order,
                 peer: int) -> int:
         return array.replication.create_session(
             order.session_name, peer=peer, group=order.group,
@@ -497,7 +520,7 @@ class CreateSession(engine.Step):
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         here, there = inputs['array'], inputs['there']
-        order: _Order = inputs['order']
+        order: Order = inputs['order']
         with there.grace():
             _each(lambda: _delete_session(there, order.peer_session_name),
                   lambda: _delete_session(here, order.session_name,
@@ -575,19 +598,12 @@ class Start(engine.Step):
                 _delete_snapshots(half.array, half.session.group)
 
 
-def protect(link: Link, *, session_name: str, group: int, group_name: str,
-            volumes: Sequence[Member], release: Release | None = None
-            ) -> None:
+def protect(order: Order, release: Release | None = None) -> None:
     """Replicate a volume group with all its volumes (10.3).
 
     Two calls and one for each volume, two more at first. What an earlier
     replication of the group has left on the peer is deleted.
 
-    :param session_name: its name here: without the mark if copies are to
-        have it; with it if the volumes are copies themselves, which took
-        over
-    :param group: id of the volume group
-    :param volumes: all that are in it
     :param release: is tried on what an earlier one has left, if it is mapped
     :raises ArrayUnsuitable: the arrays are no peers
     :raises PeerUnreachable: the array here does not reach the other
@@ -595,9 +611,9 @@ def protect(link: Link, *, session_name: str, group: int, group_name: str,
     :raises StillMapped, ObjectInUse: what an earlier replication has left
         on the peer is in use
     """
-    order = _Order(link, session_name, group, group_name, volumes)
+    link = order.link
     with _time(link.here, link.there):
-        peer = link.here.replication.peer(link.peer_address, link.backend_id)
+        peer = link.number()
         try:
             _protect(order, peer)
         except rest.Refused:
@@ -606,7 +622,30 @@ def protect(link: Link, *, session_name: str, group: int, group_name: str,
             _protect(order, peer)
 
 
-def _protect(order: _Order, peer: int) -> None:
+def may_be_begun(order: Order) -> bool:
+    """Whether a failed attempt has left something. Up to four calls.
+
+    So it may, if an array does not say.
+    """
+    link = order.link
+    try:
+        with link.here.grace(), link.there.grace():
+            return order.finder.near() is not None or _is_anything_left(
+                link.there, order.peer_session_name, order.peer_group_name,
+                [_copy_name(order.marked, one.name)
+                 for one in order.members])
+    except rest.RestError:
+        return True
+
+
+def _is_anything_left(there: Array, session_name: str, group_name: str,
+                      names: Collection[str]) -> bool:
+    return bool(there.replication.find(session_name)
+                or there.replication.volumes_of(names)
+                or there.volumes.find_group(group_name))
+
+
+def _protect(order: Order, peer: int) -> None:
     flow = linear_flow.Flow('protect').add(
         CreateSession(), AddPeerVolumes(order.marked), Start())
     engine.run(flow, array=order.link.here, there=order.link.there,
@@ -614,35 +653,58 @@ def _protect(order: _Order, peer: int) -> None:
                finder=order.finder)
 
 
-def _clear_leftovers(order: _Order, release: Release | None) -> bool:
+def _clear_leftovers(order: Order, release: Release | None) -> bool:
     """Delete what an earlier replication has left on the peer.
 
     It could not be reached then.
 
     :returns: whether another attempt makes sense. An array that is its own
         peer (REP-21) has no leftovers, but may have Cinder's own volume
-        under such a name.
+        under such a name. And nothing makes sense while it cannot be reached.
     """
     here, there = order.link.here, order.link.there
-    if (here.replication.of_group(order.group) is not None
-            or here.system.id == there.system.id):
+    try:
+        if (here.replication.of_group(order.group) is not None
+                or here.system.id == there.system.id):
+            return False
+        # Without leftovers, too: a session of an earlier attempt may have
+        # been taken over that had lost its other half. It was deleted with
+        # this attempt.
+        sweep(there, order.marked, order.session_name, order.group_name,
+              [member.name for member in order.members], release)
+    except rest.RestError as error:
+        LOG.warning('What an earlier replication of %(group)s may have left '
+                    'on the array at %(address)s stays there: %(error)s', {
+                        'group': order.group_name, 'error': error,
+                        'address': there.address})
         return False
-    session = there.replication.find(order.peer_session_name)
-    copies = _Copies.look(there, order.marked, order.group_name,
-                          [member.name for member in order.members], release)
+    return True
+
+
+def sweep(there: Array, marked: bool, session_name: str, group_name: str,
+          volume_names: Collection[str], release: Release | None = None
+          ) -> None:
+    """Delete what is left on a peer, where the other side is gone.
+
+    Names are those of what was to be replicated.
+
+    :param marked: whether copies have the mark
+    :param release: is tried on the copies if one is mapped
+    :raises StillMapped, ObjectInUse: a copy is needed there
+    :raises ReplicationError: something is left; the text names it
+    """
+    session = there.replication.find(_copy_name(marked, session_name))
+    copies = _Copies.look(there, marked, group_name, volume_names, release)
     if session is None and not copies.volumes and not copies.find_group():
-        # Maybe a session of an earlier attempt was taken over, which had
-        # lost its other half. It was deleted with this attempt.
-        return True
+        return
     LOG.warning('An earlier replication of %(group)s has left %(what)s, or '
                 'a part of that, on the array at %(address)s. It is deleted.',
                 {'address': there.address, 'what': copies,
-                 'group': order.group_name})
+                 'group': group_name})
     if session is not None:
         for half in _Pair(None, _Half(there, session)).stop().halves:
             half.delete()
     copies.delete(session.group if session else None)
-    return True
 
 
 # Ending
@@ -686,7 +748,7 @@ class DeleteCopies(engine.Step):
         _each(*actions)
 
 
-def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
+def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
               group: int, group_name: str, volume_names: Collection[str],
               release: Release | None = None) -> None:
     """End the replication of a volume group, from whatever state (REP-15).
@@ -694,8 +756,9 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
     What is here stays, open to hosts; the copies and their group go. While
     one of them is mapped, or has a snapshot, the replication goes on.
 
-    :param there: None if it is known to be lost. If it cannot be reached,
-        only what is here is cleaned, and the log tells what is left there.
+    :param link: to the other array; None if it is known to be lost. If that
+        cannot be reached, or the session is with yet another one, only what
+        is here is cleaned, and the log tells what is left there.
     :param names: of the session, as ``naming.session_names`` tells them
     :param group: id of the volume group here
     :param release: is tried on the copies if one is mapped
@@ -703,9 +766,8 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
     """
-    finder = _Finder(here, there, names, group)
-    with _time(here, there):
-        near = finder.near()
+    with _time(here, link.there if link else None):
+        finder, near = _find(here, link, names, group)
         _check_none(f'Volume group {group_name}', near and
                     here.replication.views_of_taken(group) or ())
         pair, copies = _look_there(finder, near, group_name, volume_names,
@@ -714,8 +776,22 @@ def unprotect(here: Array, there: Array | None, names: Sequence[str], *,
             StopSession(), DeleteSessions(), DeleteCopies())
         # A peer that is lost may have taken most of the time there was.
         with here.deadline(fresh=True):
-            engine.run(flow, array=here, there=copies and there, pair=pair,
-                       finder=finder, copies=copies)
+            engine.run(flow, array=here, there=copies and finder.there,
+                       pair=pair, finder=finder, copies=copies)
+
+
+def _find(here: Array, link: Link | None, names: Sequence[str], group: int
+          ) -> tuple[_Finder, _Half | None]:
+    """The half of a session that is here, and what finds the other one.
+
+    That of a session with another array than the link's is not looked for:
+    the link's array may have another one with its id.
+    """
+    near = _Finder(here, None, names, group).near()
+    number = near.session.peer if near else None
+    if link is None or number is not None and not link.is_number(number):
+        return _Finder(here, None, names, group), near
+    return _Finder(here, link.there, names, group), near
 
 
 def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
@@ -734,7 +810,7 @@ def _look_there(finder: _Finder, near: _Half | None, group_name: str,
 
     :raises StillMapped, ObjectInUse: a copy cannot go
     """
-    there, why = finder.there, 'it is lost'
+    there, why = finder.there, 'it is no replication_device'
     if there is not None:
         try:
             with there.grace():
@@ -792,7 +868,7 @@ class Resume(engine.Step):
         stopped.start()
 
 
-def extend(here: Array, there: Array | None, names: Sequence[str], *,
+def extend(here: Array, link: Link | None, names: Sequence[str], *,
            group: int, member: Member) -> None:
     """Grow a volume and its copy to ``member.size`` KiB. Seven calls.
 
@@ -802,12 +878,12 @@ def extend(here: Array, there: Array | None, names: Sequence[str], *,
     which all is copied anew. After a failover the volume alone matters, and
     the other array may be lost.
 
+    :param link: to the other array; None if it is known to be lost
     :raises RestError: also if the peer of a running session is lost
     :raises ReplicationError: the session cannot run from here to there
     """
-    finder = _Finder(here, there, names, group)
-    with _time(here, there):
-        near = finder.near()
+    with _time(here, link.there if link else None):
+        finder, near = _find(here, link, names, group)
         if near is None:
             here.volumes.grow(member.volume, member.size)
         elif near.is_source or near.state in _RUNNING:

@@ -12,12 +12,14 @@
 
 """Replicated volumes: made, changed, deleted, failed over and back."""
 
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 from cinder import compute
 from cinder import exception
 
+from cinder_k2.flows import replication as flows
 from cinder_k2 import simulator
 from tests.functional import arrays
 from tests.functional import backend
@@ -335,13 +337,34 @@ class EndingTest(test_failover.GroupsTest):
             retention_policy={'ref': f'/retention_policies/{policy}'},
             is_exposable=True, short_name='theirs')['id'])
 
+    def _exposed_meanwhile(self, act: Callable[[], Any]) -> int:
+        """Somebody makes that view when the driver has just looked."""
+        look, made = flows._Copies.look, []
+
+        def look_and_miss(*args: Any) -> Any:
+            found = look(*args)
+            made.append(self._expose_history())
+            return found
+
+        with mock.patch.object(flows._Copies, 'look', look_and_miss):
+            act()
+        return made[0]
+
+    def test_a_view_of_what_replication_took(self) -> None:
+        """It keeps the snapshot, so nothing ends."""
+        volume = self.replicated()
+        self.pass_time()
+        view = self._expose_history()
+        self._assert_refused(volume, 'has snapshots or views: ',
+                             self.backend.delete_volume, self.backend.retype)
+        self.secondary.admin.delete('snapshots', view)
+
     def test_what_is_seen_too_late(self) -> None:
         """The session is gone, and the row says that it is."""
         volume = self.replicated()
         self.pass_time()
-        view = self._expose_history()
-        self.assertRaises(backend.OperationFailed, self.backend.retype,
-                          volume)
+        view = self._exposed_meanwhile(lambda: self.assertRaises(
+            backend.OperationFailed, self.backend.retype, volume))
         self.assertEqual({}, self.sessions())
         self.assert_row(volume, 'error', 'available', self.primary)
         self.assertIn(f'Volume {volume.id} is not replicated any more',
@@ -356,9 +379,9 @@ class EndingTest(test_failover.GroupsTest):
     def test_what_is_seen_too_late_of_a_group(self) -> None:
         group = self.group(test_failover.REPLICATED_GROUP)
         self.pass_time()
-        view = self._expose_history()
-        self.assertRaises(backend.OperationFailed,
-                          self.backend.disable_replication, group)
+        view = self._exposed_meanwhile(lambda: self.assertRaises(
+            backend.OperationFailed, self.backend.disable_replication,
+            group))
         self.assertEqual({}, self.sessions())
         for row in self.backend.members(group):
             self.assertEqual('error', row.replication_status)
@@ -475,10 +498,10 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         volume = self.backend.create_volume()
         self.backend.retype(volume, replication_enabled='<is> True')
         self.assert_replicated(volume)
-        with self.assert_calls(0):
+        with self.assert_calls(1):
             self.backend.retype(volume, **REPLICATED)
         self.assert_replicated(volume)
-        with self.assert_calls(0):
+        with self.assert_calls(1):
             self.backend.retype(volume, vendor__colour='red', **REPLICATED)
         self.backend.retype(volume, vendor__colour='red')
         self.assert_alone(volume)
@@ -493,7 +516,7 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.assertEqual([600], self._rpos())
         self.assertEqual(before, self.sessions())
         self.assert_replicated(volume, size=2)
-        with self.assert_calls(0):
+        with self.assert_calls(1):
             self.backend.retype(volume, **REPLICATED, **RPO, vendor__a='b')
         self.backend.retype(volume, **REPLICATED)
         self.assertEqual([60], self._rpos())
@@ -506,7 +529,7 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
 
     def test_the_same_target_by_its_name(self) -> None:
         volume = self.replicated()
-        with self.assert_calls(0):
+        with self.assert_calls(1):
             self.backend.retype(volume, **REPLICATED,
                                 kaminario__replication_target='dr-site')
         self.assert_replicated(volume)

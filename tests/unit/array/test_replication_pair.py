@@ -108,7 +108,7 @@ class LifeTest(PairTest):
             sim.control.set_switches(**{switch: True})
         session, = self.make(1)
         here, there = self.here.replication, self.there.replication
-        here.set_rpo(['ssn-1', 'rssn-1'], 60)
+        here.set_rpo(session, 60)
         for state in (SUSPENDED, SUSPENDED, IN_SYNC, SUSPENDED, IDLE, IDLE):
             self.assertEqual(state, here.command(session.id, state).state)
             there.wait(session.peer_session, state, role=TARGET)

@@ -161,13 +161,12 @@ class PairTest(base.BaseTestCase):
     # What happens
 
     def protect(self, release=None):
-        replication.protect(
-            self.link, session_name=NAMES[0], group=self.group,
-            group_name=GROUP, volumes=self.members, release=release)
+        replication.protect(replication.Order(
+            self.link, NAMES[0], self.group, GROUP, self.members), release)
 
     def unprotect(self, reachable=True, release=None):
         replication.unprotect(
-            self.here, self.there if reachable else None, NAMES,
+            self.here, self.link if reachable else None, NAMES,
             group=self.group, group_name=GROUP,
             volume_names=[member.name for member in self.members],
             release=release)
@@ -178,7 +177,7 @@ class PairTest(base.BaseTestCase):
 
     def extend(self, gib=2):
         replication.extend(
-            self.here, self.there, NAMES, group=self.group,
+            self.here, self.link, NAMES, group=self.group,
             member=dataclasses.replace(self.members[0], size=gib * GIB))
 
     def wait(self):
@@ -189,6 +188,9 @@ class PairTest(base.BaseTestCase):
     def swap(self):
         """Cinder has failed over: it has the volumes on the other array."""
         self.here, self.there = self.there, self.here
+        self.link = dataclasses.replace(
+            self.link, here=self.here, there=self.there,
+            peer_address=self.there.address)
         found = self.here.replication.volumes_of(
             [naming.peer(member.name) for member in self.members])
         self.members = [dataclasses.replace(
@@ -655,11 +657,8 @@ class UnprotectTest(Tidy, PairTest):
         self.there.sim.control.mend_link()
         self.assertNotEqual({}, leftovers(self.there.sim))
         made, copy = (NAMES if source == 'here' else reversed(NAMES))
-        replication.protect(
-            dataclasses.replace(
-                self.link, here=self.here, there=self.there,
-                peer_address=self.there.address), session_name=made,
-            group=self.group, group_name=GROUP, volumes=self.members)
+        replication.protect(replication.Order(
+            self.link, made, self.group, GROUP, self.members))
         self.assert_replicated()
         self.unprotect()
         self.assert_bare()
@@ -898,9 +897,8 @@ class OwnPeerTest(PairTest):
         self.take_over()
         self.unprotect()
         error = self.assertRaises(
-            rest.Refused, replication.protect, self.link,
-            session_name='ssn-9', group=self.group, group_name='ccg-9',
-            volumes=self.members)
+            rest.Refused, replication.protect, replication.Order(
+                self.link, 'ssn-9', self.group, 'ccg-9', self.members))
         self.assertIn('peer_volumes', str(error))
         self.assert_one(COPY, COPY_GROUP)
 
