@@ -14,6 +14,7 @@
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Sequence
 import functools
 import inspect
 import typing
@@ -28,7 +29,9 @@ from cinder_k2.driver import config
 from cinder_k2.driver import errors
 from cinder_k2.driver import failover
 from cinder_k2.driver import locks
-from cinder_k2.driver import replication
+from cinder_k2.driver import lookup
+from cinder_k2.driver import membership
+from cinder_k2.driver import provider
 from cinder_k2.driver.side import Side
 from cinder_k2.driver import sides
 from cinder_k2.driver import stats
@@ -37,6 +40,7 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
+Updates = list[lookup.ModelUpdate]
 M = typing.TypeVar('M', bound=Callable[..., typing.Any])
 
 
@@ -86,10 +90,39 @@ def _having_now(method: M, *names: str) -> M:
     Whoever asks may have read it before a failover.
     """
     def choose(known: sides.Sides[Side], row: typing.Any) -> Side:
-        if known.targets:
-            row.refresh()
+        _renew(known, row)
         return known.of(row)
     return _route(method, names, choose)
+
+
+def _renew(known: sides.Sides[Side], row: typing.Any) -> None:
+    """Have a row say where its volume is now; the rest stays as it is."""
+    if known.targets:
+        found = lookup.current(row).provider_id
+        if found != row.provider_id:
+            row.provider_id = found
+            row.obj_reset_changes(['provider_id'])
+
+
+def _together(method: M, *names: str) -> M:
+    """A call to the array that has all rows, as they are now."""
+    places = inspect.signature(method)
+
+    @functools.wraps(method)
+    @errors.translated
+    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
+             ) -> typing.Any:
+        given = places.bind(self, *args, **kwargs).arguments
+        found = self._by_side([row for name in names
+                               for row in given.get(name) or ()])
+        if len(found) > 1:
+            raise exceptions.GroupUnsuitable(
+                'its volumes are on different arrays: '
+                f'{", ".join(side.array.address for side in found)}. Fail '
+                'them over, or back, to one of them first.')
+        side = next(iter(found), self._sides.serving)
+        return getattr(side, method.__name__)(*args, **kwargs)
+    return typing.cast(M, call)
 
 
 def _with_source(method: M, *names: str) -> M:
@@ -137,12 +170,12 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
         for target in config.replication_targets(self.configuration):
             side = targets[target.backend_id] = self._make_side(
                 target.settings)
-            primary.meet(replication.Peer(target.backend_id, side.array,
-                                          target.address, target.rpo,
-                                          side.release_copies))
-            side.meet(replication.Peer(sides.DEFAULT, primary.array,
-                                       str(settings.endpoint), target.rpo,
-                                       primary.release_copies))
+            primary.meet(lookup.Peer(
+                target.backend_id, side.array, target.address, target.rpo,
+                side.release_copies))
+            side.meet(lookup.Peer(
+                sides.DEFAULT, primary.array, str(settings.endpoint),
+                target.rpo, primary.release_copies))
         try:
             self._sides = sides.Sides(primary, targets, self._active_id)
         except KeyError:
@@ -180,21 +213,21 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
         Side.create_volume_from_snapshot, 'snapshot')
     create_cloned_volume = _with_source(Side.create_cloned_volume,
                                         'src_vref')
-    delete_volume = _having(Side.delete_volume, 'volume')
-    extend_volume = _having(Side.extend_volume, 'volume')
-    revert_to_snapshot = _having(Side.revert_to_snapshot, 'volume')
+    delete_volume = _having_now(Side.delete_volume, 'volume')
+    extend_volume = _having_now(Side.extend_volume, 'volume')
+    revert_to_snapshot = _having_now(Side.revert_to_snapshot, 'volume')
     snapshot_revert_use_temp_snapshot = _serving(
         Side.snapshot_revert_use_temp_snapshot)
 
     # Snapshots
 
-    create_snapshot = _having(Side.create_snapshot, 'snapshot')
+    create_snapshot = _having_now(Side.create_snapshot, 'snapshot')
     delete_snapshot = _having(Side.delete_snapshot, 'snapshot')
 
     # Type and place
 
-    retype = _having(Side.retype, 'volume')
-    migrate_volume = _having(Side.migrate_volume, 'volume')
+    retype = _having_now(Side.retype, 'volume')
+    migrate_volume = _having_now(Side.migrate_volume, 'volume')
     update_migrated_volume = _having(Side.update_migrated_volume,
                                      'new_volume')
 
@@ -235,18 +268,60 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     # Groups
 
     create_group = _serving(Side.create_group)
-    delete_group = _having(Side.delete_group, 'volumes')
-    update_group = _having(Side.update_group, 'add_volumes',
-                           'remove_volumes')
+    update_group = _together(Side.update_group, 'add_volumes',
+                             'remove_volumes')
     create_group_from_src = _with_source(Side.create_group_from_src,
                                          'snapshots', 'source_vols')
     create_group_snapshot = _having(Side.create_group_snapshot, 'snapshots')
     delete_group_snapshot = _having(Side.delete_group_snapshot, 'snapshots')
 
+    @errors.translated
+    def delete_group(self, context: typing.Any, group: typing.Any,
+                     volumes: Sequence[typing.Any]
+                     ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Delete a group and its volumes, on whichever arrays they are."""
+        return self._on_each(Side.delete_group, context, group, volumes)
+
     # Replication of groups; failover is in cinder_k2.driver.failover
 
-    enable_replication = _having(Side.enable_replication, 'volumes')
-    disable_replication = _having(Side.disable_replication, 'volumes')
+    @errors.translated
+    def disable_replication(self, context: typing.Any, group: typing.Any,
+                            volumes: Sequence[typing.Any]
+                            ) -> tuple[lookup.ModelUpdate, Updates]:
+        """End the replication of volumes, on whichever arrays they are."""
+        return self._on_each(Side.disable_replication, context, group,
+                             volumes)
+
+    def _on_each(self, method: Callable[..., typing.Any],
+                 context: typing.Any, group: typing.Any,
+                 volumes: Sequence[typing.Any]
+                 ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Call each array that has volumes of a group.
+
+        :raises GroupUnsuitable: they are one replicated whole
+        """
+        found = self._by_side(volumes) or {self._sides.serving: []}
+        if len(found) > 1 and membership.is_consistent(group) and any(
+                provider.is_replicated(row.provider_id) for row in volumes):
+            raise exceptions.GroupUnsuitable(
+                'its volumes are on different arrays; fail them over, or '
+                'back, to one of them first.')
+        done = [getattr(side, method.__name__)(context, group, rows)
+                for side, rows in found.items()]
+        worst = next((one for one, _ in done if one.get('status') == 'error'),
+                     done[0][0])
+        return worst, [update for _, rows in done for update in rows]
+
+    def _by_side(self, rows: Iterable[typing.Any]
+                 ) -> dict[Side, list[typing.Any]]:
+        """Rows by the array that has them now."""
+        found: dict[Side, list[typing.Any]] = {}
+        for row in rows:
+            _renew(self._sides, row)
+            found.setdefault(self._sides.of(row), []).append(row)
+        return found
+
+    enable_replication = _together(Side.enable_replication, 'volumes')
     get_replication_error_status = _serving(
         Side.get_replication_error_status)
 

@@ -231,6 +231,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
         # A service that made a volume of it may have marked it since the row
         # was read. Now Cinder's lock keeps others from it.
         snapshot.refresh()
+        self._check_here(snapshot)
         found = self._known_snapshot(snapshot) or self._array.snapshots.find(
             naming.snapshot(snapshot.id))
         if found is not None:
@@ -254,7 +255,10 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
         That is a volume of the driver inside Cinder, or one whose creation
         was cut short anywhere.
+
+        :raises NotServing: another array has it
         """
+        self._check_here(volume)
         name_id, found = self._found_by_name(volume)
         parent = self._array.snapshots.find(naming.clone_source(name_id))
         origin = parent or self._origin(volume)

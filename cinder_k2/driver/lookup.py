@@ -13,8 +13,8 @@
 """From Cinder's rows to the array's objects."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterator
-from collections.abc import Mapping
 import contextlib
 import dataclasses
 import typing
@@ -41,14 +41,40 @@ UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
                 fields.ReplicationStatus.NOT_CAPABLE)
 
 
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """Another array, as one array sees it.
+
+    :ivar backend_id: what Cinder calls it
+    :ivar address: the address under which the two know each other
+    :ivar rpo: seconds, where a volume type says nothing else
+    :ivar release: unmaps volumes there, by their ids, from the hosts that
+        this driver made
+    """
+
+    backend_id: str
+    array: Array
+    address: str
+    rpo: int
+    release: Callable[[Collection[int]], None]
+
+
+def current(row: typing.Any) -> typing.Any:
+    """A row as the database has it now."""
+    return type(row).get_by_id(row._context, row.id)
+
+
 class LookupMixin:
     """Finds what stands behind a volume or a snapshot.
 
     By the ids in its row, which costs no call; else by its name.
+
+    :ivar peers: by backend_id, that for types without a choice first; none
+        without replication_device
     """
 
     _array: Array
-    peers: Mapping[str, object]
+    peers: dict[str, Peer]
 
     def deadline(self, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
@@ -100,6 +126,7 @@ class LookupMixin:
         :param change: what is to back it; the same for no change
         :returns: that
         :raises RowChanged: others change the row all the time
+        :raises NotServing: it was failed over, or back, meanwhile
         """
         for _ in range(_ATTEMPTS):
             found = find(row)
@@ -110,6 +137,7 @@ class LookupMixin:
                     ids, {'provider_id': row.provider_id}):
                 return wanted
             row.refresh()
+            self._check_here(row)
         raise exceptions.RowChanged(
             f'The row of {row.id} changes all the time; try again.')
 
@@ -127,14 +155,38 @@ class LookupMixin:
         return provider.load(SnapshotBacking, self._array.system.id,
                              snapshot.provider_id)
 
+    def _check_here(self, row: typing.Any) -> None:
+        """See that no other array has a volume or snapshot, by its row.
+
+        What has its name here may be an older copy then.
+
+        :raises NotServing: another one of this back end has it, or one that
+            cinder.conf does not have any more
+        """
+        system = provider.system_of(row.provider_id)
+        if system in (None, self._array.system.id):
+            return
+        others = {peer.array.system.known_id for peer in self.peers.values()}
+        found = provider.load(Backing, system, row.provider_id,
+                              getattr(row, 'name_id', ''))
+        if system in others or found is not None and found.replicated:
+            raise exceptions.NotServing(
+                f'{row.id} is on the array with system id {system}, not on '
+                f'that at {self._array.address}. If it was failed over, or '
+                'back, meanwhile, try again. If that array does not serve, '
+                'fail over, or back, to it first. If its replication_device '
+                'is gone from cinder.conf, put it back.')
+
     def _backing(self, volume: typing.Any) -> Backing:
         """What backs a volume.
 
         :raises ObjectMissing: the array has nothing of its name
+        :raises NotServing: another array has it
         """
         known = self._known_backing(volume)
         if known is not None:
             return self._settled(known) if known.moving else known
+        self._check_here(volume)
         names = [name for name_id in self._name_ids(volume)
                  for name in self._names(volume, name_id)]
         found = self._array.volumes.find(*names)
@@ -205,9 +257,13 @@ class LookupMixin:
         """What backs a snapshot.
 
         :raises ObjectMissing: the array has nothing of its name
+        :raises NotServing: another array has it
         """
-        found = (self._known_snapshot(snapshot)
-                 or self._find_snapshot_by_name(snapshot))
+        known = self._known_snapshot(snapshot)
+        if known is not None:
+            return known
+        self._check_here(snapshot)
+        found = self._find_snapshot_by_name(snapshot)
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no snapshot '

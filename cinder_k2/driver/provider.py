@@ -79,6 +79,14 @@ def system_of(value: str | None) -> str | None:
     return system
 
 
+def is_replicated(value: str | None) -> bool:
+    """Whether a ``provider_id`` is about a volume that is replicated."""
+    try:
+        return bool(json.loads(value or '')['replicated'])
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def fragment(key: str, value: str | int) -> str:
     """The text of one entry in every value that has it.
 

@@ -19,12 +19,14 @@ from collections.abc import Set
 import dataclasses
 import typing
 
+from cinder import exception
 from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
+from cinder_k2.driver import lookup
 from cinder_k2.driver import membership
 from cinder_k2.driver import provider
 from cinder_k2.driver import replication
@@ -99,8 +101,7 @@ def fail_over(volumes: Volumes, there: Side, every: sides.Sides[Side]
         raise
     updates = {v.id: _failed_over(v, there.array, outcomes[_key(v)])
                for v in wanted}
-    _save(wanted, updates)
-    return {**updates, **elsewhere}
+    return {**_saved(wanted, updates), **elsewhere}
 
 
 def _systems(those: Sequence[Side]) -> frozenset[str]:
@@ -135,8 +136,7 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
             found = _at_home(its, home, every)
         else:
             found = _bring_home(its, side, home, timeout)
-        _save(its, found)
-        updates.update(found)
+        updates.update(_saved(its, found))
     return updates
 
 
@@ -275,7 +275,7 @@ class _Reserver:
             return False
         ids = _dumped(volume, self._array, dataclasses.replace(
             known, reserved=True))
-        return _rewrite(volume, ids)
+        return bool(_rewrite(volume, ids))
 
     def _find(self, volume: typing.Any) -> Backing | None:
         """What backs a volume whose row does not tell."""
@@ -320,23 +320,41 @@ def _known(volume: typing.Any) -> Backing | None:
         Backing, system, volume.provider_id, volume.name_id)
 
 
-def _save(volumes: Volumes, updates: Mapping[str, Update]) -> None:
-    """Have rows say at once where volumes are.
+def _saved(volumes: Volumes, updates: Mapping[str, Update]
+           ) -> dict[str, Update]:
+    """Have rows say at once what became of volumes.
 
     Cinder saves the updates too, but all of them after all is done, and none
     after one that fails.
+
+    :returns: the updates; of a row that somebody else changed meanwhile what
+        it says by now
     """
     # Those of a group one after the other.
-    for volume in sorted(volumes, key=_key):
-        update = updates[volume.id]
-        if update.get('provider_id', volume.provider_id
-                      ) != volume.provider_id:
-            _rewrite(volume, {key: update[key] for key in _SAVED
-                              if key in update})
+    return {volume.id: _save(volume, updates[volume.id])
+            for volume in sorted(volumes, key=_key)}
 
 
-def _rewrite(volume: typing.Any, update: Update) -> bool:
-    """Change a row, unless it has other ids by now; whether that was done."""
+def _save(volume: typing.Any, update: Update) -> Update:
+    if _rewrite(volume, {key: update[key] for key in _SAVED
+                         if key in update}) is not False:
+        return update
+    try:
+        found = lookup.current(volume)
+    except exception.VolumeNotFound:
+        return update
+    LOG.warning('Volume %(id)s was changed while it was failed over, or back: '
+                'its replication is %(status)s.', {
+                    'id': volume.id, 'status': found.replication_status})
+    return {key: found[key] for key in ('replication_status',
+                                        'provider_id')}
+
+
+def _rewrite(volume: typing.Any, update: Update) -> bool | None:
+    """Change a row; False if it has other ids by now.
+
+    None if the database failed.
+    """
     try:
         return bool(volume.conditional_update(
             update, {'provider_id': volume.provider_id}))
@@ -344,14 +362,18 @@ def _rewrite(volume: typing.Any, update: Update) -> bool:
         # The database's own; the other rows, and Cinder's, go on.
         LOG.error('The row of volume %(id)s was not changed: %(error)s', {
             'id': volume.id, 'error': error})
-        return False
+        return None
 
 
 def _failed_over(volume: typing.Any, there: Array,
                  outcome: failover.Outcome) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.THERE and name in outcome.volumes:
-        return {'replication_status': _STATUS.FAILED_OVER,
+        # What was made there is as it was.
+        stays = outcome.copied and (volume.replication_status
+                                    == _STATUS.ENABLED)
+        return {'replication_status': (_STATUS.ENABLED if stays
+                                       else _STATUS.FAILED_OVER),
                 'replication_extended_status': None, **_mended(volume),
                 **_ids(volume, there, *outcome.volumes[name])}
     if provider.system_of(volume.provider_id) == there.system.id:

@@ -17,14 +17,12 @@ it is gone: so whoever deletes the volume looks for what a killed service
 left.
 """
 
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
-import dataclasses
 import functools
 import typing
 
@@ -56,32 +54,8 @@ VOLUME_ENABLED = {**ENABLED, 'replication_extended_status': None}
 VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
 
 
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    """Another array, as one array sees it.
-
-    :ivar backend_id: what Cinder calls it
-    :ivar address: the address under which the two know each other
-    :ivar rpo: seconds, where a volume type says nothing else
-    :ivar release: unmaps volumes there, by their ids, from the hosts that
-        this driver made
-    """
-
-    backend_id: str
-    array: Array
-    address: str
-    rpo: int
-    release: Callable[[Collection[int]], None]
-
-
 class ReplicationMixin(lookup.LookupMixin):
-    """Replicates volumes of this array to one of its peers.
-
-    :ivar peers: by backend_id, that for types without a choice first; none
-        without replication_device
-    """
-
-    peers: dict[str, Peer]
+    """Replicates volumes of this array to one of its peers."""
 
     def _link(self, spec: volume_types.TypeSpec) -> replication.Link:
         """Where a volume of a type is to be replicated to.
@@ -90,13 +64,13 @@ class ReplicationMixin(lookup.LookupMixin):
         """
         return self._link_to(self._peer(spec.target), spec.rpo)
 
-    def _link_to(self, peer: Peer, rpo: int | None = None
+    def _link_to(self, peer: lookup.Peer, rpo: int | None = None
                  ) -> replication.Link:
         return replication.Link(
             here=self._array, there=peer.array, peer_address=peer.address,
             backend_id=peer.backend_id, rpo=rpo or peer.rpo)
 
-    def _peer(self, target: str | None) -> Peer:
+    def _peer(self, target: str | None) -> lookup.Peer:
         # A target has just its primary, whatever types say of targets.
         if not self.peers:
             raise volume_types.InvalidExtraSpec(
@@ -213,11 +187,31 @@ class ReplicationMixin(lookup.LookupMixin):
                     self._array, link, sessions, group=group,
                     group_name=group_name,
                     volume_names=list(map(naming.volume, rows)),
-                    release=functools.partial(self._release, rows.values()))
+                    release=functools.partial(self._release, rows.values()),
+                    confirm=functools.partial(self._check_unmoved,
+                                              rows.values()))
         except Exception as error:
             with excutils.save_and_reraise_exception():
                 if self._has_ended(sessions, group):
                     self._tell_unprotected(rows.values(), error)
+
+    def _check_unmoved(self, rows: Iterable[typing.Any]) -> None:
+        """See that volumes are here still, and stay for now. No call.
+
+        :raises NotServing: one was failed over, or back, meanwhile
+        :raises RowChanged: one is about to be
+        """
+        for row in rows:
+            current = lookup.current(row)
+            self._check_here(current)
+            known = self._known_backing(current)
+            if known and known.reserved and self._is_moving(current):
+                raise exceptions.RowChanged(
+                    f'Volume {row.id} is being failed back; try again.')
+
+    def _is_moving(self, volume: typing.Any) -> bool:
+        """Whether a failover or failback of a volume is at work."""
+        raise NotImplementedError
 
     def _release(self, rows: Iterable[typing.Any], there: Array,
                  volumes: Collection[int]) -> None:

@@ -25,7 +25,6 @@ from cinder_k2.driver import group_replication
 from cinder_k2.driver import lookup
 from cinder_k2.driver import manage
 from cinder_k2.driver import migration
-from cinder_k2.driver import replication
 from cinder_k2.driver import revert
 from cinder_k2.driver import users
 from cinder_k2.driver import watch
@@ -61,7 +60,7 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
 
     def __init__(self, driver: typing.Any, client: rest.Client) -> None:
         super().__init__()
-        self.peers: dict[str, replication.Peer] = {}
+        self.peers: dict[str, lookup.Peer] = {}
         self.configuration = driver.configuration
         self._driver = driver
         self._client = client
@@ -81,7 +80,7 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
         """The array."""
         return self._array
 
-    def meet(self, peer: replication.Peer) -> None:
+    def meet(self, peer: lookup.Peer) -> None:
         """Let volumes of this array be replicated to another."""
         self.peers[peer.backend_id] = peer
 

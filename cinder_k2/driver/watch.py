@@ -190,7 +190,7 @@ class WatchMixin(replication.ReplicationMixin):
                     and one.peer in linked
                     and self._link_to(peer).is_number(one.peer)])]
 
-    def _not_taken_over(self, peer: replication.Peer,
+    def _not_taken_over(self, peer: lookup.Peer,
                         paused: Sequence[Session]) -> list[Session]:
         """To resume others would throw away what the peer's hosts wrote."""
         if not paused:
@@ -317,6 +317,13 @@ class WatchMixin(replication.ReplicationMixin):
                objects.Service.get_by_args(admin, driver.host, _BINARY))
         return bool(row.replication_status
                     == fields.ReplicationStatus.FAILING_OVER)
+
+    def _is_moving(self, volume: typing.Any) -> bool:
+        """Whether a failover or failback of a volume is at work."""
+        group = volume.group_id and volume.group
+        return self._is_failing_over() or bool(
+            group and group.replication_status
+            == fields.ReplicationStatus.FAILING_OVER)
 
     def _volumes(self, filters: Mapping[str, typing.Any]
                  ) -> list[typing.Any]:

@@ -54,7 +54,7 @@ Reserve = Callable[[Collection[str]], Collection[str]]
 
 # Seconds that a command may take to show on both arrays (REP-6, REP-8).
 _PATIENCE = 60.0
-# Seconds at least for the last changes, for which hosts have to wait.
+# Seconds for the last changes, for which the hosts of all have to wait.
 _LAST_CHANGES = 600.0
 # Seconds between two looks, at first and at last.
 _FIRST_PAUSE = 1.0
@@ -96,12 +96,14 @@ class Outcome:
         by the names in Unit.volumes; those are left out that are missing
     :ivar reason: what did not become as it should; empty if all did
     :ivar in_doubt: the array that was to take over may have done so
+    :ivar copied: THERE copies it to the other array
     """
 
     served_by: str
     volumes: Mapping[str, Ids]
     reason: str = ''
     in_doubt: bool = False
+    copied: bool = False
 
     @property
     def ok(self) -> bool:
@@ -222,7 +224,8 @@ def _taken_over(there: Array, unit: Unit,
                 ) -> Outcome:
     missing = _missing(there, unit, volumes)
     if session and _serves(session):
-        return Outcome(THERE, volumes, missing)
+        return Outcome(THERE, volumes, missing, copied=(
+            session.role, session.state) == (SOURCE, IN_SYNC))
     why = refused.get(session.id, '') if session else ''
     if session and _can_take_over(session):
         why = why or missing
@@ -292,7 +295,7 @@ def fail_back(here: Array, there: Array, units: Iterable[Unit], *,
     here, with a reason.
 
     :param timeout: seconds for the data to arrive; the last changes, for
-        which hosts have to wait, get ten minutes at least
+        which the hosts of all units have to wait, get ten minutes
     :param unmap: called with ``there`` before its volumes are overwritten,
         and with ``here`` when the data has arrived but for the last changes
     :param reserve: called before that
@@ -539,8 +542,7 @@ class _Journey:
         """Copy the last changes and let ``there`` take over (REP-12)."""
         batch = self._hold(batch)
         self._detach(batch, HERE)
-        self._copy(batch, max(self._end - self._clock.monotonic(),
-                              _LAST_CHANGES))
+        self._copy(batch, _LAST_CHANGES)
         batch = self._without_hosts([one for one in batch
                                      if one.has_arrived()])
         for one in batch:
@@ -589,19 +591,24 @@ class _Journey:
         return [one for one in batch if not one.reason]
 
     def _detach(self, batch: Travellers, side: str) -> None:
-        """Take the volumes from all hosts; one by one if that fails."""
+        """Take the volumes from all hosts.
+
+        One by one if one of them cannot; not if the array is lost.
+        """
         batch = [one for one in batch if not one.reason]
         try:
             self._unmap(self._arrays[side], {
                 name: ids for one in batch
                 for name, ids in one.volumes[side].items()})
-        except Exception as error:
+        except (rest.Refused, rest.NotFound, exceptions.K2Error) as error:
             if len(batch) == 1:
                 self._drop(batch, str(error))
                 return
             for one in batch:
                 self._detach([one], side)
             return
+        except Exception as error:
+            self._drop(batch, str(error))
         for one in batch:
             one.detached = one.detached or side == HERE
 
@@ -640,12 +647,15 @@ class _Journey:
         told = {one.session(side).id: one for one in batch if not one.reason}
         if not told:
             return []
-        array = self._arrays[side]
-        with array.deadline(fresh=True):
-            refused = array.replication.command_many(told, state)
-        for id, why in refused.items():
+        for id, why in self._tell_all(side, told, state).items():
             self._drop([told[id]], why)
         return [one for one in told.values() if not one.reason]
+
+    def _tell_all(self, side: str, sessions: Collection[int], state: str
+                  ) -> dict[int, str]:
+        array = self._arrays[side]
+        with array.deadline(fresh=True):
+            return array.replication.command_many(sessions, state)
 
     def _leave(self, batch: Travellers, *phases: Phase) -> None:
         """Wait until both arrays show that a command was carried out."""
@@ -661,9 +671,13 @@ class _Journey:
 
     def _push(self, batch: Travellers) -> None:
         """Begin the copying, also again after a broken link."""
-        broken = [one for one in batch if one.phase is Phase.PAUSED]
-        for one in self._command(broken, HERE, IN_SYNC):
-            one.generation = None
+        broken = {one.session(HERE).id: one for one in batch
+                  if one.phase is Phase.PAUSED}
+        # What is refused is tried again: the link may be down still.
+        refused = self._tell_all(HERE, broken, IN_SYNC) if broken else {}
+        for number, one in broken.items():
+            if number not in refused:
+                one.generation = None
         self._take([one for one in batch if one.phase is Phase.RETURNING
                     and one.generation is None])
 
@@ -717,7 +731,10 @@ class _Journey:
             return Outcome(THERE, volumes,
                            _missing(there, one.unit, volumes))
         reason = one.reason or self._states(one)
-        if (one.moved or one.promised) and not one.disputed:
+        if one.phase is Phase.LOST and all(one.sessions.values()):
+            reason = f'{reason.removesuffix(_ANEW).rstrip()} {_ANEW}'
+        if ((one.moved or one.promised) and not one.disputed
+                and one.sessions[THERE] is not None):
             return Outcome(THERE, volumes, (
                 f'The array at {there.address} serves it again, but does '
                 f'not replicate it: {reason} Fail back once more.'))

@@ -53,6 +53,8 @@ _LOST = (rest.Unreachable, rest.ServerError, rest.BadReply)
 
 #: Unmaps volumes of an array from hosts that have no business there.
 Release = Callable[[Array, Collection[int]], None]
+#: Raises if what was to be done must not be done any more.
+Confirm = Callable[[], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -717,7 +719,12 @@ class StopSession(engine.Step):
     always_doubtful = True
 
     def execute(self, array: Array, there: Array | None, pair: _Pair,
-                finder: _Finder) -> _Pair:
+                finder: _Finder, confirm: Confirm) -> _Pair:
+        confirm()
+        if pair.may_run:
+            # Waiting for the peer may have taken long.
+            pair = pair.suspend()
+            confirm()
         return pair.stop()
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
@@ -738,7 +745,8 @@ class DeleteCopies(engine.Step):
     """Delete what a session leaves in place (REP-15)."""
 
     def execute(self, array: Array, stopped: _Pair, finder: _Finder,
-                copies: _Copies | None) -> None:
+                copies: _Copies | None, confirm: Confirm) -> None:
+        confirm()
         actions: list[Callable[[], object]] = [functools.partial(
             _delete_snapshots, array, finder.group)]
         if copies is not None:
@@ -750,7 +758,8 @@ class DeleteCopies(engine.Step):
 
 def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
               group: int, group_name: str, volume_names: Collection[str],
-              release: Release | None = None) -> None:
+              release: Release | None = None,
+              confirm: Confirm = lambda: None) -> None:
     """End the replication of a volume group, from whatever state (REP-15).
 
     What is here stays, open to hosts; the copies and their group go. While
@@ -762,6 +771,8 @@ def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
     :param names: of the session, as ``naming.session_names`` tells them
     :param group: id of the volume group here
     :param release: is tried on the copies if one is mapped
+    :param confirm: is called before anything is stopped, and before copies
+        are deleted; raises if those serve by now
     :raises StillMapped, ObjectInUse: a copy is needed there
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
@@ -777,7 +788,8 @@ def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
         # A peer that is lost may have taken most of the time there was.
         with here.deadline(fresh=True):
             engine.run(flow, array=here, there=copies and finder.there,
-                       pair=pair, finder=finder, copies=copies)
+                       pair=pair, finder=finder, copies=copies,
+                       confirm=confirm)
 
 
 def _find(here: Array, link: Link | None, names: Sequence[str], group: int
@@ -842,7 +854,7 @@ class SuspendSession(StopSession):
     """Suspend it; undone by resuming it."""
 
     def execute(self, array: Array, there: Array | None, pair: _Pair,
-                finder: _Finder) -> _Pair:
+                finder: _Finder, confirm: Confirm) -> _Pair:
         return pair.suspend()
 
 
@@ -901,7 +913,8 @@ def _extend_both(finder: _Finder, near: _Half, member: Member) -> None:
             f'The peer of the array at {finder.here.address} has no volume '
             f'{name}, the copy of {member.name}.')
     inputs = {'array': finder.here, 'there': finder.there, 'finder': finder,
-              'copy': copy, 'volume': member.volume, 'size': member.size}
+              'copy': copy, 'volume': member.volume, 'size': member.size,
+              'confirm': lambda: None}
     try:
         try:
             engine.run(_extension(SuspendSession()), pair=pair, **inputs)

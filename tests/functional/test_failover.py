@@ -461,7 +461,7 @@ class LeftBehindTest(FailoverTest):
             self.backend.delete_volume(failure.row)
         failure = self.assertRaises(backend.OperationFailed,
                                     self.backend.revert, volume, of_volume)
-        self.assertIn(f'127.0.0.1:{self.secondary.port} has no snapshot',
+        self.assertIn(f'not on that at 127.0.0.1:{self.secondary.port}',
                       str(failure.cause))
         self.backend.delete_snapshot(snapshot)
         self.backend.delete_snapshot(of_volume)
