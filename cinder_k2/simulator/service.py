@@ -229,6 +229,7 @@ class Service:
         if lenient:
             values = {name: value for name, value in values.items()
                       if value != rules.value(scope, row, name)}
+        schema.check_cleared(rules.resource, values)
         return rules.update(scope, row, values)
 
     def _bulk(self, scope: Scope, method: str, rules: Rules,
