@@ -108,6 +108,10 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         '--rate-limit', type=_seconds, default=0.0, metavar='N',
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
+    parser.add_argument(
+        '--seed', type=_seed, metavar='N', help='what all that is left to'
+        ' chance comes from, so that a run can be repeated (default: a new'
+        ' one)')
     new = parser.add_argument_group(
         'a new state', 'These matter at the first start only.')
     new.add_argument('--name', type=_name, default='sim-k2-a',
@@ -161,6 +165,12 @@ def _seconds(text: str) -> float:
     if not 0 <= value < 86400:
         raise argparse.ArgumentTypeError(f'not a number from 0: {text}')
     return value
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'not a whole number: {text}')
+    return int(text)
 
 
 def _name(text: str) -> str:
@@ -227,7 +237,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _array(options: argparse.Namespace) -> simulator.Array:
     array = simulator.Array(
         options.profile, options.state_dir / 'state.db',
-        name=options.name, login=options.login,
+        name=options.name, login=options.login, seed=options.seed,
         portals=tuple(options.portal) or factory.PORTALS,
         password=_password(options.password_file))
     array.control.set_latency(options.latency)

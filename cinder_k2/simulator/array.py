@@ -42,6 +42,7 @@ from cinder_k2.simulator import profiles
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator import service
 from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator import subjects
 from cinder_k2.simulator import users as users_module
 from cinder_k2.simulator import visibility
 
@@ -79,7 +80,6 @@ class Array:
         self.clock = clock or clock_module.Clock()
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
-        self.latency = 0.0
         self.login = (login, password)
         self.closed = False
         self._equipment = factory.Equipment(
@@ -87,7 +87,7 @@ class Array:
         self._users = users_module.Users(
             (users_module.User(login, password), *users))
         self._limiter = limiter.Limiter(self.switches, self.clock)
-        self._visibility = visibility.Visibility()
+        self._visibility = visibility.Visibility(self.clock)
         self.lock = threading.RLock()
         self.store = self._open_store(store)
         self._service = service.Service(
@@ -208,29 +208,29 @@ class Array:
                 raise errors.no_resource()
         except errors.ApiError as exc:
             return Exchange(messages.refusal(exc.status, exc.message),
-                            self.latency)
+                            self.faults.delay())
         request = Request(request.method, path, request.query,
                           request.headers, request.body, user.role)
-        struck, late = self.faults.plan(request.method, path.strip('/'))
-        entry.fault = struck.kind if struck else late.kind if late else ''
-        return self._struck(request, struck, late.reads if late else 0)
+        plan = self.faults.plan(
+            request.method, path.strip('/'),
+            lambda: subjects.of(request, self.store))
+        entry.fault = plan.fault
+        return self._struck(request, plan)
 
     def _struck(self, request: Request,
-                rule: faults_module.FaultRule | None,
-                late_reads: int) -> Exchange:
-        """The reply after a fault rule has done its work on it."""
-        if rule is None:
-            return Exchange(self._serve(request, late_reads), self.latency)
+                plan: faults_module.Plan) -> Exchange:
+        """The reply after the fault rules have done their work on it."""
         done = Response(200, {'Content-Type': messages.JSON_TYPE})
-        if rule.commit == 'after':
-            done = self._serve(request, late_reads)
-        return _spoilt(done, rule, self.latency)
+        if plan.is_carried_out:
+            done = self._serve(request, plan.weather)
+        return faults_module.spoilt(done, plan)
 
-    def _serve(self, request: Request, late_reads: int) -> Response:
+    def _serve(self, request: Request,
+               weather: visibility.Weather) -> Response:
         talk = conversation.Conversation()
         try:
             self.links.look()
-            response = self._answer(request, late_reads, talk)
+            response = self._answer(request, weather, talk)
             self.links.tell(talk.touched)
             return response
         except errors.ApiError as exc:
@@ -240,30 +240,14 @@ class Array:
             LOG.exception('%s %s failed', request.method, request.path)
             return messages.refusal(500, 'Internal error')
 
-    def _answer(self, request: Request, late_reads: int,
+    def _answer(self, request: Request, weather: visibility.Weather,
                 talk: conversation.Conversation) -> Response:
         """The reply, after peers were asked what they must be asked."""
         for _ in range(_ASKINGS):
             talk.begin()
             try:
                 with self.lock:
-                    return self._service.answer(request, late_reads, talk)
+                    return self._service.answer(request, weather, talk)
             except conversation.UnansweredError:
                 self.links.ask(talk)
         raise errors.refused('The peer has no answer that lasts')
-
-
-def _spoilt(done: Response, rule: faults_module.FaultRule,
-            latency: float) -> Exchange:
-    if rule.kind == 'busy':
-        return Exchange(messages.refusal(400, rule.code), latency)
-    if rule.kind == 'status':
-        text = faults_module.STATUSES[rule.status]
-        return Exchange(messages.refusal(rule.status, text), latency)
-    if rule.kind in ('reset', 'truncated'):
-        return Exchange(done, latency, rule.kind)
-    if rule.kind == 'hang':
-        cut = 'reset' if rule.commit == 'before' else ''
-        return Exchange(done, latency + rule.seconds, cut)
-    body = b'<html>no JSON' if rule.kind == 'garbage' else b''
-    return Exchange(Response(done.status, done.headers, body), latency)

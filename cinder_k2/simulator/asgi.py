@@ -110,13 +110,32 @@ async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
             (b'content-length', str(len(response.body)).encode()))
     await send({'type': 'http.response.start', 'status': response.status,
                 'headers': headers})
-    if exchange.cut == 'truncated':
-        half = response.body[:len(response.body) // 2]
-        await send({'type': 'http.response.body', 'body': half,
-                    'more_body': True})
-        await _reset(receive, send)
+    if exchange.pace or exchange.cut:
+        await _send_in_pieces(exchange, receive, send)
     else:
         await send({'type': 'http.response.body', 'body': response.body})
+
+
+async def _send_in_pieces(exchange: Exchange, receive: Receive,
+                          send: Send) -> None:
+    for piece, seconds in exchange.pieces():
+        if seconds and await _is_gone(receive, seconds):
+            return
+        await send({'type': 'http.response.body', 'body': piece,
+                    'more_body': True})
+    if exchange.cut == 'truncated':
+        await _reset(receive, send)
+    else:
+        await send({'type': 'http.response.body'})
+
+
+async def _is_gone(receive: Receive, seconds: float) -> bool:
+    """Whether the caller goes away before so many seconds have passed."""
+    try:
+        await asyncio.wait_for(receive(), seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _reset(receive: Receive, send: Send) -> None:

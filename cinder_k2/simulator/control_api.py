@@ -14,6 +14,7 @@
 
 from collections.abc import Callable
 import dataclasses
+import re
 from typing import Any
 
 from cinder_k2.simulator import control as control_module
@@ -23,6 +24,7 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 
 BASE = '/sim/v1'
+_NUMBER = re.compile('/[1-9][0-9]{0,8}$')
 
 
 def serves(path: str) -> bool:
@@ -33,7 +35,7 @@ def serves(path: str) -> bool:
 def answer(control: control_module.Control, request: Request) -> Response:
     """The reply to a control request; raises ApiError for a refusal."""
     name = request.path.removeprefix(BASE).strip('/')
-    methods = _ACTIONS.get(name)
+    methods = _ACTIONS.get(name) or _ACTIONS.get(_NUMBER.sub('/N', name))
     if methods is None:
         raise errors.no_resource()
     action = methods.get(request.method)
@@ -60,17 +62,41 @@ def _one(request: Request, name: str) -> Any:
 
 
 def _index(control: control_module.Control, request: Request) -> object:
-    return {'resources': sorted(filter(None, _ACTIONS))}
+    return {'resources': sorted(
+        name for name in _ACTIONS if name and not name.endswith('/N'))}
 
 
 def _add_fault(control: control_module.Control, request: Request) -> object:
     return dataclasses.asdict(control.add_fault(_fields(request)))
 
 
+def _number(request: Request) -> int:
+    """The id at the end of the path."""
+    return int(request.path.strip('/').rpartition('/')[2])
+
+
+def _fault(control: control_module.Control, request: Request) -> object:
+    return dataclasses.asdict(control.fault(_number(request)))
+
+
+def _change_fault(control: control_module.Control, request: Request
+                  ) -> object:
+    return dataclasses.asdict(control.change_fault(
+        _number(request), **_fields(request)))
+
+
 def _latency(control: control_module.Control, request: Request) -> object:
     if request.method != 'GET':
-        control.set_latency(_one(request, 'seconds'))
-    return {'seconds': control.latency}
+        fields = _fields(request)
+        control.set_latency(fields['seconds'] if set(fields) == {'seconds'}
+                            else fields)
+    return control.latency.shown()
+
+
+def _seed(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        control.set_seed(_one(request, 'seed'))
+    return {'seed': control.seed}
 
 
 def _journal(control: control_module.Control, request: Request) -> object:
@@ -108,6 +134,16 @@ def _link(control: control_module.Control, request: Request) -> object:
     return {'cut': control.is_cut}
 
 
+def _ports(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        body = _fields(request)
+        if set(body) != {'port', 'up'} or not isinstance(
+                body['port'], str) or not isinstance(body['up'], bool):
+            raise errors.refused('The body must have port and up')
+        control.set_port(body['port'], body['up'])
+    return {'hits': control.ports()}
+
+
 def _write(control: control_module.Control, request: Request) -> object:
     body = _fields(request)
     if set(body) != {'volume', 'token'} or type(body['volume']) is not int:
@@ -123,6 +159,11 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'GET': lambda control, request: {'hits': control.faults()},
         'POST': _add_fault,
         'DELETE': lambda control, request: control.clear_faults()},
+    'faults/N': {
+        'GET': _fault, 'PATCH': _change_fault,
+        'DELETE': lambda control, request:
+            control.remove_fault(_number(request))},
+    'seed': {'GET': _seed, 'POST': _seed, 'PATCH': _seed},
     'latency': {'GET': _latency, 'POST': _latency, 'PATCH': _latency},
     'journal': {
         'GET': _journal,
@@ -133,6 +174,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},
     'initiators': {'POST': _log_in},
+    'ports': {'GET': _ports, 'POST': _ports, 'PATCH': _ports},
     'contents': {'GET': lambda control, request: control.contents(),
                  'POST': _write},
     'link': {'GET': _link, 'POST': _link, 'PATCH': _link},

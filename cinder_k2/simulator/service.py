@@ -72,11 +72,11 @@ class Service:
         self._visibility = visibility
         self._turn = 0
 
-    def answer(self, request: Request, late_reads: int,
+    def answer(self, request: Request, weather: visibility_module.Weather,
                talk: conversation.Conversation) -> Response:
         """The reply to one request.
 
-        late_reads leaves what a POST makes out of so many reads (OBJ-6).
+        weather says how late reads see what a write does (OBJ-6).
         Raises ApiError for a refusal, and UnansweredError if a peer must
         be asked first (see talk.open); then nothing has changed.
         """
@@ -91,7 +91,7 @@ class Service:
             raise errors.no_resource()
         if request.method == 'GET':
             return self._read(scope, request, path)
-        return self._write(scope, request, path, late_reads)
+        return self._write(scope, request, path, weather)
 
     def _expire(self, scope: Scope) -> None:
         """Remove what retention says is too old (RET-2)."""
@@ -178,7 +178,7 @@ class Service:
         return rules.render(scope, row, fields)
 
     def _write(self, scope: Scope, request: Request, path: str,
-               late_reads: int) -> Response:
+               weather: visibility_module.Weather) -> Response:
         """A write, all of it or nothing."""
         rules, rest = (_RULES[path], '') if path in _RULES else _split(path)
         self._check_method(scope, request.method, rules, rest)
@@ -189,7 +189,7 @@ class Service:
                 rows = self._bulk(scope, request.method, rules, body)
             else:
                 rows = [self._one(scope, request.method, rules, rest, body)]
-        self._after_write(scope, request.method, rules, rows, late_reads)
+        self._after_write(scope, request.method, rules, rows, weather)
         return self._written(scope, request.method, rules, rest, rows)
 
     def _check_method(self, scope: Scope, method: str, rules: Rules,
@@ -256,13 +256,15 @@ class Service:
         return rows
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,
-                     rows: list[Row], late_reads: int) -> None:
+                     rows: list[Row],
+                     weather: visibility_module.Weather) -> None:
         if method == 'POST':
             for row in rows:
-                self._visibility.hide(rules.name, row['id'], late_reads)
+                self._visibility.hide(rules.name, row['id'], weather.late)
+        linger = weather.linger or visibility_module.Spell(
+            self._switches.linger_reads, self._switches.linger_seconds)
         for resource, reply in scope.deleted:
-            self._visibility.linger(
-                resource, reply, self._switches.linger_reads)
+            self._visibility.linger(resource, reply, linger)
 
     def _written(self, scope: Scope, method: str, rules: Rules, rest: str,
                  rows: list[Row]) -> Response:

@@ -28,7 +28,7 @@ from cinder_k2.cmd import admin
 from cinder_k2.cmd import sim
 from cinder_k2 import options
 from cinder_k2 import simulator
-from cinder_k2.simulator import faults
+from cinder_k2.simulator import fault_rules
 from cinder_k2.simulator import profiles
 from cinder_k2 import volume_types
 
@@ -216,7 +216,9 @@ class SimulatorTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.page = (SOURCE / 'internals' / 'simulator.rst').read_text()
+        self.page = ' '.join(path.read_text() for path in (
+            SOURCE / 'internals' / 'simulator.rst',
+            *(SOURCE / 'simulator').glob('*.rst')))
 
     def _assert_all_named(self, names):
         literals = ' '.join(LITERAL.findall(self.page))
@@ -233,7 +235,7 @@ class SimulatorTest(unittest.TestCase):
         self._assert_all_named(profiles.NAMES)
 
     def test_faults(self):
-        self._assert_all_named(faults.KINDS)
+        self._assert_all_named(fault_rules.KINDS)
 
     def test_control_api(self):
         token = base64.b64encode(b'admin:admin').decode()

@@ -114,6 +114,12 @@ def check_name(value: str, longest: int) -> None:
         raise errors.refused(f'Name {value} is longer than {longest}')
 
 
+def check_space(scope: Scope) -> None:
+    """Refuse what needs space while the array has none left (CAP-3)."""
+    if scope.switches.full:
+        raise errors.refused('No space is left on the array')
+
+
 def check_unique(scope: Scope, resource: str, field: str, value: object,
                  what: str, own_id: int = 0) -> None:
     """Refuse a value that another row has already (ERR-8)."""

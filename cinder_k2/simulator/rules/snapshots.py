@@ -64,6 +64,7 @@ class SnapshotRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a snapshot of a group or a view, or a view."""
+        base.check_space(scope)
         if values['replication_session'] is not None:
             return _replicated_by_user(scope, values)
         for field in ('short_name', 'source', 'retention_policy'):

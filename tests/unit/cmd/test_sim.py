@@ -118,6 +118,15 @@ class TestService(SimTest):
         self.assertFalse((self.state / 'ca.crt').exists())
         self.stop(process)
 
+    def test_seed(self):
+        process, ready, _ = self.start('--no-tls', '--seed', '7')
+        with requests.Session() as session:
+            session.trust_env = False
+            self.assertEqual({'seed': 7}, session.get(
+                f'{ready[3]}/sim/v1/seed', auth=('admin', 'admin'),
+                timeout=5).json())
+        self.stop(process)
+
     def test_stop_does_not_wait_for_hung_requests(self):
         process, ready, _ = self.start('--no-tls', '--latency', '600')
         with socket.create_connection(

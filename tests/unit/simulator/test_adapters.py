@@ -119,6 +119,17 @@ class Conversation:
             timeout=(1, 0.05))
         self.assertEqual(1, self.call('GET', 'host_groups').json()['total'])
 
+    def test_slow_loris(self):
+        """The body comes slowly, and no read time-out is long enough."""
+        self.array.control.add_fault(
+            kind='slow_loris', rate=50000, times=1)
+        self.assertEqual(1, self.call('GET', 'volumes').json()['total'])
+        self.array.control.add_fault(kind='slow_loris', rate=2, times=1)
+        self.assertRaises(
+            requests.exceptions.ConnectionError, self.session.get,
+            f'{self.url}/api/v2/volumes', timeout=(1, 0.05))
+        self.assertEqual(200, self.call('GET', 'volumes').status_code)
+
     def test_control(self):
         reply = self.session.post(f'{self.url}/sim/v1/faults',
                                   json={'kind': 'busy', 'times': 1})
