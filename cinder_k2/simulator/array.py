@@ -39,6 +39,7 @@ from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
+from cinder_k2.simulator import recorder
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator import service
 from cinder_k2.simulator import store as store_module
@@ -80,6 +81,7 @@ class Array:
         self.clock = clock or clock_module.Clock()
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
+        self.recorder = recorder.Recorder()
         self.login = (login, password)
         self.closed = False
         self._equipment = factory.Equipment(
@@ -179,6 +181,7 @@ class Array:
             request.headers.get('x-k2-sequence', ''),
             self.clock.monotonic())
         status = 0
+        exchange = None
         try:
             exchange = self._exchange(request, entry)
             status = 0 if exchange.cut == 'reset' \
@@ -186,6 +189,9 @@ class Array:
             yield exchange
         finally:
             self.journal.leave(entry, status, self.clock.monotonic())
+            if exchange is not None and self.recorder.is_running:
+                self.recorder.add(
+                    request, exchange, entry, self.clock.time())
 
     def _controlled(self, request: Request) -> Response:
         try:
@@ -214,7 +220,7 @@ class Array:
         plan = self.faults.plan(
             request.method, path.strip('/'),
             lambda: subjects.of(request, self.store))
-        entry.fault = plan.fault
+        entry.fault, entry.carried_out = plan.fault, plan.is_carried_out
         return self._struck(request, plan)
 
     def _struck(self, request: Request,

@@ -22,6 +22,7 @@ from cinder_k2.simulator.fault_rules import FaultRule
 from cinder_k2.simulator import journal
 from cinder_k2.simulator import latency
 from cinder_k2.simulator import ports
+from cinder_k2.simulator import recorder
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import statistics
@@ -127,6 +128,11 @@ class Control:
     def clear_journal(self) -> None:
         """Begin to count anew."""
         self._array.journal.clear()
+
+    @property
+    def recorder(self) -> recorder.Recorder:
+        """What records requests with bodies, once it is started."""
+        return self._array.recorder
 
     def log_in(self, resource: str, identifier: str) -> dict[str, Any]:
         """An initiator shows itself: a record without host (INI-1).
@@ -266,7 +272,7 @@ class Control:
                               in store.sequences.items()}}
 
     def reset(self) -> None:
-        """Back to factory state; no faults, no latency, no journal.
+        """Back to factory state; no faults, latency, journal or recording.
 
         A link that was cut is mended.
         """
@@ -276,6 +282,7 @@ class Control:
         self.set_seed(self.seed)
         self.set_latency(0)
         self.clear_journal()
+        self.recorder.clear()
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from cinder_k2.simulator import control as control_module
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import har
 from cinder_k2.simulator import messages
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
@@ -144,6 +145,29 @@ def _ports(control: control_module.Control, request: Request) -> object:
     return {'hits': control.ports()}
 
 
+def _recorder(control: control_module.Control, request: Request) -> object:
+    return control.recorder.status()
+
+
+def _record(control: control_module.Control, request: Request) -> object:
+    """Starts or stops it; kib says how much it keeps."""
+    body = _fields(request)
+    running = body.pop('running', None)
+    if not isinstance(running, bool) or set(body) - {'kib'} \
+            or body and not running:
+        raise errors.refused('The body must have running, and at a start'
+                             ' may have kib')
+    if running:
+        control.recorder.start(**body)
+    else:
+        control.recorder.stop()
+    return control.recorder.status()
+
+
+def _archive(control: control_module.Control, request: Request) -> object:
+    return har.archive(control.recorder.records())
+
+
 def _write(control: control_module.Control, request: Request) -> object:
     body = _fields(request)
     if set(body) != {'volume', 'token'} or type(body['volume']) is not int:
@@ -168,6 +192,10 @@ _ACTIONS: dict[str, dict[str, Action]] = {
     'journal': {
         'GET': _journal,
         'DELETE': lambda control, request: control.clear_journal()},
+    'recorder': {
+        'GET': _recorder, 'POST': _record, 'PATCH': _record,
+        'DELETE': lambda control, request: control.recorder.clear()},
+    'recorder/har': {'GET': _archive},
     'leftovers': {'GET': lambda control, request: control.leftovers()},
     'performance': {'POST': _performance, 'PATCH': _performance},
     'switches': {'GET': _switches, 'POST': _switches, 'PATCH': _switches},

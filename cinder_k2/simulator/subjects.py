@@ -13,10 +13,9 @@
 """What a request is about: the objects and values that it names."""
 
 from collections.abc import Iterator
+import json
 import re
 import urllib.parse
-
-import msgspec
 
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator import store as store_module
@@ -52,8 +51,8 @@ def of(request: Request, store: store_module.Store) -> Subject:
 def _items(body: bytes) -> list[dict[str, object]]:
     """The objects of a body; none if it is no JSON."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = json.loads(body)
+    except (ValueError, RecursionError):
         return []
     items = value if isinstance(value, list) else [value]
     return [item for item in items if isinstance(item, dict)]
@@ -86,4 +85,4 @@ def _text(value: object) -> str:
         value = value['ref']
     if isinstance(value, str):
         return value
-    return msgspec.json.encode(value).decode()
+    return json.dumps(value)

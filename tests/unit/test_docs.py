@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from cinder_k2.cmd import admin
 from cinder_k2.cmd import sim
+from cinder_k2.cmd import sim_ctl
 from cinder_k2 import options
 from cinder_k2 import simulator
 from cinder_k2.simulator import fault_rules
@@ -225,7 +226,7 @@ class SimulatorTest(unittest.TestCase):
         names = set(names)
         self.assertGreater(len(names), 1)
         self.assertEqual(
-            set(), names - set(re.findall(r'[\w-]+', literals)))
+            set(), names - set(re.findall(r'[\w/-]+', literals)))
 
     def test_switches(self):
         self._assert_all_named(
@@ -250,6 +251,25 @@ class SimulatorTest(unittest.TestCase):
             sim.main(['--help'])
         self._assert_all_named(
             set(re.findall(r'--[a-z-]+', output.getvalue())) - {'--help'})
+
+
+class SimulatorCommandTest(unittest.TestCase):
+
+    def test_commands_and_options(self):
+        page = (SOURCE / 'simulator' / 'k2-sim-ctl.rst').read_text()
+        for noun, (_, verbs) in sim_ctl.COMMANDS.items():
+            for name, verb in verbs.items():
+                self.assertRegex(page, rf'``{noun} {name}\b')
+                for argument, _ in verb.arguments:
+                    if argument.startswith('--'):
+                        self.assertIn(argument, page)
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                self.assertRaises(SystemExit):
+            sim_ctl.main(['--help'])
+        for option in set(re.findall(r'--[a-z-]+', output.getvalue())):
+            self.assertTrue(option == '--help' or f'``{option} ' in page,
+                            option)
 
 
 class AdminTest(unittest.TestCase):
