@@ -25,7 +25,7 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 
 BASE = '/sim/v1'
-_NUMBER = re.compile('/[1-9][0-9]{0,8}$')
+_NUMBERED = re.compile('.+/[1-9][0-9]{0,8}')
 
 
 def serves(path: str) -> bool:
@@ -36,7 +36,9 @@ def serves(path: str) -> bool:
 def answer(control: control_module.Control, request: Request) -> Response:
     """The reply to a control request; raises ApiError for a refusal."""
     name = request.path.removeprefix(BASE).strip('/')
-    methods = _ACTIONS.get(name) or _ACTIONS.get(_NUMBER.sub('/N', name))
+    methods = _ACTIONS.get(name)
+    if _NUMBERED.fullmatch(name):
+        methods = _ITEMS.get(name.rpartition('/')[0])
     if methods is None:
         raise errors.no_resource()
     action = methods.get(request.method)
@@ -63,8 +65,7 @@ def _one(request: Request, name: str) -> Any:
 
 
 def _index(control: control_module.Control, request: Request) -> object:
-    return {'resources': sorted(
-        name for name in _ACTIONS if name and not name.endswith('/N'))}
+    return {'resources': sorted(filter(None, _ACTIONS))}
 
 
 def _add_fault(control: control_module.Control, request: Request) -> object:
@@ -183,10 +184,6 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'GET': lambda control, request: {'hits': control.faults()},
         'POST': _add_fault,
         'DELETE': lambda control, request: control.clear_faults()},
-    'faults/N': {
-        'GET': _fault, 'PATCH': _change_fault,
-        'DELETE': lambda control, request:
-            control.remove_fault(_number(request))},
     'seed': {'GET': _seed, 'POST': _seed, 'PATCH': _seed},
     'latency': {'GET': _latency, 'POST': _latency, 'PATCH': _latency},
     'journal': {
@@ -210,4 +207,11 @@ _ACTIONS: dict[str, dict[str, Action]] = {
              control.receive(_fields(request))},
     'state': {'GET': lambda control, request: control.dump()},
     'reset': {'POST': lambda control, request: control.reset()},
+}
+# What has a number behind the name.
+_ITEMS: dict[str, dict[str, Action]] = {
+    'faults': {
+        'GET': _fault, 'PATCH': _change_fault,
+        'DELETE': lambda control, request:
+            control.remove_fault(_number(request))},
 }

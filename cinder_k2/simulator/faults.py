@@ -34,6 +34,10 @@ from cinder_k2.simulator.visibility import Spell
 from cinder_k2.simulator.visibility import Weather
 
 
+# Where rules meet that cannot all have their way with one reply.
+_REPLY = 'reply'
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What strikes one request.
@@ -138,16 +142,16 @@ class Faults:
 
     def delay(self) -> float:
         """Seconds that a reply takes which no rule strikes."""
-        if not self._rules and self.latency.kind == 'constant':
-            return self.latency.draw(self._delays)
         with self._lock:
             return self.latency.draw(self._delays)
 
     def plan(self, method: str, path: str,
              subject: Callable[[], Subject]) -> Plan:
         """What strikes a request; subject is called if a rule needs it."""
+        if not self._rules:
+            return Plan(None, Weather(), self.delay(), '')
         struck = self._struck(method, path, functools.cache(subject))
-        rule = struck.get('')
+        rule = struck.get(_REPLY)
         slow, late, linger = (struck.get(kind) for kind in fault_rules.MILD)
         weather = Weather(late.spell if late else Spell(),
                           linger.spell if linger else None)
@@ -166,7 +170,8 @@ class Faults:
         found: dict[str, FaultRule] = {}
         with self._lock:
             for rule in self._rules.values():
-                place = rule.kind if rule.kind in fault_rules.MILD else ''
+                place = rule.kind if rule.kind in fault_rules.MILD \
+                    else _REPLY
                 if (place not in found and rule.matches(method, path)
                         and rule.is_about(subject() if rule.where else {})
                         and self._strikes(rule)):

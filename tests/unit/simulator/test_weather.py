@@ -179,7 +179,8 @@ class TestRules(WeatherTest):
         for method in ('GET', 'PATCH', 'DELETE'):
             self.sim(404, method, 'faults/1', {})
         self.sim(405, 'POST', 'faults/2', {})
-        for name in ('faults/0', 'faults/x', 'faults/2/2'):
+        for name in ('faults/0', 'faults/x', 'faults/N', 'faults/2/2',
+                     'journal/1'):
             self.sim(404, 'GET', name)
 
 
