@@ -32,8 +32,8 @@ import requests
 BASE = '/api/v2'
 #: What differs by its nature: times, numbers drawn, texts of errors (ERR-7).
 VOLATILE = ('*_time', '*timestamp', 'scsi_*', 'error_msg')
-# A fault that leaves the answer as it is.
-_HARMLESS = ('', 'latency')
+# Faults that leave the answer as it is, if it comes.
+_HARMLESS = ('', 'latency', 'hang', 'slow_loris')
 _REF = re.compile(r'(/[a-z_/]+[a-z])/([0-9]+)')
 _TIMEOUT = 60
 

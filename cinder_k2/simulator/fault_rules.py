@@ -143,10 +143,16 @@ class FaultRule:
                        for value in subject.get(name, ()))
                    for name, glob in self.where.items())
 
-    def take(self, other: 'FaultRule') -> None:
-        """Be as another rule is, but for what the array counts."""
-        kept = {name: getattr(self, name) for name in _OWN}
-        vars(self).update(vars(other), **kept)
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Change fields, all or none; commit follows a new kind.
+
+        Who holds the rule sees it. Raises ApiError (400).
+        """
+        _check_fields(values)
+        old = dataclasses.asdict(self)
+        if 'kind' in values:
+            old['commit'] = ''
+        vars(self).update(vars(FaultRule(**{**old, **values})))
 
 
 def _compiled(regexp: str) -> re.Pattern[str]:
@@ -164,15 +170,6 @@ def read(value: FaultRule | Mapping[str, Any]) -> FaultRule:
         raise errors.refused('Fault rule: kind is missing')
     _check_fields(value)
     return FaultRule(**value)
-
-
-def changed(rule: FaultRule, values: Mapping[str, Any]) -> FaultRule:
-    """A rule as values change it; commit follows a new kind."""
-    _check_fields(values)
-    old = dataclasses.asdict(rule)
-    if 'kind' in values:
-        old['commit'] = ''
-    return FaultRule(**{**old, **values})
 
 
 def _check_fields(values: Mapping[str, Any]) -> None:

@@ -111,7 +111,7 @@ class Faults:
         """Change a rule; its place, its id and its counts stay."""
         with self._lock:
             rule = self.rule(number)
-            rule.take(fault_rules.changed(rule, values))
+            rule.change(values)
         return rule
 
     def remove(self, number: int) -> None:

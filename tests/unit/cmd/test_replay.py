@@ -154,6 +154,16 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual(['hg2', 'hg3'], [
             row['name'] for row in array.store.rows('host_groups')])
 
+    def test_slow_answers_are_compared(self):
+        control = self.first.control
+        control.add_fault(kind='slow_loris', rate=1e6)
+        control.add_fault(kind='latency', latency={'ms': 1})
+        self.call('GET', 'volumes')
+        array, session = self.array()
+        array.control.set_switches(page_size=7)
+        self.assertEqual(['limit'], [
+            found.field for found in self.replay(session)])
+
     def test_what_is_no_recording(self):
         for value in (None, [], {}, {'log': {}}, {'log': {'entries': [5]}},
                       {'log': {'entries': [{'request': {}}]}}):

@@ -190,6 +190,14 @@ JSON = st.recursive(
 
 class TestMasking(testtools.TestCase):
 
+    def test_headers(self):
+        """In any case, those of a reply, too."""
+        self.assertEqual(
+            {'Set-Cookie': masking.MASK, 'AUTHORIZATION': masking.MASK,
+             'Content-Type': 'x'},
+            masking.headers({'Set-Cookie': SECRET, 'AUTHORIZATION': SECRET,
+                             'Content-Type': 'x'}))
+
     @given(JSON, st.sampled_from(('password', 'New_Password', 'secret',
                                   'chap_secret', 'app_token')),
            st.sampled_from((SECRET, [SECRET], {'x': SECRET}, 5)))
