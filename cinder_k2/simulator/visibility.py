@@ -32,6 +32,11 @@ class Ghost:
         value = self.reply.get(field)
         return value['ref'] if isinstance(value, dict) else value
 
+    def shown(self, wanted: frozenset[str]) -> Row:
+        """The record as a reply shows it; wanted empty: every field."""
+        return {name: value for name, value in self.reply.items()
+                if not wanted or name in wanted}
+
 
 class Visibility:
     """Which objects reads do not show yet, and which they still show."""
@@ -39,6 +44,11 @@ class Visibility:
     def __init__(self) -> None:
         self._hidden: dict[tuple[str, int], int] = {}
         self._ghosts: dict[tuple[str, int], Ghost] = {}
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether reads show what is there, and nothing else."""
+        return not self._hidden and not self._ghosts
 
     def hide(self, resource: str, number: int, reads: int) -> None:
         """Leave an object out of the next so many reads of it."""
@@ -52,8 +62,6 @@ class Visibility:
 
     def shows(self, resource: str, number: int) -> bool:
         """Whether a read shows the object; counts as one read of it."""
-        if not self._hidden:
-            return True
         reads = self._hidden.pop((resource, number), 0)
         if reads > 1:
             self._hidden[(resource, number)] = reads - 1
