@@ -13,7 +13,8 @@
 """k2-sim: a simulated K2 array as an HTTPS service.
 
 Exit status: 0 after a clean stop, 1 when something in the way cannot be
-used (port, state, directory), 2 for arguments that make no sense.
+used (port, state, directory) or the state cannot be written any more, 2 for
+arguments that make no sense.
 """
 
 import argparse
@@ -47,7 +48,7 @@ _NEEDED = ('cryptography', 'msgspec', 'uvicorn')
 
 
 class StartError(Exception):
-    """The service cannot start; the text is one line for the user."""
+    """The service cannot start or go on; the text is for the user."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -201,6 +202,8 @@ def _run(options: argparse.Namespace) -> None:
             signal.signal(number, lambda number, frame: None)
         _server(array, certificate, _ready_line(
             array, listener, certificate)).run(sockets=[listener])
+        if array.store.failure is not None:
+            raise StartError(str(array.store.failure))
 
 
 def _make_directory(path: pathlib.Path) -> None:
@@ -298,8 +301,11 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 async def _keep_looking(array: simulator.Array) -> None:
-    """Replicate in time also while nobody asks for anything."""
-    while True:
+    """Replicate in time also while nobody asks for anything.
+
+    Ends when the state cannot be kept any more.
+    """
+    while array.store.failure is None:
         await asyncio.sleep(_LOOK_SECONDS)
         try:
             await asyncio.to_thread(array.control.look)
@@ -319,7 +325,11 @@ def _server(array: simulator.Array,
                           ) -> None:
             await super().startup(sockets)
             self.looking = asyncio.create_task(_keep_looking(array))
+            self.looking.add_done_callback(self._stop)
             print(ready_line, flush=True)
+
+        def _stop(self, looking: asyncio.Task[None]) -> None:
+            self.should_exit = True
 
     return Server(uvicorn.Config(
         simulator.asgi_app(array), log_config=None, log_level='warning',

@@ -66,6 +66,7 @@ async def _http(array: array_module.Array, scope: Message,
     async with _entered(array.links.may_wait(path), array.exchange(
             scope['method'], path, scope['query_string'].decode('latin-1'),
             headers, body)) as exchange:
+        exchange = await _settled(exchange)
         if exchange.delay:
             await asyncio.sleep(exchange.delay)
         if exchange.cut == 'reset':
@@ -86,6 +87,14 @@ async def _entered(slow: bool, manager: ExchangeManager
             yield await asyncio.to_thread(stack.enter_context, manager)
         else:
             yield stack.enter_context(manager)
+
+
+async def _settled(exchange: Exchange) -> Exchange:
+    """What may leave, without keeping others from being served."""
+    if exchange.commit is not None and not exchange.commit.done():
+        await asyncio.gather(
+            asyncio.wrap_future(exchange.commit), return_exceptions=True)
+    return exchange.settled()
 
 
 async def _body(receive: Receive) -> bytes | None:

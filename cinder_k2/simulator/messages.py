@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from cinder_k2.simulator import commits
 from cinder_k2.simulator import errors
 
 # Exactly this, without a charset (CON-6).
@@ -70,12 +71,26 @@ class Exchange:
 
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
     'reset' for a connection that breaks before it, 'truncated' for one that
-    breaks in the middle of the body.
+    breaks in the middle of the body. commit: what must be on disk before
+    any of it may be seen.
     """
 
     response: Response
     delay: float = 0.0
     cut: str = ''
+    commit: commits.Commit | None = None
+
+    def settled(self) -> 'Exchange':
+        """What may leave, after waiting until all that it tells is kept.
+
+        That is a 500 if the disk has refused it.
+        """
+        if self.commit is not None:
+            try:
+                self.commit.result()
+            except Exception as exc:
+                return Exchange(refusal(500, str(exc)))
+        return self
 
 
 def reply(status: int, value: object, pretty: bool = False) -> Response:

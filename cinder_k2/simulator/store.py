@@ -23,6 +23,7 @@ import functools
 from typing import Any
 
 from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import commits
 from cinder_k2.simulator import disk as disk_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import schema
@@ -62,11 +63,13 @@ class Store:
         self._reads: set[Read] | None = None
         self.counters: dict[str, int] = {}
         self.sequences: dict[str, tuple[int, int]] = {}
-        self._disk = disk
         self._changes = disk_module.Changes()
         self._undo: list[Callable[[], object]] = []
+        self._disk = disk
+        self._commits: commits.Commits | None = None
         if disk is not None:
             self._load(disk)
+            self._commits = commits.Commits(disk)
 
     def _load(self, disk: disk_module.Disk) -> None:
         for resource, row in disk.objects():
@@ -84,8 +87,8 @@ class Store:
         """Changes inside are kept together, or undone on any error."""
         try:
             yield
-            if self._disk is not None and self._changes:
-                self._disk.write(self._changes)
+            if self._commits is not None and self._changes:
+                self._commits.add(self._changes)
         except BaseException:
             for step in reversed(self._undo):
                 step()
@@ -93,6 +96,24 @@ class Store:
         finally:
             self._undo = []
             self._changes = disk_module.Changes()
+
+    @property
+    def commit(self) -> commits.Commit | None:
+        """The commit of the newest changes; None: all is in memory."""
+        return None if self._commits is None else self._commits.newest
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why nothing can be kept on disk any more, or None."""
+        return None if self._commits is None else self._commits.failure
+
+    def flush(self) -> None:
+        """Wait, without the array's lock, until all changes are on disk.
+
+        Raises StateError if they cannot be.
+        """
+        if self._commits is not None:
+            self._commits.newest.result()
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
@@ -247,5 +268,7 @@ class Store:
 
     def close(self) -> None:
         """Release the file behind the state."""
+        if self._commits is not None:
+            self._commits.close()
         if self._disk is not None:
             self._disk.close()

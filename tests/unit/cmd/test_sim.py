@@ -17,6 +17,7 @@ import io
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -99,6 +100,26 @@ class TestService(SimTest):
         self.assertEqual(1, self.get(
             ready[3], 'host_groups', verify=authority).json()['total'])
         self.stop(process, signal.SIGINT)
+
+    def test_full_disk(self):
+        """Nothing is answered that is not kept; the end says why."""
+        process, ready, lines = self.start('--no-tls')
+        log = self.state / 'state.db-wal'
+        limit = log.stat().st_size
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        reply = requests.post(
+            f'{ready[3]}/api/v2/host_groups', json={'name': 'hg'},
+            auth=('admin', 'admin'), timeout=5)
+        self.assertEqual(500, reply.status_code)
+        output, error = process.communicate(timeout=20)
+        self.assertEqual(1, process.returncode)
+        self.assertEqual(
+            f'k2-sim: error: {reply.json()["error_msg"]}\n', error)
+        self.assertIn('cannot write state', error)
+        process, ready, lines = self.start('--no-tls')
+        self.assertEqual(0, self.get(
+            ready[3], 'host_groups').json()['total'])
+        self.stop(process)
 
     def test_options(self):
         secret = self.directory / 'password'

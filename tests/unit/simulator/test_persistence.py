@@ -115,20 +115,22 @@ class TestRestart(StateTest):
         self.assertEqual(fresh, self.open().control.dump())
 
     def test_write_that_the_disk_refuses(self):
-        """Neither the memory nor the file has it, and it can go on."""
+        """The file has no half of it, and nothing is answered any more."""
         array = self.open()
-        test = self.talk(array)
-        database = array.store._disk._database
-        # Strikes when the object is written and its counter is not yet.
-        database.execute('CREATE TRIGGER full BEFORE INSERT ON counters'
-                         " BEGIN SELECT RAISE(FAIL, 'disk full'); END")
-        with self.assertLogs('cinder_k2.simulator', 'ERROR'):
-            test.refused('POST', 'host_groups', {'name': 'half'}, 500)
-        database.execute('DROP TRIGGER full')
-        test.post('retention_policies', {
-            'name': 'x', 'num_snapshots': 0, 'weeks': 0, 'days': 0,
-            'hours': 0})
         before = array.control.dump()
+        test = self.talk(array)
+        # Strikes when the object is written and its counter is not yet.
+        array.store._disk._database.execute(
+            'CREATE TEMP TRIGGER full BEFORE INSERT ON counters'
+            " BEGIN SELECT RAISE(FAIL, 'disk full'); END")
+        for method, path, body in (('POST', 'host_groups', {'name': 'half'}),
+                                   ('GET', 'host_groups', None),
+                                   ('DELETE', 'host_groups/7', None)):
+            reply = test.call(method, path, body)
+            self.assertEqual(500, reply.status)
+            self.assertEqual(
+                f'cannot write state {self.path}: disk full',
+                reply.json()['error_msg'])
         array.close()
         self.assertEqual(before, self.open().control.dump())
 
