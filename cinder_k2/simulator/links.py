@@ -99,10 +99,11 @@ class Links:
         It waits for that one's process, or at least for its disk. What a
         peer says never does: it is answered by what is here.
         """
-        return path != wire.PATH and (
-            path.rstrip('/').endswith(replicas.PEERS) or any(
+        if path.rstrip('/').endswith(replicas.PEERS):
+            return True
+        return path != wire.PATH and not self._is_alone and (
+            self._array.store.commit is not None or any(
                 row['mgmt_host'] not in self.wire.network
-                or self._array.store.commit is not None
                 for row in self._peers()))
 
     @property
