@@ -37,6 +37,7 @@ from cinder_k2.simulator import profiles
 if TYPE_CHECKING:
     import uvicorn
 
+    from cinder_k2.simulator import archive
     from cinder_k2.simulator import tls as tls_module
 
 LOG = logging.getLogger(__name__)
@@ -109,6 +110,10 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         '--rate-limit', type=_seconds, default=0.0, metavar='N',
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
+    parser.add_argument(
+        '--restore', type=pathlib.Path, metavar='FILE',
+        help='begin with a saved state (what GET /sim/v1/save gave) in'
+        ' place of the one that is there')
     new = parser.add_argument_group(
         'a new state', 'These matter at the first start only.')
     new.add_argument('--name', type=_name, default='sim-k2-a',
@@ -191,8 +196,11 @@ def _run(options: argparse.Namespace) -> None:
     _make_directory(options.state_dir)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(*options.listen))
+        saved = _saved(options)
         array = _array(options)
         stack.callback(array.close)
+        if saved is not None:
+            array.restore(saved)
         _link(array, options, listener)
         certificate = None
         if not options.no_tls:
@@ -225,6 +233,20 @@ def _listen(host: str, port: int) -> socket.socket:
         reason = str(exc.strerror).partition(' (')[0]
         raise StartError(f'cannot listen on {host} port {port}: {reason};'
                          ' choose another with --listen') from exc
+
+
+def _saved(options: argparse.Namespace) -> 'archive.Archive | None':
+    """The state to begin with, read before anything is changed."""
+    if options.restore is None:
+        return None
+    from cinder_k2.simulator import archive
+    try:
+        return archive.read(options.restore.read_bytes(), options.profile)
+    except OSError as exc:
+        reason = exc.strerror
+    except simulator.StateError as exc:
+        reason = str(exc)
+    raise StartError(f'cannot restore {options.restore}: {reason}')
 
 
 def _array(options: argparse.Namespace) -> simulator.Array:

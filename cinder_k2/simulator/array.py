@@ -23,6 +23,7 @@ import os
 import threading
 import urllib.parse
 
+from cinder_k2.simulator import archive as archive_module
 from cinder_k2.simulator import clock as clock_module
 from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
@@ -139,6 +140,21 @@ class Array:
             self._visibility.clear()
             self.switches.change(
                 dataclasses.asdict(profiles.switches_of(self.profile)))
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
+
+    def save(self) -> archive_module.Archive:
+        """The whole state as it is now; switches and faults are not in it."""
+        with self.lock:
+            return archive_module.of(self.store, self.profile)
+
+    def restore(self, archive: archive_module.Archive) -> None:
+        """Take a saved state, as archive.read() gives it, for the own."""
+        with self.lock:
+            with self.store.transaction():
+                self.store.clear()
+                archive_module.fill(self.store, archive)
+            self._visibility.clear()
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
 

@@ -235,12 +235,13 @@ class Store:
             raise errors.ApiError(
                 409, f'Sequence {name}: {number} was already used')
         position = self.next_number('sequences')
-        self._set_sequence(name, (number, position))
+        self.set_sequence(name, (number, position))
         if len(self.sequences) > SEQUENCES_KEPT:
-            self._set_sequence(next(iter(self.sequences)), None)
+            self.set_sequence(next(iter(self.sequences)), None)
 
-    def _set_sequence(self, name: str,
-                      value: tuple[int, int] | None) -> None:
+    def set_sequence(self, name: str,
+                     value: tuple[int, int] | None) -> None:
+        """Remember last number and age of a sequence id; None: forget it."""
         old = self.sequences.pop(name, None)
         if value is not None:
             self.sequences[name] = value
@@ -260,7 +261,7 @@ class Store:
             for number in reversed(list(place.numbers)):
                 self.remove(name, number)
         for name in list(self.sequences):
-            self._set_sequence(name, None)
+            self.set_sequence(name, None)
         for name in list(self.counters):
             self._undo.append(functools.partial(
                 self._restore_counter, name, self.counters.pop(name)))

@@ -14,6 +14,7 @@
 
 import hypothesis
 from hypothesis import strategies
+import msgspec
 
 from cinder_k2 import simulator
 from cinder_k2.simulator import catalogue
@@ -125,6 +126,7 @@ class TestModel(base.ArrayTest):
         self._check_indexes()
         self._check_groups()
         self._check_mappings()
+        self._check_archive()
 
     def _lay_ground(self):
         group = self.group('g')
@@ -152,6 +154,12 @@ class TestModel(base.ArrayTest):
                 rebuilt.put(row)
             self.assertEqual(vars(rebuilt) | {'_changed': table._changed},
                              vars(table))
+
+    def _check_archive(self):
+        """What is saved is what can be restored."""
+        other = simulator.Array(clock=simulator.FakeClock())
+        other.control.restore(msgspec.json.encode(self.control.save()))
+        self.assertEqual(self.control.dump(), other.control.dump())
 
     def _check_groups(self):
         """VOL-11, VG-3, VG-8, SNP-11."""
