@@ -23,6 +23,7 @@ import os
 import threading
 import urllib.parse
 
+from cinder_k2.simulator import archive as archive_module
 from cinder_k2.simulator import clock as clock_module
 from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
@@ -105,17 +106,17 @@ class Array:
     def _open_store(self, path: str | os.PathLike[str] | None
                     ) -> store_module.Store:
         disk = None if path is None else disk_module.Disk(path)
-        try:
+        with contextlib.ExitStack() as stack:
             if disk is not None:
+                stack.callback(disk.close)
                 self._check_profile(disk)
             store = store_module.Store(disk)
+            stack.callback(store.close)
             if not store.tables['system/state'].rows:
                 with store.transaction():
                     factory.build(store, self._equipment, self.clock)
-        except BaseException:
-            if disk is not None:
-                disk.close()
-            raise
+                store.flush()
+            stack.pop_all()
         return store
 
     def _check_profile(self, disk: disk_module.Disk) -> None:
@@ -144,6 +145,21 @@ class Array:
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
 
+    def save(self) -> archive_module.Archive:
+        """The whole state as it is now; switches and faults are not in it."""
+        with self.lock:
+            return archive_module.of(self.store, self.profile)
+
+    def restore(self, archive: archive_module.Archive) -> None:
+        """Take a saved state, as archive.read() gives it, for the own."""
+        with self.lock:
+            with self.store.transaction():
+                self.store.clear()
+                archive_module.fill(self.store, archive)
+            self._visibility.clear()
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
+
     def close(self) -> None:
         """Release the state file; for its peers the array is lost."""
         with self.lock:
@@ -158,7 +174,7 @@ class Array:
         path is as in the URL; query the part behind the question mark.
         """
         with self.exchange(method, path, query, headers, body) as exchange:
-            return exchange.response
+            return exchange.settled().response
 
     @contextlib.contextmanager
     def exchange(self, method: str, path: str, query: str = '',
@@ -166,15 +182,17 @@ class Array:
                  body: bytes = b'') -> Iterator[Exchange]:
         """The reply to one request, and what happens to it on its way.
 
-        For adapters: sleep exchange.delay inside the block, so that the
-        journal counts the request as running meanwhile.
+        For adapters: wait for exchange.commit as settled() does, and sleep
+        exchange.delay, both inside the block, so that the journal counts
+        the request as running meanwhile.
         """
         request = Request(
             method.upper(), urllib.parse.unquote(path), query,
             {name.lower(): value
              for name, value in (headers or {}).items()}, body)
         if control_api.serves(request.path):
-            yield Exchange(self._controlled(request))
+            response = self._controlled(request)
+            yield Exchange(response, commit=self.store.commit)
             return
         entry = self.journal.enter(
             request.method, request.path, query,
@@ -183,7 +201,8 @@ class Array:
         status = 0
         exchange = None
         try:
-            exchange = self._exchange(request, entry)
+            exchange = dataclasses.replace(
+                self._exchange(request, entry), commit=self.store.commit)
             status = 0 if exchange.cut == 'reset' \
                 else exchange.response.status
             yield exchange
@@ -199,6 +218,8 @@ class Array:
             return control_api.answer(self.control, request)
         except errors.ApiError as exc:
             return messages.refusal(exc.status, exc.message)
+        except errors.StateError as exc:
+            return messages.refusal(500, str(exc))
 
     def _authenticate(self, request: Request) -> users_module.User:
         return self._users.authenticate(
@@ -242,6 +263,8 @@ class Array:
         except errors.ApiError as exc:
             self.links.cancel(talk)
             return messages.refusal(exc.status, exc.message)
+        except errors.StateError as exc:
+            return messages.refusal(500, str(exc))
         except Exception:
             LOG.exception('%s %s failed', request.method, request.path)
             return messages.refusal(500, 'Internal error')

@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 from typing import TYPE_CHECKING
 
+from cinder_k2.simulator import archive
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.fault_rules import FaultRule
 from cinder_k2.simulator import journal
@@ -270,6 +271,22 @@ class Control:
                 'counters': dict(store.counters),
                 'sequences': {name: number for name, (number, _)
                               in store.sequences.items()}}
+
+    def save(self) -> archive.Archive:
+        """The whole state, secrets among it, for restore()."""
+        return self._array.save()
+
+    def restore(self, document: bytes) -> None:
+        """Take the state that a JSON document has in place of the own.
+
+        It is what save() gives, as JSON. Faults, switches and the journal
+        stay. Raises ApiError (400) for anything else; then nothing changes.
+        """
+        try:
+            saved = archive.read(document, self._array.profile)
+        except errors.StateError as exc:
+            raise errors.refused(str(exc)) from exc
+        self._array.restore(saved)
 
     def reset(self) -> None:
         """Back to factory state; no faults, latency, journal or recording.

@@ -206,6 +206,9 @@ _ACTIONS: dict[str, dict[str, Action]] = {
     'peer': {'POST': lambda control, request:
              control.receive(_fields(request))},
     'state': {'GET': lambda control, request: control.dump()},
+    'save': {'GET': lambda control, request: control.save()},
+    'restore': {'POST': lambda control, request:
+                control.restore(request.body)},
     'reset': {'POST': lambda control, request: control.reset()},
 }
 # What has a number behind the name.

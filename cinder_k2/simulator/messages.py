@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from cinder_k2.simulator import commits
 from cinder_k2.simulator import errors
 
 # Exactly this, without a charset (CON-6).
@@ -73,13 +74,15 @@ class Exchange:
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
     'reset' for a connection that breaks before it, 'truncated' for one that
     breaks in the middle of the body. pace: bytes of the body per second, 0
-    for all at once.
+    for all at once. commit: what must be on disk before any of it may be
+    seen.
     """
 
     response: Response
     delay: float = 0.0
     cut: str = ''
     pace: float = 0.0
+    commit: commits.Commit | None = None
 
     def pieces(self) -> Iterator[tuple[bytes, float]]:
         """What is sent of the body, and seconds before each piece."""
@@ -93,6 +96,18 @@ class Exchange:
         for start in range(0, len(body), size):
             piece = body[start:start + size]
             yield piece, len(piece) / self.pace
+
+    def settled(self) -> 'Exchange':
+        """What may leave, after waiting until all that it tells is kept.
+
+        That is a 500 if the disk has refused it.
+        """
+        if self.commit is not None:
+            try:
+                self.commit.result()
+            except Exception as exc:
+                return Exchange(refusal(500, str(exc)))
+        return self
 
 
 def reply(status: int, value: object, pretty: bool = False) -> Response:

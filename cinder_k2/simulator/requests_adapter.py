@@ -49,6 +49,7 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
         with self._array.exchange(
                 request.method or 'GET', url.path, url.query,
                 request.headers, _body(request)) as exchange:
+            exchange = exchange.settled()
             limit = _read_timeout(timeout)
             if limit is not None and exchange.delay > limit:
                 self._array.clock.sleep(limit)

@@ -25,6 +25,7 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator import query as query_module
+from cinder_k2.simulator import renderings
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Rules
 from cinder_k2.simulator.rules.base import Scope
@@ -35,6 +36,7 @@ from cinder_k2.simulator.rules import mappings
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import policies
 from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.rules import retention
 from cinder_k2.simulator.rules import sessions
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import statistics
@@ -70,6 +72,8 @@ class Service:
         self._switches = switches
         self._clock = clock
         self._visibility = visibility
+        self._renderings = renderings.Renderings(store)
+        self._retention = retention.Retention(store)
         self._turn = 0
 
     def answer(self, request: Request, weather: visibility_module.Weather,
@@ -83,6 +87,7 @@ class Service:
         scope = Scope(self._store, self._switches, self._clock,
                       request.role, talk=talk)
         self._expire(scope)
+        self._renderings.check(self._switches)
         path = request.path.strip('/')
         if path in ('', '__full'):
             return self._whole(scope, request, path)
@@ -95,7 +100,7 @@ class Service:
 
     def _expire(self, scope: Scope) -> None:
         """Remove what retention says is too old (RET-2)."""
-        rows = snapshots.expired(scope)
+        rows = self._retention.expired(scope)
         if rows:
             with self._store.transaction():
                 for row in rows:
@@ -116,7 +121,7 @@ class Service:
         if not path:
             return messages.reply(200, catalogue.index(), pretty)
         return messages.reply(200, {
-            name: [rules.render(scope, row)
+            name: [self._renderings.of(scope, rules, row)
                    for row in self._store.rows(name)]
             for name, rules in _RULES.items()}, pretty)
 
@@ -150,11 +155,27 @@ class Service:
         if rules.name in traffic.NAMES:
             return _page_of(scope, rules, query,
                             traffic.rows(scope, rules.name, query))
-        hits = search.find(scope, rules, query, self._visibility)
+        found = search.find(scope, rules, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._switches.unstable_pages else 0
-        return search.page(scope, rules, query, search.order(
-            scope, rules, query, hits, turn))
+        found = search.order(scope, rules, query, found, turn)
+        return search.page(scope, rules, query, found.numbers, lambda number:
+                           self._shown(scope, rules, found, number, query))
+
+    def _shown(self, scope: Scope, rules: Rules, found: search.Found,
+               number: int, query: query_module.Query) -> object:
+        """One object of a search."""
+        ghost = found.ghosts.get(number)
+        if ghost is not None:
+            return ghost.shown(query.fields)
+        return self._row(scope, rules, self._store.tables[rules.name]
+                         .rows[number], query.fields)
+
+    def _row(self, scope: Scope, rules: Rules, row: Row,
+             fields: frozenset[str]) -> object:
+        if fields:
+            return rules.render(scope, row, fields)
+        return self._renderings.of(scope, rules, row)
 
     def _single(self, scope: Scope, rules: Rules, number: str,
                 query: query_module.Query) -> object:
@@ -166,16 +187,15 @@ class Service:
                 'offset': 0, 'total': 1}
 
     def _show(self, scope: Scope, rules: Rules, number: str,
-              fields: frozenset[str]) -> Row:
+              fields: frozenset[str]) -> object:
         ghost = self._visibility.ghost(rules.name, _number(number))
         if ghost is not None:
             self._visibility.seen(rules.name, ghost)
-            hit = search.Hit(ghost.reply['id'], ghost.reply, ghost)
-            return search.show(scope, rules, hit, fields)
+            return ghost.shown(fields)
         row = _existing(self._store, rules, number)
         if not self._visibility.shows(rules.name, row['id']):
             raise errors.missing(f'/{rules.name}/{number}')
-        return rules.render(scope, row, fields)
+        return self._row(scope, rules, row, fields)
 
     def _write(self, scope: Scope, request: Request, path: str,
                weather: visibility_module.Weather) -> Response:
@@ -314,8 +334,8 @@ def _own_number(item: object) -> str:
 def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
              rows: Iterable[Row]) -> dict[str, Any]:
     """An envelope of rows that are no objects (STA-1)."""
-    return search.page(scope, rules, query,
-                       [search.Hit(0, row) for row in rows])
+    return search.page(scope, rules, query, list(rows), lambda row:
+                       rules.render(scope, row, query.fields))
 
 
 def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:

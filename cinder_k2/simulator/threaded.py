@@ -146,6 +146,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.array.exchange(
                 self.command, path, query, dict(self.headers),
                 self.rfile.read(int(length))) as exchange:
+            exchange = exchange.settled()
             if exchange.delay:
                 self.server.array.clock.sleep(exchange.delay)
             if exchange.cut == 'reset':

@@ -80,6 +80,11 @@ class Visibility:
         self._hidden: dict[tuple[str, int], Countdown] = {}
         self._ghosts: dict[tuple[str, int], Ghost] = {}
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether reads show what is there, and nothing else."""
+        return not self._hidden and not self._ghosts
+
     def hide(self, resource: str, number: int, spell: Spell) -> None:
         """Leave an object out of reads for a while."""
         if any(spell):

@@ -46,6 +46,7 @@ class Scope:
     @property
     def now(self) -> float:
         """Seconds since the epoch."""
+        self.store.note()
         return self.clock.time()
 
 
@@ -53,7 +54,11 @@ Computed = Mapping[str, Callable[[Scope, Row], Any]]
 
 
 class Rules:
-    """The rules of one resource; this one stores what it is given."""
+    """The rules of one resource; this one stores what it is given.
+
+    computed: fields that are not stored. They follow from the row, from
+    what the methods of Store give, from the switches, or from Scope.now.
+    """
 
     resource: schema.Resource
     computed: Computed = {}
