@@ -111,9 +111,9 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
     parser.add_argument(
-        '--seed', type=_seed, metavar='N', help='what all that is left to'
-        ' chance comes from, so that a run can be repeated (default: a new'
-        ' one)')
+        '--random-seed', type=_seed, metavar='N', help='what all that is'
+        ' left to chance comes from, so that a run can be repeated (default:'
+        ' a new one)')
     parser.add_argument(
         '--restore', type=pathlib.Path, metavar='FILE',
         help='begin with a saved state (what GET /sim/v1/save gave) in'
@@ -262,7 +262,7 @@ def _saved(options: argparse.Namespace) -> 'archive.Archive | None':
 def _array(options: argparse.Namespace) -> simulator.Array:
     array = simulator.Array(
         options.profile, options.state_dir / 'state.db',
-        name=options.name, login=options.login, seed=options.seed,
+        name=options.name, login=options.login, seed=options.random_seed,
         portals=tuple(options.portal) or factory.PORTALS,
         password=_password(options.password_file))
     array.control.set_latency(options.latency)

@@ -118,7 +118,7 @@ def _set(name: str) -> Action:
 
 
 def _set_seed(client: Client, options: argparse.Namespace) -> object:
-    return client.call('POST', 'seed', {'seed': options.seed})
+    return client.call('POST', 'chance', {'seed': options.seed})
 
 
 def _advance(client: Client, options: argparse.Namespace) -> object:
@@ -207,8 +207,8 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
         'show': Verb('the latency', _call('GET', 'latency')),
         'set': Verb('as: set ms=5, or set kind=lognormal median=2 sigma=1',
                     _set('latency'), (_SOME,))}),
-    'seed': ('what all chance comes from', {
-        'show': Verb('the seed', _call('GET', 'seed')),
+    'chance': ('the seed that all chance comes from', {
+        'show': Verb('the seed', _call('GET', 'chance')),
         'set': Verb('begin all chances and counts anew', _set_seed,
                     (('seed', {'type': int, 'metavar': 'N'}),))}),
     'switches': ('behaviours that can be chosen', {

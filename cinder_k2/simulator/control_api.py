@@ -95,7 +95,7 @@ def _latency(control: control_module.Control, request: Request) -> object:
     return control.latency.shown()
 
 
-def _seed(control: control_module.Control, request: Request) -> object:
+def _chance(control: control_module.Control, request: Request) -> object:
     if request.method != 'GET':
         control.set_seed(_one(request, 'seed'))
     return {'seed': control.seed}
@@ -184,7 +184,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'GET': lambda control, request: {'hits': control.faults()},
         'POST': _add_fault,
         'DELETE': lambda control, request: control.clear_faults()},
-    'seed': {'GET': _seed, 'POST': _seed, 'PATCH': _seed},
+    'chance': {'GET': _chance, 'POST': _chance, 'PATCH': _chance},
     'latency': {'GET': _latency, 'POST': _latency, 'PATCH': _latency},
     'journal': {
         'GET': _journal,

@@ -159,12 +159,12 @@ class TestService(SimTest):
         self.assertFalse((self.state / 'ca.crt').exists())
         self.stop(process)
 
-    def test_seed(self):
-        process, ready, _ = self.start('--no-tls', '--seed', '7')
+    def test_random_seed(self):
+        process, ready, _ = self.start('--no-tls', '--random-seed', '7')
         with requests.Session() as session:
             session.trust_env = False
             self.assertEqual({'seed': 7}, session.get(
-                f'{ready[3]}/sim/v1/seed', auth=('admin', 'admin'),
+                f'{ready[3]}/sim/v1/chance', auth=('admin', 'admin'),
                 timeout=5).json())
         self.stop(process)
 

@@ -116,8 +116,8 @@ class TestCommand(testtools.TestCase):
         self.assertEqual(shown, self.control.latency.shown())
 
     def test_seed_switches_clock(self):
-        self.assertEqual({'seed': 7}, self.json('seed', 'set', '7'))
-        self.assertEqual({'seed': 7}, self.json('seed', 'show'))
+        self.assertEqual({'seed': 7}, self.json('chance', 'set', '7'))
+        self.assertEqual({'seed': 7}, self.json('chance', 'show'))
         self.json('switches', 'set', 'full=true', 'state=OFFLINE',
                   'bulk=["snapshots"]')
         shown = self.json('switches', 'show')
@@ -236,25 +236,25 @@ class TestCommand(testtools.TestCase):
         options = ('--url', self.url, '--ca', self.authority,
                    '--password-file', str(secret))
         self.assertIn('cannot read', self.complaint(
-            'seed', 'show', options=options))
+            'chance', 'show', options=options))
         for text, expected in (('wrong\n', 'login is refused'),
                                ('', 'is empty')):
             secret.write_text(text)
             self.assertIn(expected, self.complaint(
-                'seed', 'show', options=options))
+                'chance', 'show', options=options))
         secret.write_text('admin\nnot this\n')
-        self.run_it('seed', 'show', options=options)
+        self.run_it('chance', 'show', options=options)
         self.useFixture(fixtures.EnvironmentVariable('K2_SIM_PASSWORD'))
-        self.assertIn('K2_SIM_PASSWORD', self.complaint('seed', 'show'))
-        self.run_it('seed', 'show', options=options)
+        self.assertIn('K2_SIM_PASSWORD', self.complaint('chance', 'show'))
+        self.run_it('chance', 'show', options=options)
 
     def test_certificates(self):
         self.assertIn('--ca', self.complaint(
-            'seed', 'show', options=('--url', self.url)))
+            'chance', 'show', options=('--url', self.url)))
         self.assertIn('there is no file', self.complaint(
-            'seed', 'show', options=('--ca', str(self.directory / 'x'))))
+            'chance', 'show', options=('--ca', str(self.directory / 'x'))))
 
     def test_nobody_there(self):
         for url in ('https://127.0.0.1:1', 'nonsense'):
             self.assertIn('cannot reach', self.complaint(
-                'seed', 'show', options=('--url', url)))
+                'chance', 'show', options=('--url', url)))
