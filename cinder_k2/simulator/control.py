@@ -57,7 +57,7 @@ class Control:
         """One fault rule; raises ApiError (404)."""
         return self._array.faults.rule(number)
 
-    def change_fault(self, number: int, **fields: Any) -> FaultRule:
+    def change_fault(self, number: int, /, **fields: Any) -> FaultRule:
         """Change a fault rule; its place and its counts stay."""
         return self._array.faults.change(number, fields)
 

@@ -35,8 +35,8 @@ class Latency:
 
     kind: constant; normal, cut off at 0; lognormal, with its median and
     the standard deviation of its logarithm; or pareto, with its least value
-    and its shape: the last two have long tails. longest: nothing takes
-    longer, in milliseconds.
+    and its shape: the last two have long tails. longest: what is drawn is
+    never longer, in milliseconds.
     """
 
     kind: str = 'constant'
@@ -81,7 +81,9 @@ def read(value: object) -> Latency:
     if kind not in KINDS:
         raise errors.refused(
             f'The kind of a latency must be one of {", ".join(KINDS)}')
-    longest = _number(given.pop('longest', Latency.longest), 'longest')
+    longest = Latency.longest
+    if kind != 'constant':
+        longest = _number(given.pop('longest', longest), 'longest')
     if set(given) != set(KINDS[kind]):
         raise errors.refused(f'A latency of kind {kind} has the parameters '
                              + ', '.join(KINDS[kind]))

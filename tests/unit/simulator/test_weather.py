@@ -169,7 +169,8 @@ class TestRules(WeatherTest):
     def test_change_without_sense(self):
         before = self.control.faults()
         for body in ({'kind': 'fire'}, {'id': 5}, {'struck': 0}, {'x': 1},
-                     {'regexp': '('}, {'times': 'x'}, []):
+                     {'regexp': '('}, {'times': 'x'}, {'number': 1},
+                     {'self': 1}, []):
             self.sim(400, 'PATCH', 'faults/1', body)
         self.assertEqual(before, self.control.faults())
 
@@ -229,7 +230,9 @@ class TestLatencies(WeatherTest):
     def test_without_sense(self):
         for value in ({'kind': 'x'}, {'kind': 'normal'}, {'ms': -1}, {},
                       {'kind': 'normal', 'mean': 1, 'deviation': 'x'},
-                      {'ms': 1, 'mean': 1}, {'ms': 1, 'longest': True},
+                      {'ms': 1, 'mean': 1}, {'ms': 1, 'longest': 5},
+                      {'kind': 'normal', 'mean': 1, 'deviation': 1,
+                       'longest': True},
                       {'kind': 'pareto', 'minimum': 1, 'shape': 0},
                       {'kind': 'lognormal', 'median': 0, 'sigma': 1}):
             self.sim(400, 'POST', 'latency', value)
@@ -264,7 +267,9 @@ class TestLatencies(WeatherTest):
     def test_bounds(self, kind, parameters, longest, seed):
         """Every latency is within its bounds, whatever the parameters."""
         names = latency.KINDS[kind]
-        value = dict(zip(names, parameters), kind=kind, longest=longest)
+        value = dict(zip(names, parameters), kind=kind)
+        if kind != 'constant':
+            value['longest'] = longest
         drawn = latency.read(value).draw(chance.Chance(seed).stream(''))
         if kind == 'constant':
             longest = parameters[0]
