@@ -341,6 +341,8 @@ async def _keep_looking(array: simulator.Array) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         try:
             await asyncio.to_thread(array.control.look)
+        except simulator.StateError:
+            return
         except Exception:
             LOG.exception('replication failed')
 

@@ -22,6 +22,7 @@ from concurrent import futures
 import threading
 
 from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator import errors
 
 Commit = futures.Future[None]
 
@@ -82,11 +83,17 @@ class Commits:
                 lost.set_exception(reason)
 
     def close(self) -> None:
-        """Write what is queued, and end."""
+        """Write what is queued, and end; what comes later fails."""
         with self._news:
             self._is_closing = True
             self._news.notify()
         self._thread.join()
+        with self._news:
+            if self.failure is None:
+                if self.newest.done():
+                    self.newest = _started()
+                self.newest.set_exception(errors.StateError(
+                    f'state {self._disk.path} is closed'))
 
 
 def _started() -> Commit:

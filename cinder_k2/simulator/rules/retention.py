@@ -23,6 +23,8 @@ from cinder_k2.simulator import store as store_module
 
 _SNAPSHOTS = catalogue.SNAPSHOTS.name
 _POLICIES = catalogue.RETENTION_POLICIES.name
+# What decides, with the policy, when a snapshot is due.
+_DECISIVE = ('retention_policy', 'is_auto_deleteable', 'creation_time')
 
 
 class Retention:
@@ -42,8 +44,11 @@ class Retention:
                  new: Row | None) -> None:
         self._is_changed = True
         if resource.name == _SNAPSHOTS and new is not None:
-            self._news.add(new['id'])
-        elif resource.name == _POLICIES:
+            if old is None or any(old[field] != new[field]
+                                  for field in _DECISIVE):
+                self._news.add(new['id'])
+        elif resource.name == _POLICIES and old is not None:
+            self._heap.clear()
             self._news.update(self._store.tables[_SNAPSHOTS].numbers)
 
     def expired(self, scope: Scope) -> list[Row]:

@@ -90,6 +90,9 @@ class TestCommits(base.ArrayTest):
         self.create('a')
         self.gate.set()
         self.array.close()
+        late = self.create('b').settled().response
+        self.assertEqual(500, late.status)
+        self.assertIn('is closed', late.json()['error_msg'])
         path = self.array.store._disk.path
         self.array = simulator.Array(clock=self.clock, store=path)
         self.assertEqual(1, self.get('host_groups')['total'])
