@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test lint docs releasenotes support-matrix \
-    bench cover clean
+    bench bench-sim cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -38,6 +38,9 @@ support-matrix: venv  ## the support matrix in the docs, from the last "make tes
 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks
+
+bench-sim: venv  ## how fast the simulated array is, beside what is wanted
+	@$(IN_VENV) exec python -m tools.bench_sim
 
 cover: venv  ## the coverage of the unit tests, into cover/
 	$(IN_VENV) coverage erase

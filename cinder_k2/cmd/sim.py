@@ -13,7 +13,8 @@
 """k2-sim: a simulated K2 array as an HTTPS service.
 
 Exit status: 0 after a clean stop, 1 when something in the way cannot be
-used (port, state, directory), 2 for arguments that make no sense.
+used (port, state, directory) or the state cannot be written any more, 2 for
+arguments that make no sense.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from cinder_k2.simulator import profiles
 if TYPE_CHECKING:
     import uvicorn
 
+    from cinder_k2.simulator import archive
     from cinder_k2.simulator import tls as tls_module
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ _NEEDED = ('cryptography', 'msgspec', 'uvicorn')
 
 
 class StartError(Exception):
-    """The service cannot start; the text is one line for the user."""
+    """The service cannot start or go on; the text is for the user."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,6 +110,14 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         '--rate-limit', type=_seconds, default=0.0, metavar='N',
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
+    parser.add_argument(
+        '--random-seed', type=_seed, metavar='N', help='what all that is'
+        ' left to chance comes from, so that a run can be repeated (default:'
+        ' a new one)')
+    parser.add_argument(
+        '--restore', type=pathlib.Path, metavar='FILE',
+        help='begin with a saved state (what GET /sim/v1/save gave) in'
+        ' place of the one that is there')
     new = parser.add_argument_group(
         'a new state', 'These matter at the first start only.')
     new.add_argument('--name', type=_name, default='sim-k2-a',
@@ -163,6 +173,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'not a whole number: {text}')
+    return int(text)
+
+
 def _name(text: str) -> str:
     if not 0 < len(text) <= 42:
         raise argparse.ArgumentTypeError('a name has 1 to 42 characters')
@@ -190,8 +206,11 @@ def _run(options: argparse.Namespace) -> None:
     _make_directory(options.state_dir)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(*options.listen))
+        saved = _saved(options)
         array = _array(options)
         stack.callback(array.close)
+        if saved is not None:
+            array.restore(saved)
         _link(array, options, listener)
         certificate = None
         if not options.no_tls:
@@ -201,6 +220,8 @@ def _run(options: argparse.Namespace) -> None:
             signal.signal(number, lambda number, frame: None)
         _server(array, certificate, _ready_line(
             array, listener, certificate)).run(sockets=[listener])
+        if array.store.failure is not None:
+            raise StartError(str(array.store.failure))
 
 
 def _make_directory(path: pathlib.Path) -> None:
@@ -224,10 +245,24 @@ def _listen(host: str, port: int) -> socket.socket:
                          ' choose another with --listen') from exc
 
 
+def _saved(options: argparse.Namespace) -> 'archive.Archive | None':
+    """The state to begin with, read before anything is changed."""
+    if options.restore is None:
+        return None
+    from cinder_k2.simulator import archive
+    try:
+        return archive.read(options.restore.read_bytes(), options.profile)
+    except OSError as exc:
+        reason = exc.strerror
+    except simulator.StateError as exc:
+        reason = str(exc)
+    raise StartError(f'cannot restore {options.restore}: {reason}')
+
+
 def _array(options: argparse.Namespace) -> simulator.Array:
     array = simulator.Array(
         options.profile, options.state_dir / 'state.db',
-        name=options.name, login=options.login,
+        name=options.name, login=options.login, seed=options.random_seed,
         portals=tuple(options.portal) or factory.PORTALS,
         password=_password(options.password_file))
     array.control.set_latency(options.latency)
@@ -298,11 +333,16 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 async def _keep_looking(array: simulator.Array) -> None:
-    """Replicate in time also while nobody asks for anything."""
-    while True:
+    """Replicate in time also while nobody asks for anything.
+
+    Ends when the state cannot be kept any more.
+    """
+    while array.store.failure is None:
         await asyncio.sleep(_LOOK_SECONDS)
         try:
             await asyncio.to_thread(array.control.look)
+        except simulator.StateError:
+            return
         except Exception:
             LOG.exception('replication failed')
 
@@ -319,7 +359,11 @@ def _server(array: simulator.Array,
                           ) -> None:
             await super().startup(sockets)
             self.looking = asyncio.create_task(_keep_looking(array))
+            self.looking.add_done_callback(self._stop)
             print(ready_line, flush=True)
+
+        def _stop(self, looking: asyncio.Task[None]) -> None:
+            self.should_exit = True
 
     return Server(uvicorn.Config(
         simulator.asgi_app(array), log_config=None, log_level='warning',

@@ -23,7 +23,7 @@ from cinder_k2.simulator.clock import FakeClock
 from cinder_k2.simulator.conversation import Address
 from cinder_k2.simulator.errors import ApiError
 from cinder_k2.simulator.errors import StateError
-from cinder_k2.simulator.faults import FaultRule
+from cinder_k2.simulator.fault_rules import FaultRule
 from cinder_k2.simulator.links import connect
 from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Response

@@ -23,6 +23,7 @@ import os
 import threading
 import urllib.parse
 
+from cinder_k2.simulator import archive as archive_module
 from cinder_k2.simulator import clock as clock_module
 from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
@@ -39,9 +40,11 @@ from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
+from cinder_k2.simulator import recorder
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator import service
 from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator import subjects
 from cinder_k2.simulator import users as users_module
 from cinder_k2.simulator import visibility
 
@@ -79,7 +82,7 @@ class Array:
         self.clock = clock or clock_module.Clock()
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
-        self.latency = 0.0
+        self.recorder = recorder.Recorder()
         self.login = (login, password)
         self.closed = False
         self._equipment = factory.Equipment(
@@ -87,7 +90,7 @@ class Array:
         self._users = users_module.Users(
             (users_module.User(login, password), *users))
         self._limiter = limiter.Limiter(self.switches, self.clock)
-        self._visibility = visibility.Visibility()
+        self._visibility = visibility.Visibility(self.clock)
         self.lock = threading.RLock()
         self.store = self._open_store(store)
         self._service = service.Service(
@@ -103,17 +106,17 @@ class Array:
     def _open_store(self, path: str | os.PathLike[str] | None
                     ) -> store_module.Store:
         disk = None if path is None else disk_module.Disk(path)
-        try:
+        with contextlib.ExitStack() as stack:
             if disk is not None:
+                stack.callback(disk.close)
                 self._check_profile(disk)
             store = store_module.Store(disk)
+            stack.callback(store.close)
             if not store.tables['system/state'].rows:
                 with store.transaction():
                     factory.build(store, self._equipment, self.clock)
-        except BaseException:
-            if disk is not None:
-                disk.close()
-            raise
+                store.flush()
+            stack.pop_all()
         return store
 
     def _check_profile(self, disk: disk_module.Disk) -> None:
@@ -142,6 +145,21 @@ class Array:
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
 
+    def save(self) -> archive_module.Archive:
+        """The whole state as it is now; switches and faults are not in it."""
+        with self.lock:
+            return archive_module.of(self.store, self.profile)
+
+    def restore(self, archive: archive_module.Archive) -> None:
+        """Take a saved state, as archive.read() gives it, for the own."""
+        with self.lock:
+            with self.store.transaction():
+                self.store.clear()
+                archive_module.fill(self.store, archive)
+            self._visibility.clear()
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
+
     def close(self) -> None:
         """Release the state file; for its peers the array is lost."""
         with self.lock:
@@ -156,7 +174,7 @@ class Array:
         path is as in the URL; query the part behind the question mark.
         """
         with self.exchange(method, path, query, headers, body) as exchange:
-            return exchange.response
+            return exchange.settled().response
 
     @contextlib.contextmanager
     def exchange(self, method: str, path: str, query: str = '',
@@ -164,28 +182,35 @@ class Array:
                  body: bytes = b'') -> Iterator[Exchange]:
         """The reply to one request, and what happens to it on its way.
 
-        For adapters: sleep exchange.delay inside the block, so that the
-        journal counts the request as running meanwhile.
+        For adapters: wait for exchange.commit as settled() does, and sleep
+        exchange.delay, both inside the block, so that the journal counts
+        the request as running meanwhile.
         """
         request = Request(
             method.upper(), urllib.parse.unquote(path), query,
             {name.lower(): value
              for name, value in (headers or {}).items()}, body)
         if control_api.serves(request.path):
-            yield Exchange(self._controlled(request))
+            response = self._controlled(request)
+            yield Exchange(response, commit=self.store.commit)
             return
         entry = self.journal.enter(
             request.method, request.path, query,
             request.headers.get('x-k2-sequence', ''),
             self.clock.monotonic())
         status = 0
+        exchange = None
         try:
-            exchange = self._exchange(request, entry)
+            exchange = dataclasses.replace(
+                self._exchange(request, entry), commit=self.store.commit)
             status = 0 if exchange.cut == 'reset' \
                 else exchange.response.status
             yield exchange
         finally:
             self.journal.leave(entry, status, self.clock.monotonic())
+            if exchange is not None and self.recorder.is_running:
+                self.recorder.add(
+                    request, exchange, entry, self.clock.time())
 
     def _controlled(self, request: Request) -> Response:
         try:
@@ -193,6 +218,8 @@ class Array:
             return control_api.answer(self.control, request)
         except errors.ApiError as exc:
             return messages.refusal(exc.status, exc.message)
+        except errors.StateError as exc:
+            return messages.refusal(500, str(exc))
 
     def _authenticate(self, request: Request) -> users_module.User:
         return self._users.authenticate(
@@ -208,62 +235,48 @@ class Array:
                 raise errors.no_resource()
         except errors.ApiError as exc:
             return Exchange(messages.refusal(exc.status, exc.message),
-                            self.latency)
+                            self.faults.delay())
         request = Request(request.method, path, request.query,
                           request.headers, request.body, user.role)
-        struck, late = self.faults.plan(request.method, path.strip('/'))
-        entry.fault = struck.kind if struck else late.kind if late else ''
-        return self._struck(request, struck, late.reads if late else 0)
+        plan = self.faults.plan(
+            request.method, path.strip('/'),
+            lambda: subjects.of(request, self.store))
+        entry.fault, entry.carried_out = plan.fault, plan.is_carried_out
+        return self._struck(request, plan)
 
     def _struck(self, request: Request,
-                rule: faults_module.FaultRule | None,
-                late_reads: int) -> Exchange:
-        """The reply after a fault rule has done its work on it."""
-        if rule is None:
-            return Exchange(self._serve(request, late_reads), self.latency)
+                plan: faults_module.Plan) -> Exchange:
+        """The reply after the fault rules have done their work on it."""
         done = Response(200, {'Content-Type': messages.JSON_TYPE})
-        if rule.commit == 'after':
-            done = self._serve(request, late_reads)
-        return _spoilt(done, rule, self.latency)
+        if plan.is_carried_out:
+            done = self._serve(request, plan.weather)
+        return faults_module.spoilt(done, plan)
 
-    def _serve(self, request: Request, late_reads: int) -> Response:
+    def _serve(self, request: Request,
+               weather: visibility.Weather) -> Response:
         talk = conversation.Conversation()
         try:
             self.links.look()
-            response = self._answer(request, late_reads, talk)
+            response = self._answer(request, weather, talk)
             self.links.tell(talk.touched)
             return response
         except errors.ApiError as exc:
             self.links.cancel(talk)
             return messages.refusal(exc.status, exc.message)
+        except errors.StateError as exc:
+            return messages.refusal(500, str(exc))
         except Exception:
             LOG.exception('%s %s failed', request.method, request.path)
             return messages.refusal(500, 'Internal error')
 
-    def _answer(self, request: Request, late_reads: int,
+    def _answer(self, request: Request, weather: visibility.Weather,
                 talk: conversation.Conversation) -> Response:
         """The reply, after peers were asked what they must be asked."""
         for _ in range(_ASKINGS):
             talk.begin()
             try:
                 with self.lock:
-                    return self._service.answer(request, late_reads, talk)
+                    return self._service.answer(request, weather, talk)
             except conversation.UnansweredError:
                 self.links.ask(talk)
         raise errors.refused('The peer has no answer that lasts')
-
-
-def _spoilt(done: Response, rule: faults_module.FaultRule,
-            latency: float) -> Exchange:
-    if rule.kind == 'busy':
-        return Exchange(messages.refusal(400, rule.code), latency)
-    if rule.kind == 'status':
-        text = faults_module.STATUSES[rule.status]
-        return Exchange(messages.refusal(rule.status, text), latency)
-    if rule.kind in ('reset', 'truncated'):
-        return Exchange(done, latency, rule.kind)
-    if rule.kind == 'hang':
-        cut = 'reset' if rule.commit == 'before' else ''
-        return Exchange(done, latency + rule.seconds, cut)
-    body = b'<html>no JSON' if rule.kind == 'garbage' else b''
-    return Exchange(Response(done.status, done.headers, body), latency)

@@ -13,7 +13,6 @@
 """An array as an ASGI application, for uvicorn."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import MutableMapping
@@ -26,7 +25,6 @@ from cinder_k2.simulator.messages import Exchange
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-ExchangeManager = contextlib.AbstractContextManager[Exchange]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 _LARGEST_BODY = 16 * 2 ** 20
 
@@ -63,9 +61,16 @@ async def _http(array: array_module.Array, scope: Message,
                for name, value in scope['headers']}
     path = (scope.get('raw_path') or scope['path'].encode()).decode('latin-1')
     path = path.partition('?')[0]
-    async with _entered(array.links.may_wait(path), array.exchange(
-            scope['method'], path, scope['query_string'].decode('latin-1'),
-            headers, body)) as exchange:
+    manager = array.exchange(
+        scope['method'], path, scope['query_string'].decode('latin-1'),
+        headers, body)
+    with contextlib.ExitStack() as stack:
+        if array.links.may_wait(path):
+            # What it waits for may have something to say to this array.
+            exchange = await asyncio.to_thread(stack.enter_context, manager)
+        else:
+            exchange = stack.enter_context(manager)
+        exchange = await _settled(exchange)
         if exchange.delay:
             await asyncio.sleep(exchange.delay)
         if exchange.cut == 'reset':
@@ -74,18 +79,12 @@ async def _http(array: array_module.Array, scope: Message,
             await _reply(exchange, receive, send)
 
 
-@contextlib.asynccontextmanager
-async def _entered(slow: bool, manager: ExchangeManager
-                   ) -> AsyncIterator[Exchange]:
-    """An exchange, in a thread if it may wait for another array.
-
-    That array may have something to say to this one meanwhile.
-    """
-    with contextlib.ExitStack() as stack:
-        if slow:
-            yield await asyncio.to_thread(stack.enter_context, manager)
-        else:
-            yield stack.enter_context(manager)
+async def _settled(exchange: Exchange) -> Exchange:
+    """What may leave, without keeping others from being served."""
+    if exchange.commit is not None and not exchange.commit.done():
+        await asyncio.gather(
+            asyncio.wrap_future(exchange.commit), return_exceptions=True)
+    return exchange.settled()
 
 
 async def _body(receive: Receive) -> bytes | None:
@@ -110,13 +109,32 @@ async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
             (b'content-length', str(len(response.body)).encode()))
     await send({'type': 'http.response.start', 'status': response.status,
                 'headers': headers})
-    if exchange.cut == 'truncated':
-        half = response.body[:len(response.body) // 2]
-        await send({'type': 'http.response.body', 'body': half,
-                    'more_body': True})
-        await _reset(receive, send)
+    if exchange.pace or exchange.cut:
+        await _send_in_pieces(exchange, receive, send)
     else:
         await send({'type': 'http.response.body', 'body': response.body})
+
+
+async def _send_in_pieces(exchange: Exchange, receive: Receive,
+                          send: Send) -> None:
+    for piece, seconds in exchange.pieces():
+        if seconds and await _is_gone(receive, seconds):
+            return
+        await send({'type': 'http.response.body', 'body': piece,
+                    'more_body': True})
+    if exchange.cut == 'truncated':
+        await _reset(receive, send)
+    else:
+        await send({'type': 'http.response.body'})
+
+
+async def _is_gone(receive: Receive, seconds: float) -> bool:
+    """Whether the caller goes away before so many seconds have passed."""
+    try:
+        await asyncio.wait_for(receive(), seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _reset(receive: Receive, send: Send) -> None:

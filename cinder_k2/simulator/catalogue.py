@@ -153,7 +153,7 @@ SNAPSHOTS = Resource('snapshots', ALL, (
     Field('num_of_clones', 'int', feature='thin_clones'),
     Field('is_locked_by_replication', 'bool', feature='thin_clones'),
 ), indexed=('name', 'short_name', 'source', 'volume_group',
-            'retention_policy', 'is_auto_deleteable',
+            'retention_policy',
             'replication_session'))
 
 VOLSNAPS = Resource('volsnaps', ('GET',), (

@@ -17,9 +17,13 @@ import dataclasses
 from typing import Any
 from typing import TYPE_CHECKING
 
+from cinder_k2.simulator import archive
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import faults
+from cinder_k2.simulator.fault_rules import FaultRule
 from cinder_k2.simulator import journal
+from cinder_k2.simulator import latency
+from cinder_k2.simulator import ports
+from cinder_k2.simulator import recorder
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import statistics
@@ -41,13 +45,25 @@ class Control:
     def __init__(self, array: 'array_module.Array') -> None:
         self._array = array
 
-    def add_fault(self, rule: faults.FaultRule | Mapping[str, Any] | None
-                  = None, **fields: Any) -> faults.FaultRule:
+    def add_fault(self, rule: FaultRule | Mapping[str, Any] | None = None,
+                  **fields: Any) -> FaultRule:
         """Add a fault rule, given whole or by its fields.
 
         The result counts: rule.struck is how many requests it struck.
         """
         return self._array.faults.add(fields if rule is None else rule)
+
+    def fault(self, number: int) -> FaultRule:
+        """One fault rule; raises ApiError (404)."""
+        return self._array.faults.rule(number)
+
+    def change_fault(self, number: int, /, **fields: Any) -> FaultRule:
+        """Change a fault rule; its place and its counts stay."""
+        return self._array.faults.change(number, fields)
+
+    def remove_fault(self, number: int) -> None:
+        """Remove one fault rule."""
+        self._array.faults.remove(number)
 
     def clear_faults(self) -> None:
         """Remove every fault rule."""
@@ -58,16 +74,31 @@ class Control:
         return self._array.faults.rules()
 
     @property
-    def latency(self) -> float:
-        """Seconds that every reply takes."""
-        return self._array.latency
+    def seed(self) -> int:
+        """What all that is left to chance comes from."""
+        return self._array.faults.seed
 
-    def set_latency(self, seconds: float) -> None:
-        """Make every reply take so many seconds."""
-        if isinstance(seconds, bool) or not isinstance(
-                seconds, (int, float)) or not 0 <= seconds < 86400:
-            raise errors.refused('Latency must be a number of seconds')
-        self._array.latency = float(seconds)
+    def set_seed(self, seed: int | None) -> None:
+        """Begin all chances anew, and the counts of the fault rules.
+
+        None takes another seed.
+        """
+        if seed is not None and (type(seed) is not int or seed < 0):
+            raise errors.refused('A seed must be a whole number from 0')
+        self._array.faults.sow(seed)
+
+    @property
+    def latency(self) -> latency.Latency:
+        """What every reply takes that no fault rule slows down."""
+        return self._array.faults.latency
+
+    def set_latency(self, value: float | Mapping[str, Any]) -> None:
+        """Make every reply take so many seconds, or a time drawn.
+
+        A mapping is read by latency.read().
+        """
+        self._array.faults.latency = latency.read(value) \
+            if isinstance(value, Mapping) else latency.constant(value)
 
     def switches(self) -> dict[str, Any]:
         """The switches (see profiles.Switches)."""
@@ -99,6 +130,11 @@ class Control:
         """Begin to count anew."""
         self._array.journal.clear()
 
+    @property
+    def recorder(self) -> recorder.Recorder:
+        """What records requests with bodies, once it is started."""
+        return self._array.recorder
+
     def log_in(self, resource: str, identifier: str) -> dict[str, Any]:
         """An initiator shows itself: a record without host (INI-1).
 
@@ -126,6 +162,7 @@ class Control:
             row = self._volume(volume)
             if row['read_only'] or not isinstance(token, str):
                 raise errors.refused(f'Volume {row["name"]} is read-only')
+            base.check_space(self._scope())
             array.store.update('volumes', volume, content=token)
 
     def read(self, volume: int, snapshot: int | None = None) -> str:
@@ -159,6 +196,20 @@ class Control:
             return {str(row['id']): replicas.content(row)
                     for row in array.store.rows('volumes')
                     if row['id'] != volumes.CTRL_ID}
+
+    def ports(self) -> list[dict[str, Any]]:
+        """The data and FC ports: reference, name, whether up."""
+        with self._array.lock:
+            return ports.listed(self._scope())
+
+    def set_port(self, port: str, up: bool) -> None:
+        """Let a port lose its link, or have it again.
+
+        port: its reference, as /system/net_ports/1 or /system/fc_ports/1.
+        """
+        array = self._array
+        with array.lock, array.store.transaction():
+            ports.set_link(self._scope(), port, up)
 
     def cut_link(self) -> None:
         """Nothing goes to the peers, or comes from them, any more.
@@ -221,16 +272,34 @@ class Control:
                 'sequences': {name: number for name, (number, _)
                               in store.sequences.items()}}
 
+    def save(self) -> archive.Archive:
+        """The whole state, secrets among it, for restore()."""
+        return self._array.save()
+
+    def restore(self, document: bytes) -> None:
+        """Take the state that a JSON document has in place of the own.
+
+        It is what save() gives, as JSON. Faults, switches and the journal
+        stay. Raises ApiError (400) for anything else; then nothing changes.
+        """
+        try:
+            saved = archive.read(document, self._array.profile)
+        except errors.StateError as exc:
+            raise errors.refused(str(exc)) from exc
+        self._array.restore(saved)
+
     def reset(self) -> None:
-        """Back to factory state; no faults, no latency, no journal.
+        """Back to factory state; no faults, latency, journal or recording.
 
         A link that was cut is mended.
         """
         self._array.links.wire.cut = False
         self._array.reset()
         self.clear_faults()
+        self.set_seed(self.seed)
         self.set_latency(0)
         self.clear_journal()
+        self.recorder.clear()
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -14,15 +14,18 @@
 
 from collections.abc import Callable
 import dataclasses
+import re
 from typing import Any
 
 from cinder_k2.simulator import control as control_module
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import har
 from cinder_k2.simulator import messages
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 
 BASE = '/sim/v1'
+_NUMBERED = re.compile('.+/[1-9][0-9]{0,8}')
 
 
 def serves(path: str) -> bool:
@@ -34,6 +37,8 @@ def answer(control: control_module.Control, request: Request) -> Response:
     """The reply to a control request; raises ApiError for a refusal."""
     name = request.path.removeprefix(BASE).strip('/')
     methods = _ACTIONS.get(name)
+    if _NUMBERED.fullmatch(name):
+        methods = _ITEMS.get(name.rpartition('/')[0])
     if methods is None:
         raise errors.no_resource()
     action = methods.get(request.method)
@@ -67,10 +72,33 @@ def _add_fault(control: control_module.Control, request: Request) -> object:
     return dataclasses.asdict(control.add_fault(_fields(request)))
 
 
+def _number(request: Request) -> int:
+    """The id at the end of the path."""
+    return int(request.path.strip('/').rpartition('/')[2])
+
+
+def _fault(control: control_module.Control, request: Request) -> object:
+    return dataclasses.asdict(control.fault(_number(request)))
+
+
+def _change_fault(control: control_module.Control, request: Request
+                  ) -> object:
+    return dataclasses.asdict(control.change_fault(
+        _number(request), **_fields(request)))
+
+
 def _latency(control: control_module.Control, request: Request) -> object:
     if request.method != 'GET':
-        control.set_latency(_one(request, 'seconds'))
-    return {'seconds': control.latency}
+        fields = _fields(request)
+        control.set_latency(fields['seconds'] if set(fields) == {'seconds'}
+                            else fields)
+    return control.latency.shown()
+
+
+def _chance(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        control.set_seed(_one(request, 'seed'))
+    return {'seed': control.seed}
 
 
 def _journal(control: control_module.Control, request: Request) -> object:
@@ -108,6 +136,39 @@ def _link(control: control_module.Control, request: Request) -> object:
     return {'cut': control.is_cut}
 
 
+def _ports(control: control_module.Control, request: Request) -> object:
+    if request.method != 'GET':
+        body = _fields(request)
+        if set(body) != {'port', 'up'} or not isinstance(
+                body['port'], str) or not isinstance(body['up'], bool):
+            raise errors.refused('The body must have port and up')
+        control.set_port(body['port'], body['up'])
+    return {'hits': control.ports()}
+
+
+def _recorder(control: control_module.Control, request: Request) -> object:
+    return control.recorder.status()
+
+
+def _record(control: control_module.Control, request: Request) -> object:
+    """Starts or stops it; kib says how much it keeps."""
+    body = _fields(request)
+    running = body.pop('running', None)
+    if not isinstance(running, bool) or set(body) - {'kib'} \
+            or body and not running:
+        raise errors.refused('The body must have running, and at a start'
+                             ' may have kib')
+    if running:
+        control.recorder.start(**body)
+    else:
+        control.recorder.stop()
+    return control.recorder.status()
+
+
+def _archive(control: control_module.Control, request: Request) -> object:
+    return har.archive(control.recorder.records())
+
+
 def _write(control: control_module.Control, request: Request) -> object:
     body = _fields(request)
     if set(body) != {'volume', 'token'} or type(body['volume']) is not int:
@@ -123,21 +184,37 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'GET': lambda control, request: {'hits': control.faults()},
         'POST': _add_fault,
         'DELETE': lambda control, request: control.clear_faults()},
+    'chance': {'GET': _chance, 'POST': _chance, 'PATCH': _chance},
     'latency': {'GET': _latency, 'POST': _latency, 'PATCH': _latency},
     'journal': {
         'GET': _journal,
         'DELETE': lambda control, request: control.clear_journal()},
+    'recorder': {
+        'GET': _recorder, 'POST': _record, 'PATCH': _record,
+        'DELETE': lambda control, request: control.recorder.clear()},
+    'recorder/har': {'GET': _archive},
     'leftovers': {'GET': lambda control, request: control.leftovers()},
     'performance': {'POST': _performance, 'PATCH': _performance},
     'switches': {'GET': _switches, 'POST': _switches, 'PATCH': _switches},
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},
     'initiators': {'POST': _log_in},
+    'ports': {'GET': _ports, 'POST': _ports, 'PATCH': _ports},
     'contents': {'GET': lambda control, request: control.contents(),
                  'POST': _write},
     'link': {'GET': _link, 'POST': _link, 'PATCH': _link},
     'peer': {'POST': lambda control, request:
              control.receive(_fields(request))},
     'state': {'GET': lambda control, request: control.dump()},
+    'save': {'GET': lambda control, request: control.save()},
+    'restore': {'POST': lambda control, request:
+                control.restore(request.body)},
     'reset': {'POST': lambda control, request: control.reset()},
+}
+# What has a number behind the name.
+_ITEMS: dict[str, dict[str, Action]] = {
+    'faults': {
+        'GET': _fault, 'PATCH': _change_fault,
+        'DELETE': lambda control, request:
+            control.remove_fault(_number(request))},
 }

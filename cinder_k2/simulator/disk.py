@@ -10,11 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The durable copy of the state: one SQLite file, written through.
+"""The durable copy of the state: one SQLite file.
 
-Every change of one request is one SQLite transaction, done before the
-answer is given, so that what was answered survives the end of the process,
-kill -9 included.
+What one call of write() is given is one SQLite transaction. It is on the
+medium when the call returns, and survives kill -9 and a power failure.
 """
 
 from collections.abc import Iterator
@@ -44,7 +43,7 @@ Key = tuple[str, int]
 
 
 class Changes:
-    """What one transaction changed, as it is to be written."""
+    """What one or more transactions changed, as it is to be written."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, dict[str, Any] | None] = {}
@@ -53,6 +52,12 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.counters or self.sequences)
+
+    def update(self, later: 'Changes') -> None:
+        """Take in what was changed after this."""
+        self.objects.update(later.objects)
+        self.counters.update(later.counters)
+        self.sequences.update(later.sequences)
 
 
 class Disk:
@@ -68,12 +73,12 @@ class Disk:
             self._database = self._open()
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, wanted: str = 'use') -> Iterator[None]:
         """Turn what the file system and SQLite raise into StateError."""
         try:
             yield
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as exc:
-            text = f'cannot use state {self.path}: {exc}'
+            text = f'cannot {wanted} state {self.path}: {exc}'
             if 'locked' in str(exc):
                 text = f'state {self.path} is in use by another process'
             raise errors.StateError(text) from exc
@@ -96,7 +101,7 @@ class Disk:
         # Exclusive: two processes on one state would overwrite each other.
         database.execute('PRAGMA locking_mode=EXCLUSIVE')
         database.execute('PRAGMA journal_mode=WAL')
-        database.execute('PRAGMA synchronous=NORMAL')
+        database.execute('PRAGMA synchronous=FULL')
         found = database.execute('PRAGMA user_version').fetchone()[0]
         if found not in (0, _FORMAT):
             raise sqlite3.DatabaseError(f'format {found} is not known')
@@ -137,8 +142,8 @@ class Disk:
                         'SELECT * FROM sequences ORDER BY position')}
 
     def write(self, changes: Changes) -> None:
-        """Write the changes of one request, all of them or none."""
-        with self._explained():
+        """Write changes, all of them or none; raises StateError."""
+        with self._explained('write'):
             self._database.execute('BEGIN IMMEDIATE')
             try:
                 self._write_objects(changes)

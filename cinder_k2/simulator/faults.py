@@ -10,157 +10,128 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Faults on request: which replies go wrong, and how.
-
-Each kind is something that a published client already had to cope with
-(section 3): busy codes, 429, 502 after the write took effect, and so on.
-"""
+"""Faults on request: which replies go wrong, and how."""
 
 import collections
+from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
-import fnmatch
+import functools
 import random
-import re
 import threading
 from typing import Any
 
+from cinder_k2.simulator import chance as chance_module
 from cinder_k2.simulator import errors
-
-BUSY_CODES = ('MC_ERR_BUSY', 'MC_ERR_BUSY_SPECIFIC', 'MC_ERR_INPROGRESS',
-              'MC_ERR_START_TIMEOUT')
-STATUSES = {
-    400: 'The request cannot be carried out',
-    401: 'Authentication required',
-    403: 'The role of this user does not allow it',
-    429: 'Too many requests',
-    500: 'Internal error',
-    502: 'Bad gateway',
-    503: 'System is busy'}
-# When a fault strikes if the rule does not say.
-_COMMIT = {
-    'busy': 'before', 'status': 'before', 'reset': 'before',
-    'garbage': 'after', 'truncated': 'after', 'empty': 'after',
-    'hang': 'after', 'late': 'after'}
-KINDS = tuple(_COMMIT)
-_WRITES = ('POST', 'PATCH', 'DELETE')
+from cinder_k2.simulator import fault_rules
+from cinder_k2.simulator.fault_rules import FaultRule
+from cinder_k2.simulator.latency import Latency
+from cinder_k2.simulator import messages
+from cinder_k2.simulator.messages import Exchange
+from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator.subjects import Subject
+from cinder_k2.simulator.visibility import Spell
+from cinder_k2.simulator.visibility import Weather
 
 
-@dataclasses.dataclass
-class FaultRule:
-    """One rule: which requests it strikes, and what it does to them.
+# Where rules meet that cannot all have their way with one reply.
+_REPLY = 'reply'
 
-    kind: busy (400 with code), status (status with its usual text), reset
-        (connection broken before the reply), truncated (broken inside the
-        body), garbage (a body that is no JSON), empty (no body), hang (the
-        reply comes after so many seconds), late (what POST made is left out
-        of so many reads).
-    method: a method, several with commas, "write" for all that change
-        something, or *.
-    path: a glob over the path below /api/v2 without its leading slash, as
-        in "volumes" or "volumes/*"; regexp: searched in the same.
-    times: how many requests it strikes, None for no end; after: how many
-        matching ones it lets pass first; probability: of the rest.
-    commit: before = the request is not carried out; after = it is, and only
-        its reply suffers. Default: after, but before for busy, status and
-        reset. A hang before the commit ends with a broken connection.
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What strikes one request.
+
+    rule: what its reply suffers, if anything. weather: what reads do not
+    see of it. delay: seconds that its reply takes. fault: the kind to note
+    in the journal, or ''.
     """
 
-    kind: str
-    method: str = '*'
-    path: str = '*'
-    regexp: str = ''
-    times: int | None = None
-    after: int = 0
-    probability: float = 1.0
-    commit: str = ''
-    code: str = BUSY_CODES[0]
-    status: int = 503
-    seconds: float = 0.0
-    reads: int = 1
-    enabled: bool = True
-    matched: int = 0
-    struck: int = 0
+    rule: FaultRule | None
+    weather: Weather
+    delay: float
+    fault: str
 
-    def __post_init__(self) -> None:
-        self.commit = self.commit or _COMMIT.get(self.kind, '')
-        for good, text in (
-                (self.kind in KINDS, f'kind must be one of {KINDS}'),
-                (self.commit in ('before', 'after'),
-                 'commit must be before or after'),
-                (self.code in BUSY_CODES, f'code must be in {BUSY_CODES}'),
-                (self.status in STATUSES,
-                 f'status must be one of {tuple(STATUSES)}')):
-            if not good:
-                raise errors.refused(f'Fault rule: {text}')
-        self.path = self.path.removeprefix('/api/v2').lstrip('/')
-        self._pattern = _compiled(self.regexp)
-
-    def matches(self, method: str, path: str) -> bool:
-        """Whether the rule is about such a request."""
-        methods = self.method.replace('write', ','.join(_WRITES)).split(',')
-        return (self.enabled and ('*' in methods or method in methods)
-                and fnmatch.fnmatchcase(path, self.path)
-                and self._pattern.search(path) is not None)
-
-
-def _compiled(regexp: str) -> re.Pattern[str]:
-    try:
-        return re.compile(regexp)
-    except re.error as exc:
-        raise errors.refused(f'Fault rule: bad regexp: {exc}') from exc
-
-
-def read_rule(value: FaultRule | Mapping[str, Any]) -> FaultRule:
-    """A rule from a mapping of its fields; refuses what it does not know."""
-    if isinstance(value, FaultRule):
-        return value
-    known = {field.name: field for field
-             in dataclasses.fields(FaultRule)}
-    for name, item in value.items():
-        if name not in known or name in ('matched', 'struck'):
-            raise errors.refused(f'Fault rule: unknown field {name}')
-        if not _fits(known[name].default, item, name):
-            raise errors.refused(f'Fault rule: wrong value for {name}')
-    if 'kind' not in value:
-        raise errors.refused('Fault rule: kind is missing')
-    return FaultRule(**value)
-
-
-def _fits(default: object, value: object, name: str) -> bool:
-    if name == 'times':
-        return value is None or type(value) is int
-    if isinstance(default, float):
-        return type(value) in (int, float)
-    wanted = str if name == 'kind' else type(default)
-    return type(value) is wanted
+    @property
+    def is_carried_out(self) -> bool:
+        """Whether the request is carried out at all."""
+        return self.rule is None or self.rule.is_carried_out
 
 
 class Faults:
-    """The rules of one array, safe for threads."""
+    """The rules of one array and its latency, safe for threads.
+
+    Ids of rules begin at 1; each rule has random numbers of its own, from
+    the seed and its id.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._rules: list[FaultRule] = []
-        # Faults need repeatable numbers, not secret ones.
-        self._random = random.Random(seed)  # nosec B311
         self._lock = threading.Lock()
+        self._rules: dict[int, FaultRule] = {}
+        self._streams: dict[int, random.Random] = {}
+        self._last_id = 0
+        self.latency = Latency()
+        self.sow(seed)
+
+    def sow(self, seed: int | None) -> None:
+        """Begin all chances and counts anew; None takes another seed."""
+        with self._lock:
+            self._chance = chance_module.Chance(seed)
+            self._delays = self._chance.stream('latency')
+            for rule in self._rules.values():
+                rule.matched = rule.struck = 0
+                self._streams[rule.id] = self._stream(rule)
+
+    @property
+    def seed(self) -> int:
+        """What all random numbers come from."""
+        return self._chance.seed
+
+    def _stream(self, rule: FaultRule) -> random.Random:
+        return self._chance.stream(f'rule {rule.id}')
 
     def add(self, rule: FaultRule | Mapping[str, Any]) -> FaultRule:
         """Add a rule; the first one that strikes wins."""
-        checked = read_rule(rule)
+        checked = fault_rules.read(rule)
         with self._lock:
-            self._rules.append(checked)
+            self._last_id += 1
+            checked.id = self._last_id
+            self._rules[checked.id] = checked
+            self._streams[checked.id] = self._stream(checked)
         return checked
 
+    def rule(self, number: int) -> FaultRule:
+        """One rule; raises ApiError (404)."""
+        rule = self._rules.get(number)
+        if rule is None:
+            raise errors.missing(f'/faults/{number}')
+        return rule
+
+    def change(self, number: int, values: Mapping[str, Any]) -> FaultRule:
+        """Change a rule; its place, its id and its counts stay."""
+        with self._lock:
+            rule = self.rule(number)
+            rule.change(values)
+        return rule
+
+    def remove(self, number: int) -> None:
+        """Remove one rule."""
+        with self._lock:
+            self.rule(number)
+            del self._rules[number], self._streams[number]
+
     def clear(self) -> None:
-        """Remove every rule."""
+        """Remove every rule; ids, and with them chances, begin anew."""
         with self._lock:
             self._rules.clear()
+            self._streams.clear()
+            self._last_id = 0
 
     def rules(self) -> list[dict[str, Any]]:
         """The rules with their counts, for people."""
         with self._lock:
-            return [dataclasses.asdict(rule) for rule in self._rules]
+            return [dataclasses.asdict(rule)
+                    for rule in self._rules.values()]
 
     def struck(self) -> collections.Counter[str]:
         """How many requests each kind has struck."""
@@ -169,29 +140,70 @@ class Faults:
             counts[rule['kind']] += rule['struck']
         return counts
 
-    def plan(self, method: str, path: str
-             ) -> tuple[FaultRule | None, FaultRule | None]:
-        """What strikes this request: a rule on its reply, a late rule."""
-        struck: FaultRule | None = None
-        late: FaultRule | None = None
+    def delay(self) -> float:
+        """Seconds that a reply takes which no rule strikes."""
         with self._lock:
-            for rule in self._rules:
-                taken = late if rule.kind == 'late' else struck
-                if taken or not self._strikes(rule, method, path):
-                    continue
-                if rule.kind == 'late':
-                    late = rule
-                else:
-                    struck = rule
-        return struck, late
+            return self.latency.draw(self._delays)
 
-    def _strikes(self, rule: FaultRule, method: str, path: str) -> bool:
-        if not rule.matches(method, path):
-            return False
+    def plan(self, method: str, path: str,
+             subject: Callable[[], Subject]) -> Plan:
+        """What strikes a request; subject is called if a rule needs it."""
+        if not self._rules:
+            return Plan(None, Weather(), self.delay(), '')
+        struck = self._struck(method, path, functools.cache(subject))
+        rule = struck.get(_REPLY)
+        slow, late, linger = (struck.get(kind) for kind in fault_rules.MILD)
+        weather = Weather(late.spell if late else Spell(),
+                          linger.spell if linger else None)
+        noted = rule or slow or late or linger
+        return Plan(rule, weather, self._drawn(slow) if slow
+                    else self.delay(), noted.kind if noted else '')
+
+    def _drawn(self, rule: FaultRule) -> float:
+        with self._lock:
+            stream = self._streams.get(rule.id) or self._delays
+            return rule.distribution.draw(stream)
+
+    def _struck(self, method: str, path: str,
+                subject: Callable[[], Subject]) -> dict[str, FaultRule]:
+        """The first rule of each mild kind that strikes, and of others."""
+        found: dict[str, FaultRule] = {}
+        with self._lock:
+            for rule in self._rules.values():
+                place = rule.kind if rule.kind in fault_rules.MILD \
+                    else _REPLY
+                if (place not in found and rule.matches(method, path)
+                        and rule.is_about(subject() if rule.where else {})
+                        and self._strikes(rule)):
+                    found[place] = rule
+        return found
+
+    def _strikes(self, rule: FaultRule) -> bool:
         rule.matched += 1
         if (rule.matched <= rule.after
                 or rule.times is not None and rule.struck >= rule.times
-                or self._random.random() >= rule.probability):
+                or self._streams[rule.id].random() >= rule.probability):
             return False
         rule.struck += 1
         return True
+
+
+def spoilt(done: Response, plan: Plan) -> Exchange:
+    """What comes of a reply, made or not, after the plan's rule."""
+    rule, delay = plan.rule, plan.delay
+    if rule is None:
+        return Exchange(done, delay)
+    if rule.kind == 'busy':
+        return Exchange(messages.refusal(400, rule.code), delay)
+    if rule.kind == 'status':
+        text = fault_rules.STATUSES[rule.status]
+        return Exchange(messages.refusal(rule.status, text), delay)
+    if rule.kind in ('reset', 'truncated'):
+        return Exchange(done, delay, rule.kind)
+    if rule.kind == 'hang':
+        cut = '' if rule.is_carried_out else 'reset'
+        return Exchange(done, delay + rule.seconds, cut)
+    if rule.kind == 'slow_loris':
+        return Exchange(done, delay, pace=rule.rate)
+    body = b'<html>no JSON' if rule.kind == 'garbage' else b''
+    return Exchange(Response(done.status, done.headers, body), delay)

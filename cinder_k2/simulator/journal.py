@@ -26,6 +26,7 @@ class Entry:
     in_flight: how many requests, this one included, the array had not yet
     answered when it came. status: None while it runs, 0 if the connection
     was broken on purpose. fault: the kind that struck it, or ''.
+    carried_out: False if a fault struck before it was.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Entry:
     ended: float | None = None
     status: int | None = None
     fault: str = ''
+    carried_out: bool = True
 
 
 class Journal:

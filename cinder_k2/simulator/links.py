@@ -94,12 +94,15 @@ class Links:
             self._due = 0.0
 
     def may_wait(self, path: str) -> bool:
-        """Whether a request may have to wait for another process.
+        """Whether a request may have to wait for another array.
 
-        What a peer says never does: it is answered by what is here.
+        It waits for that one's process, or at least for its disk. What a
+        peer says never does: it is answered by what is here.
         """
-        return path != wire.PATH and (
-            path.rstrip('/').endswith(replicas.PEERS) or any(
+        if path.rstrip('/').endswith(replicas.PEERS):
+            return True
+        return path != wire.PATH and not self._is_alone and (
+            self._array.store.commit is not None or any(
                 row['mgmt_host'] not in self.wire.network
                 for row in self._peers()))
 
@@ -138,12 +141,18 @@ class Links:
         message = wire.Ask(self._sender(), [
             (question.kind, question.fields) for question in questions])
         try:
-            reply = self.wire.send(address, message, wire.Answers)
+            reply = self._send(address, message, wire.Answers)
         except wire.LinkDownError as exc:
             text = f'Peer {address.host} cannot be reached: {exc}'
             return [Answer(question, {}, text) for question in questions]
         return [Answer(question, *answer)
                 for question, answer in zip(questions, reply.answers)]
+
+    def _send(self, address: Address, message: wire.Message,
+              kind: type[wire.R]) -> wire.R:
+        """A message and its reply; what it tells is on disk before."""
+        self._array.store.flush()
+        return self.wire.send(address, message, kind)
 
     def _sender(self) -> wire.Sender:
         with self._array.lock:
@@ -207,7 +216,7 @@ class Links:
             if message is None:
                 return
             try:
-                reply = self.wire.send(
+                reply = self._send(
                     peers.address_of(peer), message, wire.Reply)
             except wire.LinkDownError:
                 self._lose(number, state)

@@ -12,16 +12,19 @@
 
 """Requests and replies without any transport."""
 
+from collections.abc import Iterator
 from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
 import msgspec
 
+from cinder_k2.simulator import commits
 from cinder_k2.simulator import errors
 
 # Exactly this, without a charset (CON-6).
 JSON_TYPE = 'application/json'
+_PIECES_A_SECOND = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,12 +73,41 @@ class Exchange:
 
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
     'reset' for a connection that breaks before it, 'truncated' for one that
-    breaks in the middle of the body.
+    breaks in the middle of the body. pace: bytes of the body per second, 0
+    for all at once. commit: what must be on disk before any of it may be
+    seen.
     """
 
     response: Response
     delay: float = 0.0
     cut: str = ''
+    pace: float = 0.0
+    commit: commits.Commit | None = None
+
+    def pieces(self) -> Iterator[tuple[bytes, float]]:
+        """What is sent of the body, and seconds before each piece."""
+        body = self.response.body
+        if self.cut == 'truncated':
+            body = body[:len(body) // 2]
+        if not self.pace:
+            yield body, 0.0
+            return
+        size = max(1, int(self.pace / _PIECES_A_SECOND))
+        for start in range(0, len(body), size):
+            piece = body[start:start + size]
+            yield piece, len(piece) / self.pace
+
+    def settled(self) -> 'Exchange':
+        """What may leave, after waiting until all that it tells is kept.
+
+        That is a 500 if the disk has refused it.
+        """
+        if self.commit is not None:
+            try:
+                self.commit.result()
+            except Exception as exc:
+                return Exchange(refusal(500, str(exc)))
+        return self
 
 
 def reply(status: int, value: object, pretty: bool = False) -> Response:

@@ -50,6 +50,8 @@ class Switches:
     unstable_pages: searches without __sort come in another order each time.
     linger_reads: a deleted snapshot stays listed with is_deleted for so many
         reads (QRY-10).
+    linger_seconds: the same for so many seconds, in place of reads.
+    full: no space is left: what needs some is refused.
     rate_limit, rate_burst: requests per second and how many at once, 0 is
         no limit (ERR-5).
     copy_seconds: how long the first full copy of a session takes (REP-6).
@@ -88,6 +90,8 @@ class Switches:
     name_limit: int = 42
     unstable_pages: bool = False
     linger_reads: int = 0
+    linger_seconds: float = 0.0
+    full: bool = False
     rate_limit: float = 0.0
     rate_burst: int = 50
     copy_seconds: float = 0.0

@@ -22,7 +22,7 @@ import requests.adapters
 import urllib3
 
 from cinder_k2.simulator import array as array_module
-from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator.messages import Exchange
 
 Timeout = float | tuple[float | None, float | None] | None
 
@@ -32,8 +32,8 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
 
     Waiting is done on the array's clock. Faults raise what requests raises
     over a real connection: ConnectionError for a reset, ReadTimeout for a
-    reply later than the caller's read timeout, ChunkedEncodingError when a
-    truncated body is read.
+    reply later than the caller's read timeout, ConnectionError for a body
+    that pauses longer, ChunkedEncodingError when a truncated body is read.
     """
 
     def __init__(self, array: array_module.Array) -> None:
@@ -49,6 +49,7 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
         with self._array.exchange(
                 request.method or 'GET', url.path, url.query,
                 request.headers, _body(request)) as exchange:
+            exchange = exchange.settled()
             limit = _read_timeout(timeout)
             if limit is not None and exchange.delay > limit:
                 self._array.clock.sleep(limit)
@@ -60,8 +61,19 @@ class RequestsAdapter(requests.adapters.HTTPAdapter):
                 raise requests.exceptions.ConnectionError(
                     ConnectionResetError('reset by the simulated array'),
                     request=request)
-            return self.build_response(request, _raw(
-                request, exchange.response, exchange.cut == 'truncated'))
+            self._wait_for_body(request, exchange, limit)
+            return self.build_response(request, _raw(request, exchange))
+
+    def _wait_for_body(self, request: requests.PreparedRequest,
+                       exchange: Exchange, limit: float | None) -> None:
+        """What a body in pieces takes; each must be within the limit."""
+        for _, seconds in exchange.pieces():
+            if limit is not None and seconds > limit:
+                self._array.clock.sleep(limit)
+                raise requests.exceptions.ConnectionError(
+                    f'no more of the body within {limit} s', request=request)
+            if seconds:
+                self._array.clock.sleep(seconds)
 
 
 def _body(request: requests.PreparedRequest) -> bytes:
@@ -75,12 +87,12 @@ def _read_timeout(timeout: Timeout) -> float | None:
     return timeout
 
 
-def _raw(request: requests.PreparedRequest, response: Response,
-         truncated: bool) -> urllib3.HTTPResponse:
-    body = response.body
-    headers = {**response.headers, 'Content-Length': str(len(body))}
-    if truncated:
-        body = body[:len(body) // 2]
+def _raw(request: requests.PreparedRequest,
+         exchange: Exchange) -> urllib3.HTTPResponse:
+    response = exchange.response
+    body = b''.join(piece for piece, _ in exchange.pieces())
+    headers = {**response.headers,
+               'Content-Length': str(len(response.body))}
     return urllib3.HTTPResponse(
         io.BytesIO(body), headers=headers, status=response.status,
         preload_content=False, enforce_content_length=True,

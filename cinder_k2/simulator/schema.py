@@ -109,13 +109,20 @@ def read_create(resource: Resource, body: object, reading: Reading) -> Row:
 
 def read_patch(resource: Resource, body: object, reading: Reading,
                number: int) -> Row:
-    """The values of a PATCH of one object (OBJ-9 to OBJ-13)."""
-    body = _own_id(body, number)
-    given = _known_values(resource, body, reading, _patchable)
-    for name, value in given.items():
+    """The values of a PATCH of one object (OBJ-9 to OBJ-13).
+
+    Those that change nothing are to be taken out of a whole object before
+    check_cleared sees the rest: it may show null where none can be set.
+    """
+    return _known_values(
+        resource, _own_id(body, number), reading, _patchable)
+
+
+def check_cleared(resource: Resource, values: Row) -> None:
+    """Refuse null for a field that cannot be cleared (OBJ-9, OBJ-12)."""
+    for name, value in values.items():
         if value is None and not resource.known[name].null:
             raise errors.refused(f'Field {name} cannot be cleared')
-    return given
 
 
 def _own_id(body: object, number: int) -> object:

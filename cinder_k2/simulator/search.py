@@ -13,8 +13,10 @@
 """Answers to GET of a collection: find, order, page, render."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
+from typing import TypeVar
 
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import query as query_module
@@ -22,36 +24,38 @@ from cinder_k2.simulator.query import Query
 from cinder_k2.simulator.rules.base import Rules
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator import table as table_module
 from cinder_k2.simulator import visibility as visibility_module
 
 _EQUAL = ('eq', 'in', 'm_eq')
 Test = tuple[str, Callable[[Any], bool]]
+_T = TypeVar('_T')
 
 
-class Hit(NamedTuple):
-    """One object found: its row, or the reply kept of a deleted one."""
+class Found(NamedTuple):
+    """What a search found: ids in order, and which of them linger."""
 
-    number: int
-    row: Row
-    ghost: visibility_module.Ghost | None = None
+    numbers: Sequence[int]
+    ghosts: dict[int, visibility_module.Ghost]
 
 
 def find(scope: Scope, rules: Rules, query: Query,
-         visibility: visibility_module.Visibility) -> list[Hit]:
+         visibility: visibility_module.Visibility) -> Found:
     """Every object that meets all conditions, by id."""
     tests = _tests(scope, rules, query)
     if tests is None:
-        return []
-    hits = [Hit(row['id'], row) for row in _candidates(scope, rules, query)
-            if all(test(rules.value(scope, row, field))
-                   for field, test in tests)
-            and visibility.shows(rules.name, row['id'])]
+        return Found((), {})
+    numbers = _matching(scope, rules, query, tests)
+    if visibility.is_clear:
+        return Found(numbers, {})
+    ghosts = {}
     for ghost in visibility.ghosts(rules.name):
         if all(test(ghost.value(field)) for field, test in tests):
-            hits.append(Hit(ghost.reply['id'], ghost.reply, ghost))
+            ghosts[ghost.reply['id']] = ghost
             visibility.seen(rules.name, ghost)
-    return sorted(hits, key=lambda hit: hit.number)
+    seen = [number for number in numbers
+            if visibility.shows(rules.name, number)]
+    return Found(sorted([*seen, *ghosts]), ghosts)
 
 
 def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
@@ -66,64 +70,79 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
     return tests
 
 
-def _candidates(scope: Scope, rules: Rules, query: Query) -> list[Row]:
-    """The rows that an index leaves to look at, else all."""
+def _matching(scope: Scope, rules: Rules, query: Query,
+              tests: list[Test]) -> Sequence[int]:
+    """The rows that meet all conditions, touching no others if possible."""
     table = scope.store.tables[rules.name]
-    for condition in query.conditions:
-        if condition.operator not in _EQUAL:
-            continue
-        kind = rules.resource.known[condition.field].kind
-        if table.indexed(condition.field) and kind in ('string', 'ref'):
-            rows = {row['id']: row for value in condition.values
-                    for row in table.find(condition.field, value)}
-            return list(rows.values())
-        if condition.field == 'id':
-            numbers = set(map(schema.to_number, condition.values))
-            return [table.rows[int(number)] for number in numbers
-                    if number is not None and number in table.rows]
-    return scope.store.rows(rules.name)
+    numbers: Sequence[int] = table.numbers
+    for place, condition in enumerate(query.conditions):
+        known = _looked_up(table, condition)
+        if known is not None:
+            numbers = known
+            tests = tests[:place] + tests[place + 1:]
+            break
+    if not tests:
+        return numbers
+    return [number for number in numbers
+            if all(test(rules.value(scope, table.rows[number], field))
+                   for field, test in tests)]
 
 
-def order(scope: Scope, rules: Rules, query: Query, hits: list[Hit],
-          turn: int) -> list[Hit]:
-    """The hits as __sort asks; turn rotates them if it does not."""
+def _looked_up(table: table_module.Table, condition: query_module.Condition
+               ) -> Sequence[int] | None:
+    """The rows that meet a condition, if there is an index for it."""
+    if condition.operator not in _EQUAL:
+        return None
+    if condition.field == 'id':
+        wanted = set(map(schema.to_number, condition.values))
+        return sorted(int(number) for number in wanted
+                      if number is not None and number in table.rows)
+    kind = table.resource.known[condition.field].kind
+    if not table.indexed(condition.field) or kind not in ('string', 'ref'):
+        return None
+    if len(condition.values) == 1:
+        return table.find(condition.field, condition.values[0])
+    return sorted({number for value in condition.values
+                   for number in table.find(condition.field, value)})
+
+
+def order(scope: Scope, rules: Rules, query: Query, found: Found,
+          turn: int) -> Found:
+    """What was found as __sort asks; turn rotates it if it does not."""
+    numbers, ghosts = found
     if not query.sort:
-        turn = turn % len(hits) if hits else 0
-        return hits[turn:] + hits[:turn]
+        turn = turn % len(numbers) if turn and numbers else 0
+        return Found([*numbers[turn:], *numbers[:turn]], ghosts) \
+            if turn else found
     field = rules.resource.known.get(query.sort)
     if field is None or field.write_only:
         raise errors.refused(f'Cannot sort by {query.sort}')
     if query.sort == 'id':
-        return hits[::-1] if query.descending else hits
-    return sorted(
-        hits, reverse=query.descending, key=lambda hit:
-        query_module.sort_key(_value(scope, rules, hit, query.sort)))
+        return Found(numbers[::-1], ghosts) if query.descending else found
+    return Found(sorted(
+        numbers, reverse=query.descending, key=lambda number:
+        query_module.sort_key(_value(scope, rules, found, number,
+                                     query.sort))), ghosts)
 
 
-def _value(scope: Scope, rules: Rules, hit: Hit, field: str) -> Any:
-    if hit.ghost is not None:
-        return hit.ghost.value(field)
-    return rules.value(scope, hit.row, field)
+def _value(scope: Scope, rules: Rules, found: Found, number: int,
+           field: str) -> Any:
+    ghost = found.ghosts.get(number)
+    if ghost is not None:
+        return ghost.value(field)
+    return rules.value(
+        scope, scope.store.tables[rules.name].rows[number], field)
 
 
-def show(scope: Scope, rules: Rules, hit: Hit,
-         wanted: frozenset[str]) -> Row:
-    """A hit as replies show it."""
-    if hit.ghost is None:
-        return rules.render(scope, hit.row, wanted)
-    return {name: value for name, value in hit.row.items()
-            if not wanted or name in wanted}
-
-
-def page(scope: Scope, rules: Rules, query: Query,
-         hits: list[Hit]) -> dict[str, Any]:
+def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
+         show: Callable[[_T], object]) -> dict[str, Any]:
     """The envelope of one page (OBJ-1)."""
     limit = scope.switches.page_size if query.limit is None else query.limit
     if not rules.resource.paged:
-        limit = len(hits)
-    shown = [show(scope, rules, hit, query.fields)
-             for hit in hits[query.offset:query.offset + limit]]
+        limit = len(found)
+    shown = [show(item)
+             for item in found[query.offset:query.offset + limit]]
     if not rules.resource.paged:
-        return {'hits': shown, 'total': len(hits)}
+        return {'hits': shown, 'total': len(found)}
     return {'hits': shown, 'limit': limit, 'offset': query.offset,
-            'total': len(hits)}
+            'total': len(found)}

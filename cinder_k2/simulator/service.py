@@ -25,6 +25,7 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator import query as query_module
+from cinder_k2.simulator import renderings
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Rules
 from cinder_k2.simulator.rules.base import Scope
@@ -35,6 +36,7 @@ from cinder_k2.simulator.rules import mappings
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import policies
 from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.rules import retention
 from cinder_k2.simulator.rules import sessions
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import statistics
@@ -70,19 +72,22 @@ class Service:
         self._switches = switches
         self._clock = clock
         self._visibility = visibility
+        self._renderings = renderings.Renderings(store)
+        self._retention = retention.Retention(store)
         self._turn = 0
 
-    def answer(self, request: Request, late_reads: int,
+    def answer(self, request: Request, weather: visibility_module.Weather,
                talk: conversation.Conversation) -> Response:
         """The reply to one request.
 
-        late_reads leaves what a POST makes out of so many reads (OBJ-6).
+        weather says how late reads see what a write does (OBJ-6).
         Raises ApiError for a refusal, and UnansweredError if a peer must
         be asked first (see talk.open); then nothing has changed.
         """
         scope = Scope(self._store, self._switches, self._clock,
                       request.role, talk=talk)
         self._expire(scope)
+        self._renderings.check(self._switches)
         path = request.path.strip('/')
         if path in ('', '__full'):
             return self._whole(scope, request, path)
@@ -91,11 +96,11 @@ class Service:
             raise errors.no_resource()
         if request.method == 'GET':
             return self._read(scope, request, path)
-        return self._write(scope, request, path, late_reads)
+        return self._write(scope, request, path, weather)
 
     def _expire(self, scope: Scope) -> None:
         """Remove what retention says is too old (RET-2)."""
-        rows = snapshots.expired(scope)
+        rows = self._retention.expired(scope)
         if rows:
             with self._store.transaction():
                 for row in rows:
@@ -116,7 +121,7 @@ class Service:
         if not path:
             return messages.reply(200, catalogue.index(), pretty)
         return messages.reply(200, {
-            name: [rules.render(scope, row)
+            name: [self._renderings.of(scope, rules, row)
                    for row in self._store.rows(name)]
             for name, rules in _RULES.items()}, pretty)
 
@@ -150,11 +155,27 @@ class Service:
         if rules.name in traffic.NAMES:
             return _page_of(scope, rules, query,
                             traffic.rows(scope, rules.name, query))
-        hits = search.find(scope, rules, query, self._visibility)
+        found = search.find(scope, rules, query, self._visibility)
         self._turn += 1
         turn = self._turn if self._switches.unstable_pages else 0
-        return search.page(scope, rules, query, search.order(
-            scope, rules, query, hits, turn))
+        found = search.order(scope, rules, query, found, turn)
+        return search.page(scope, rules, query, found.numbers, lambda number:
+                           self._shown(scope, rules, found, number, query))
+
+    def _shown(self, scope: Scope, rules: Rules, found: search.Found,
+               number: int, query: query_module.Query) -> object:
+        """One object of a search."""
+        ghost = found.ghosts.get(number)
+        if ghost is not None:
+            return ghost.shown(query.fields)
+        return self._row(scope, rules, self._store.tables[rules.name]
+                         .rows[number], query.fields)
+
+    def _row(self, scope: Scope, rules: Rules, row: Row,
+             fields: frozenset[str]) -> object:
+        if fields:
+            return rules.render(scope, row, fields)
+        return self._renderings.of(scope, rules, row)
 
     def _single(self, scope: Scope, rules: Rules, number: str,
                 query: query_module.Query) -> object:
@@ -166,19 +187,18 @@ class Service:
                 'offset': 0, 'total': 1}
 
     def _show(self, scope: Scope, rules: Rules, number: str,
-              fields: frozenset[str]) -> Row:
+              fields: frozenset[str]) -> object:
         ghost = self._visibility.ghost(rules.name, _number(number))
         if ghost is not None:
             self._visibility.seen(rules.name, ghost)
-            hit = search.Hit(ghost.reply['id'], ghost.reply, ghost)
-            return search.show(scope, rules, hit, fields)
+            return ghost.shown(fields)
         row = _existing(self._store, rules, number)
         if not self._visibility.shows(rules.name, row['id']):
             raise errors.missing(f'/{rules.name}/{number}')
-        return rules.render(scope, row, fields)
+        return self._row(scope, rules, row, fields)
 
     def _write(self, scope: Scope, request: Request, path: str,
-               late_reads: int) -> Response:
+               weather: visibility_module.Weather) -> Response:
         """A write, all of it or nothing."""
         rules, rest = (_RULES[path], '') if path in _RULES else _split(path)
         self._check_method(scope, request.method, rules, rest)
@@ -189,7 +209,7 @@ class Service:
                 rows = self._bulk(scope, request.method, rules, body)
             else:
                 rows = [self._one(scope, request.method, rules, rest, body)]
-        self._after_write(scope, request.method, rules, rows, late_reads)
+        self._after_write(scope, request.method, rules, rows, weather)
         return self._written(scope, request.method, rules, rest, rows)
 
     def _check_method(self, scope: Scope, method: str, rules: Rules,
@@ -229,6 +249,7 @@ class Service:
         if lenient:
             values = {name: value for name, value in values.items()
                       if value != rules.value(scope, row, name)}
+        schema.check_cleared(rules.resource, values)
         return rules.update(scope, row, values)
 
     def _bulk(self, scope: Scope, method: str, rules: Rules,
@@ -255,13 +276,15 @@ class Service:
         return rows
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,
-                     rows: list[Row], late_reads: int) -> None:
+                     rows: list[Row],
+                     weather: visibility_module.Weather) -> None:
         if method == 'POST':
             for row in rows:
-                self._visibility.hide(rules.name, row['id'], late_reads)
+                self._visibility.hide(rules.name, row['id'], weather.late)
+        linger = weather.linger or visibility_module.Spell(
+            self._switches.linger_reads, self._switches.linger_seconds)
         for resource, reply in scope.deleted:
-            self._visibility.linger(
-                resource, reply, self._switches.linger_reads)
+            self._visibility.linger(resource, reply, linger)
 
     def _written(self, scope: Scope, method: str, rules: Rules, rest: str,
                  rows: list[Row]) -> Response:
@@ -311,8 +334,8 @@ def _own_number(item: object) -> str:
 def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
              rows: Iterable[Row]) -> dict[str, Any]:
     """An envelope of rows that are no objects (STA-1)."""
-    return search.page(scope, rules, query,
-                       [search.Hit(0, row) for row in rows])
+    return search.page(scope, rules, query, list(rows), lambda row:
+                       rules.render(scope, row, query.fields))
 
 
 def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The state: tables of rows with indexes, changed in transactions.
+"""The state: tables of rows, changed in transactions.
 
-A row is never changed in place; an update puts a new one in its place, so
-that undoing a refused request is putting the old rows back.
+A row is never changed in place, so undoing a refused request is putting
+the old rows back.
 """
 
 from collections.abc import Callable
@@ -23,74 +23,53 @@ import functools
 from typing import Any
 
 from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import commits
 from cinder_k2.simulator import disk as disk_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator import table
 
 # An array cannot remember every sequence id for ever (SEQ-2).
 SEQUENCES_KEPT = 10000
+# Something read of a store: one row, as (resource, id); the rows with a
+# value in an indexed field, as (resource, field, value); all rows of a
+# resource, as (resource,).
+Read = tuple[object, ...]
+# Not read of the store at all: what the clock says.
+MOMENT: Read = ()
 
 
-class Table:
-    """The rows of one resource, by id and by the indexed fields."""
-
-    def __init__(self, resource: schema.Resource) -> None:
-        self.resource = resource
-        self.rows: dict[int, Row] = {}
-        self._indexes: dict[str, dict[object, dict[int, None]]] = {
-            name: {} for name in resource.indexed}
-
-    def indexed(self, field: str) -> bool:
-        """Whether find() works on this field."""
-        return field in self._indexes
-
-    def find(self, field: str, value: object) -> list[Row]:
-        """Rows whose indexed field has this value, by id."""
-        numbers = self._indexes[field].get(value, {})
-        return [self.rows[number] for number in sorted(numbers)]
-
-    def count(self, field: str, value: object) -> int:
-        """How many rows find() would give."""
-        return len(self._indexes[field].get(value, {}))
-
-    def put(self, row: Row) -> None:
-        """Add a row, or put it in the place of the one with its id."""
-        self.drop(row['id'])
-        self.rows[row['id']] = row
-        for field, index in self._indexes.items():
-            value = row.get(field)
-            if value is not None:
-                index.setdefault(value, {})[row['id']] = None
-
-    def drop(self, number: int) -> None:
-        """Take a row away, if it is there."""
-        row = self.rows.pop(number, None)
-        if row is None:
-            return
-        for field, index in self._indexes.items():
-            numbers = index.get(row.get(field), {})
-            numbers.pop(number, None)
-            if not numbers:
-                index.pop(row.get(field), None)
+def reads_of(resource: schema.Resource, row: Row) -> Iterator[Read]:
+    """Everything that can be read and has this row in it."""
+    name = resource.name
+    yield name, row['id']
+    yield (name,)
+    for field in resource.indexed:
+        yield name, field, row.get(field)
 
 
 class Store:
     """All tables, counters and sequence numbers of one array.
 
     Not safe for threads: the array holds its lock around every use.
+    listeners hear of every change of a row, undone ones too.
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
-        self.tables = {name: Table(resource) for name, resource
-                       in catalogue.RESOURCES.items()}
+        self.listeners: list[table.Listener] = []
+        self.tables = {name: table.Table(resource, self._changed)
+                       for name, resource in catalogue.RESOURCES.items()}
+        self._reads: set[Read] | None = None
         self.counters: dict[str, int] = {}
         self.sequences: dict[str, tuple[int, int]] = {}
-        self._disk = disk
         self._changes = disk_module.Changes()
         self._undo: list[Callable[[], object]] = []
+        self._disk = disk
+        self._commits: commits.Commits | None = None
         if disk is not None:
             self._load(disk)
+            self._commits = commits.Commits(disk)
 
     def _load(self, disk: disk_module.Disk) -> None:
         for resource, row in disk.objects():
@@ -108,8 +87,8 @@ class Store:
         """Changes inside are kept together, or undone on any error."""
         try:
             yield
-            if self._disk is not None and self._changes:
-                self._disk.write(self._changes)
+            if self._commits is not None and self._changes:
+                self._commits.add(self._changes)
         except BaseException:
             for step in reversed(self._undo):
                 step()
@@ -118,33 +97,78 @@ class Store:
             self._undo = []
             self._changes = disk_module.Changes()
 
+    @property
+    def commit(self) -> commits.Commit | None:
+        """The commit of the newest changes; None: all is in memory."""
+        return None if self._commits is None else self._commits.newest
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why nothing can be kept on disk any more, or None."""
+        return None if self._commits is None else self._commits.failure
+
+    def flush(self) -> None:
+        """Wait, without the array's lock, until all changes are on disk.
+
+        Raises StateError if they cannot be.
+        """
+        if self._commits is not None:
+            self._commits.newest.result()
+
+    def _changed(self, resource: schema.Resource, old: Row | None,
+                 new: Row | None) -> None:
+        for listener in self.listeners:
+            listener(resource, old, new)
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[set[Read]]:
+        """Collects what is read of the state inside."""
+        reads: set[Read] = set()
+        self._reads = reads
+        try:
+            yield reads
+        finally:
+            self._reads = None
+
+    def note(self, *read: object) -> None:
+        """Note what is read; without arguments: the moment."""
+        if self._reads is not None:
+            self._reads.add(read)
+
     def get(self, resource: str, number: int) -> Row | None:
         """One row, or None."""
+        self.note(resource, number)
         return self.tables[resource].rows.get(number)
 
     def at(self, ref: str) -> Row:
         """The row that a reference, known to be good, points at."""
         resource, number = schema.split_ref(ref)
+        self.note(resource, number)
         return self.tables[resource].rows[number]
 
     def exists(self, ref: str) -> bool:
         """Whether a reference points at something."""
         resource, number = schema.split_ref(ref)
-        table = self.tables.get(resource)
-        return table is not None and number in table.rows
+        self.note(resource, number)
+        return (resource in self.tables
+                and number in self.tables[resource].rows)
 
     def find(self, resource: str, field: str, value: object) -> list[Row]:
         """Rows whose indexed field has this value, by id."""
-        return self.tables[resource].find(field, value)
+        self.note(resource, field, value)
+        found = self.tables[resource]
+        return [found.rows[number] for number in found.find(field, value)]
 
     def count(self, resource: str, field: str, value: object) -> int:
         """How many rows have this value in an indexed field."""
-        return self.tables[resource].count(field, value)
+        self.note(resource, field, value)
+        return len(self.tables[resource].find(field, value))
 
     def rows(self, resource: str) -> list[Row]:
         """Every row of a resource, by id."""
-        rows = self.tables[resource].rows
-        return [rows[number] for number in sorted(rows)]
+        self.note(resource)
+        found = self.tables[resource]
+        return [found.rows[number] for number in found.numbers]
 
     def insert(self, resource: str, values: Row) -> Row:
         """Add a row under the next id of its resource (OBJ-7)."""
@@ -166,21 +190,18 @@ class Store:
 
     def remove(self, resource: str, number: int) -> None:
         """Take a row away."""
-        table = self.tables[resource]
-        old = table.rows[number]
-        self._undo.append(lambda: table.put(old))
-        table.drop(number)
+        place = self.tables[resource]
+        self._undo.append(functools.partial(place.put, place.rows[number]))
+        place.drop(number)
         self._changes.objects[(resource, number)] = None
 
     def _put(self, resource: str, row: Row) -> None:
-        table = self.tables[resource]
-        old = table.rows.get(row['id'])
-        if old is None:
-            self._undo.append(lambda: table.drop(row['id']))
-        else:
-            before = old
-            self._undo.append(lambda: table.put(before))
-        table.put(row)
+        place = self.tables[resource]
+        old = place.rows.get(row['id'])
+        self._undo.append(
+            functools.partial(place.drop, row['id']) if old is None
+            else functools.partial(place.put, old))
+        place.put(row)
         self._changes.objects[(resource, row['id'])] = row
 
     def next_number(self, counter: str) -> int:
@@ -214,12 +235,13 @@ class Store:
             raise errors.ApiError(
                 409, f'Sequence {name}: {number} was already used')
         position = self.next_number('sequences')
-        self._set_sequence(name, (number, position))
+        self.set_sequence(name, (number, position))
         if len(self.sequences) > SEQUENCES_KEPT:
-            self._set_sequence(next(iter(self.sequences)), None)
+            self.set_sequence(next(iter(self.sequences)), None)
 
-    def _set_sequence(self, name: str,
-                      value: tuple[int, int] | None) -> None:
+    def set_sequence(self, name: str,
+                     value: tuple[int, int] | None) -> None:
+        """Remember last number and age of a sequence id; None: forget it."""
         old = self.sequences.pop(name, None)
         if value is not None:
             self.sequences[name] = value
@@ -235,11 +257,11 @@ class Store:
 
     def clear(self) -> None:
         """Forget everything, inside a transaction."""
-        for table in self.tables.values():
-            for number in list(table.rows):
-                self.remove(table.resource.name, number)
+        for name, place in self.tables.items():
+            for number in reversed(list(place.numbers)):
+                self.remove(name, number)
         for name in list(self.sequences):
-            self._set_sequence(name, None)
+            self.set_sequence(name, None)
         for name in list(self.counters):
             self._undo.append(functools.partial(
                 self._restore_counter, name, self.counters.pop(name)))
@@ -247,5 +269,7 @@ class Store:
 
     def close(self) -> None:
         """Release the file behind the state."""
+        if self._commits is not None:
+            self._commits.close()
         if self._disk is not None:
             self._disk.close()

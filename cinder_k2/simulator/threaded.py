@@ -146,6 +146,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.array.exchange(
                 self.command, path, query, dict(self.headers),
                 self.rfile.read(int(length))) as exchange:
+            exchange = exchange.settled()
             if exchange.delay:
                 self.server.array.clock.sleep(exchange.delay)
             if exchange.cut == 'reset':
@@ -155,19 +156,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _reply(self, exchange: Exchange) -> None:
         response = exchange.response
-        body = response.body
         self.send_response_only(response.status)
         for name, value in response.headers.items():
             self.send_header(name, value)
         if response.status != 204:
-            self.send_header('Content-Length', str(len(body)))
+            self.send_header('Content-Length', str(len(response.body)))
         self.end_headers()
         if exchange.cut == 'truncated':
-            body = body[:len(body) // 2]
             self.close_connection = True
         if self.command != 'HEAD':
-            self.wfile.write(body)
+            self._send_body(exchange)
         self.wfile.flush()
+
+    def _send_body(self, exchange: Exchange) -> None:
+        for piece, seconds in exchange.pieces():
+            if seconds:
+                self.wfile.flush()
+                self.server.array.clock.sleep(seconds)
+            self.wfile.write(piece)
 
     def _reset(self) -> None:
         self.close_connection = True

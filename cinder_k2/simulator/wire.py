@@ -39,7 +39,7 @@ PATH = '/sim/v1/peer'
 _TIMEOUT = 5.0
 
 Fields = dict[str, Any]
-_R = TypeVar('_R', 'Answers', 'Reply')
+R = TypeVar('R', 'Answers', 'Reply')
 
 
 class LinkDownError(Exception):
@@ -118,7 +118,7 @@ class Wire:
         self.cut = False
 
     def send(self, address: Address, message: Message,
-             kind: type[_R]) -> _R:
+             kind: type[R]) -> R:
         """One message and its reply; raises LinkDownError."""
         if self.cut:
             raise LinkDownError('the link is cut')
@@ -156,7 +156,7 @@ class Wire:
             host, timeout=_TIMEOUT, context=context)
 
 
-def _checked(response: Response, kind: type[_R]) -> _R:
+def _checked(response: Response, kind: type[R]) -> R:
     if response.status == 401:
         raise LinkDownError('the login is refused')
     if response.status != 200:

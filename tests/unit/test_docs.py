@@ -26,9 +26,10 @@ from oslo_config import cfg
 
 from cinder_k2.cmd import admin
 from cinder_k2.cmd import sim
+from cinder_k2.cmd import sim_ctl
 from cinder_k2 import options
 from cinder_k2 import simulator
-from cinder_k2.simulator import faults
+from cinder_k2.simulator import fault_rules
 from cinder_k2.simulator import profiles
 from cinder_k2 import volume_types
 
@@ -216,14 +217,16 @@ class SimulatorTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.page = (SOURCE / 'internals' / 'simulator.rst').read_text()
+        self.page = ' '.join(path.read_text() for path in (
+            SOURCE / 'internals' / 'simulator.rst',
+            *(SOURCE / 'simulator').glob('*.rst')))
 
     def _assert_all_named(self, names):
         literals = ' '.join(LITERAL.findall(self.page))
         names = set(names)
         self.assertGreater(len(names), 1)
         self.assertEqual(
-            set(), names - set(re.findall(r'[\w-]+', literals)))
+            set(), names - set(re.findall(r'[\w/-]+', literals)))
 
     def test_switches(self):
         self._assert_all_named(
@@ -233,7 +236,7 @@ class SimulatorTest(unittest.TestCase):
         self._assert_all_named(profiles.NAMES)
 
     def test_faults(self):
-        self._assert_all_named(faults.KINDS)
+        self._assert_all_named(fault_rules.KINDS)
 
     def test_control_api(self):
         token = base64.b64encode(b'admin:admin').decode()
@@ -248,6 +251,25 @@ class SimulatorTest(unittest.TestCase):
             sim.main(['--help'])
         self._assert_all_named(
             set(re.findall(r'--[a-z-]+', output.getvalue())) - {'--help'})
+
+
+class SimulatorCommandTest(unittest.TestCase):
+
+    def test_commands_and_options(self):
+        page = (SOURCE / 'simulator' / 'k2-sim-ctl.rst').read_text()
+        for noun, (_, verbs) in sim_ctl.COMMANDS.items():
+            for name, verb in verbs.items():
+                self.assertRegex(page, rf'``{noun} {name}\b')
+                for argument, _ in verb.arguments:
+                    if argument.startswith('--'):
+                        self.assertIn(argument, page)
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), \
+                self.assertRaises(SystemExit):
+            sim_ctl.main(['--help'])
+        for option in set(re.findall(r'--[a-z-]+', output.getvalue())):
+            self.assertTrue(option == '--help' or f'``{option} ' in page,
+                            option)
 
 
 class AdminTest(unittest.TestCase):

@@ -46,6 +46,7 @@ class Scope:
     @property
     def now(self) -> float:
         """Seconds since the epoch."""
+        self.store.note()
         return self.clock.time()
 
 
@@ -53,7 +54,11 @@ Computed = Mapping[str, Callable[[Scope, Row], Any]]
 
 
 class Rules:
-    """The rules of one resource; this one stores what it is given."""
+    """The rules of one resource; this one stores what it is given.
+
+    computed: fields that are not stored. They follow from the row, from
+    what the methods of Store give, from the switches, or from Scope.now.
+    """
 
     resource: schema.Resource
     computed: Computed = {}
@@ -112,6 +117,12 @@ def check_name(value: str, longest: int) -> None:
         raise errors.refused('A name cannot be empty')
     if len(value) > longest:
         raise errors.refused(f'Name {value} is longer than {longest}')
+
+
+def check_space(scope: Scope) -> None:
+    """Refuse what needs space while the array has none left (CAP-3)."""
+    if scope.switches.full:
+        raise errors.refused('No space is left on the array')
 
 
 def check_unique(scope: Scope, resource: str, field: str, value: object,

@@ -211,6 +211,7 @@ def rename_snapshot(scope: Scope, snapshot: Row, group_name: str) -> Row:
 def _restore(scope: Scope, row: Row, source: str) -> Row:
     """Put every volume of the group back to a snapshot (RST-1 to RST-4)."""
     _check_restorable(scope, row, source)
+    base.check_space(scope)
     stamp = {'last_restored_from': source, 'last_restored_time': scope.now}
     for image in scope.store.find('volsnaps', 'snapshot', source):
         _, number = schema.split_ref(image['source'])

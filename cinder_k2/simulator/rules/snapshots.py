@@ -64,6 +64,7 @@ class SnapshotRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a snapshot of a group or a view, or a view."""
+        base.check_space(scope)
         if values['replication_session'] is not None:
             return _replicated_by_user(scope, values)
         for field in ('short_name', 'source', 'retention_policy'):
@@ -268,18 +269,14 @@ def _retire_old(scope: Scope, row: Row) -> None:
             remove(scope, old)
 
 
-def expired(scope: Scope) -> list[Row]:
-    """Auto-deletable snapshots past the age of their policy (RET-2)."""
-    candidates = scope.store.find('snapshots', 'is_auto_deleteable', True)
-    return [row for row in candidates if _is_expired(scope, row)]
-
-
-def _is_expired(scope: Scope, row: Row) -> bool:
+def due(scope: Scope, row: Row) -> float | None:
+    """When an auto-deletable snapshot is too old, None: never (RET-2)."""
+    if not row['is_auto_deleteable']:
+        return None
     policy = scope.store.at(row['retention_policy'])
     age = (policy['weeks'] * _WEEK + policy['days'] * _DAY
            + policy['hours'] * _HOUR)
-    return (age > 0 and scope.now >= row['creation_time'] + age
-            and not why_kept(scope, row))
+    return row['creation_time'] + age if age > 0 else None
 
 
 class VolsnapRules(base.Rules):

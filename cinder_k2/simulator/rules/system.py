@@ -76,7 +76,7 @@ class CapacityRules(base.Rules):
 
     def value(self, scope: Scope, row: Row, field: str) -> object:
         """One value, for searches."""
-        return row[field] if field in row else _sums(scope, row)[field]
+        return {**row, **_sums(scope, row)}[field]
 
 
 def _sums(scope: Scope, row: Row) -> Row:
@@ -87,10 +87,17 @@ def _sums(scope: Scope, row: Row) -> Row:
         'provisioned_views': _images(scope, True)}
     return {
         **provisioned, 'provisioned': sum(provisioned.values()),
-        'free': row['total'] - written - row['reserved'],
-        'allocated': written, 'allocated_volumes': written,
+        **_space(scope, row, written), 'allocated_volumes': written,
         'allocated_snapshots_and_views': 0,
         'logical': written, 'physical': written // REDUCTION}
+
+
+def _space(scope: Scope, row: Row, written: int) -> Row:
+    """What is left (CAP-3); of a full array others have taken the rest."""
+    usable = row['total'] - row['reserved']
+    if scope.switches.full:
+        return {'state': 'full', 'free': 0, 'allocated': usable}
+    return {'free': usable - written, 'allocated': written}
 
 
 def _images(scope: Scope, exposable: bool) -> int:

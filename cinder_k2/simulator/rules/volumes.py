@@ -100,6 +100,7 @@ class VolumeRules(base.Rules):
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Volume')
         _check_size(values['size'])
+        base.check_space(scope)
         groups.check_room(
             scope, values['volume_group'], values['size'], volumes=1)
         given = {name: value for name, value in values.items()
@@ -129,6 +130,7 @@ class VolumeRules(base.Rules):
         if size < row['size']:
             raise errors.refused('Volume size cannot be decreased')
         if size > row['size']:
+            base.check_space(scope)
             replicas.check_growth(scope, row['volume_group'])
         if group != row['volume_group']:
             self._check_move(scope, row, group)

@@ -17,6 +17,7 @@ import io
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -100,6 +101,46 @@ class TestService(SimTest):
             ready[3], 'host_groups', verify=authority).json()['total'])
         self.stop(process, signal.SIGINT)
 
+    def test_restore(self):
+        """What one service saved another begins with."""
+        process, ready, lines = self.start('--no-tls', '--name', 'k2-x')
+        with requests.Session() as session:
+            session.trust_env = False
+            session.auth = ('admin', 'admin')
+            session.post(f'{ready[3]}/api/v2/host_groups',
+                         json={'name': 'hg'}, timeout=5)
+            saved = session.get(f'{ready[3]}/sim/v1/save', timeout=5)
+        self.stop(process)
+        path = self.directory / 'saved.json'
+        path.write_bytes(saved.content)
+        process, ready, lines = self.start(
+            '--no-tls', '--restore', str(path),
+            state=self.directory / 'other')
+        self.assertEqual('k2-x', ready[1])
+        self.assertEqual(1, self.get(
+            ready[3], 'host_groups').json()['total'])
+        self.stop(process)
+
+    def test_full_disk(self):
+        """Nothing is answered that is not kept; the end says why."""
+        process, ready, lines = self.start('--no-tls')
+        log = self.state / 'state.db-wal'
+        limit = log.stat().st_size
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        reply = requests.post(
+            f'{ready[3]}/api/v2/host_groups', json={'name': 'hg'},
+            auth=('admin', 'admin'), timeout=5)
+        self.assertEqual(500, reply.status_code)
+        output, error = process.communicate(timeout=20)
+        self.assertEqual(1, process.returncode)
+        self.assertEqual(
+            f'k2-sim: error: {reply.json()["error_msg"]}\n', error)
+        self.assertIn('cannot write state', error)
+        process, ready, lines = self.start('--no-tls')
+        self.assertEqual(0, self.get(
+            ready[3], 'host_groups').json()['total'])
+        self.stop(process)
+
     def test_options(self):
         secret = self.directory / 'password'
         secret.write_text('geheim\n')
@@ -116,6 +157,15 @@ class TestService(SimTest):
                     for _ in range(52)}
         self.assertEqual({200, 429}, statuses)
         self.assertFalse((self.state / 'ca.crt').exists())
+        self.stop(process)
+
+    def test_random_seed(self):
+        process, ready, _ = self.start('--no-tls', '--random-seed', '7')
+        with requests.Session() as session:
+            session.trust_env = False
+            self.assertEqual({'seed': 7}, session.get(
+                f'{ready[3]}/sim/v1/chance', auth=('admin', 'admin'),
+                timeout=5).json())
         self.stop(process)
 
     def test_stop_does_not_wait_for_hung_requests(self):
@@ -274,6 +324,16 @@ class TestRefusals(SimTest):
         self.refused('in use by another process')
         self.stop(process)
         self.refused('is of profile sdp, not k2', '--profile', 'k2')
+
+    def test_saved_state_that_is_none(self):
+        """Before there is a state, so nothing is left of the attempt."""
+        saved = self.directory / 'saved.json'
+        self.refused(f'cannot restore {saved}: No such file',
+                     '--restore', str(saved))
+        saved.write_text('{"format": "other"}')
+        self.refused(f'cannot restore {saved}: not a saved state',
+                     '--restore', str(saved))
+        self.assertFalse((self.state / 'state.db').exists())
 
     def test_certificate_that_is_none(self):
         self.state.mkdir()

@@ -18,6 +18,10 @@ import json
 import testtools
 
 from cinder_k2 import simulator
+from cinder_k2.simulator import conversation
+from cinder_k2.simulator import messages
+from cinder_k2.simulator import service
+from cinder_k2.simulator import visibility
 
 GIB = 2 ** 20
 JSON = 'application/json'
@@ -89,6 +93,17 @@ class ArrayTest(testtools.TestCase):
         reply = response.json()
         self.assertEqual(['error_msg'], list(reply))
         return reply['error_msg']
+
+    def check_renderings(self):
+        """What replies show is what they show when nothing is kept."""
+        fresh = service.Service(
+            self.array.store, self.array.switches, self.array.clock,
+            visibility.Visibility(self.array.clock))
+        whole = fresh.answer(
+            messages.Request('GET', '__full', role='admin'),
+            visibility.Weather(), conversation.Conversation())
+        self.array.store.listeners[-2:] = []
+        self.assertEqual(whole.json(), self.get('__full'))
 
     def group(self, name='vg-a', **fields):
         return self.post('volume_groups',

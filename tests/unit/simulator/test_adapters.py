@@ -12,6 +12,7 @@
 
 """The array behind requests, behind a thread, behind uvicorn."""
 
+from concurrent import futures
 import contextlib
 import datetime
 import http.client
@@ -27,6 +28,7 @@ import testtools
 import uvicorn
 
 from cinder_k2 import simulator
+from cinder_k2.simulator import store
 from cinder_k2.simulator import tls
 from tests.unit.simulator import base
 
@@ -118,6 +120,32 @@ class Conversation:
             f'{self.url}/api/v2/host_groups', json={'name': 'hg'},
             timeout=(1, 0.05))
         self.assertEqual(1, self.call('GET', 'host_groups').json()['total'])
+
+    def test_slow_loris(self):
+        """The body comes slowly, and no read time-out is long enough."""
+        self.array.control.add_fault(
+            kind='slow_loris', rate=50000, times=1)
+        self.assertEqual(1, self.call('GET', 'volumes').json()['total'])
+        self.array.control.add_fault(kind='slow_loris', rate=2, times=1)
+        self.assertRaises(
+            requests.exceptions.ConnectionError, self.session.get,
+            f'{self.url}/api/v2/volumes', timeout=(1, 0.05))
+        self.assertEqual(200, self.call('GET', 'volumes').status_code)
+
+    def test_what_is_not_kept_does_not_leave(self):
+        """A reply waits for the disk, and is a 500 if that refuses."""
+        commit = futures.Future()
+        self.useFixture(fixtures.MockPatchObject(
+            store.Store, 'commit', commit))
+        later = threading.Timer(0.05, commit.set_exception, [
+            simulator.StateError('disk full')])
+        later.start()
+        self.addCleanup(later.join)
+        reply = self.call('POST', 'host_groups', json={'name': 'hg'})
+        self.assertEqual((500, {'error_msg': 'disk full'}),
+                         (reply.status_code, reply.json()))
+        self.assertEqual(500, self.session.get(
+            f'{self.url}/sim/v1/state').status_code)
 
     def test_control(self):
         reply = self.session.post(f'{self.url}/sim/v1/faults',

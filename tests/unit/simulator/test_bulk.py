@@ -83,6 +83,16 @@ class TestBulk(base.ArrayTest):
         self.assertEqual(restored['last_restored_time'],
                          reply['hits'][0]['last_restored_time'])
 
+    def test_null_in_a_whole_group(self):
+        """OBJ-12: null that is there already is not cleared, others are."""
+        snapshot = self.snapshot(self.groups[0])
+        whole = {**self.groups[0], 'description': 'd'}
+        self.assertIsNone(whole['last_restored_from'])
+        self.patch('volume_groups/__bulk', [whole])
+        self.patch(f'volume_groups/{whole["id"]}', {
+            'last_restored_from': base.ref('snapshots', snapshot)})
+        self.refused('PATCH', 'volume_groups/__bulk', [whole])
+
     def test_bodies_that_are_wrong(self):
         for body in ({}, None, 'x', [5], [{}], [{'id': None}],
                      [{'id': True}], [{'id': 'x'}]):

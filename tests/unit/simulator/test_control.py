@@ -18,7 +18,8 @@ import threading
 import ddt
 
 from cinder_k2 import simulator
-from cinder_k2.simulator import faults
+from cinder_k2.simulator import fault_rules
+from cinder_k2.simulator import latency
 from cinder_k2.simulator import profiles
 from tests.unit.simulator import base
 
@@ -38,7 +39,7 @@ class TestFaults(base.ArrayTest):
     def _made(self):
         return self.get('host_groups')['total'] == 1
 
-    @ddt.data(*faults.BUSY_CODES)
+    @ddt.data(*fault_rules.BUSY_CODES)
     def test_busy(self, code):
         """ERR-1: the bare code, for so many writes."""
         rule = self.control.add_fault(
@@ -295,7 +296,7 @@ class TestLeftovers(base.ArrayTest):
         self.assertEqual(fresh, self.control.dump())
         self.assertEqual(14, self.group()['id'])
         self.assertTrue(self.control.switches()['thin_clones'])
-        self.assertEqual(0, self.control.latency)
+        self.assertEqual(latency.Latency(), self.control.latency)
         self.assertEqual(1, len(self.control.journal()))
 
     def test_written_data_has_its_limits(self):
@@ -339,9 +340,10 @@ class TestControlApi(base.ArrayTest):
         self.sim(400, 'POST', 'faults', [])
 
     def test_latency(self):
-        self.assertEqual({'seconds': 0.5}, self.sim(
+        shown = {'kind': 'constant', 'ms': 500.0}
+        self.assertEqual(shown, self.sim(
             200, 'POST', 'latency', {'seconds': 0.5}))
-        self.assertEqual({'seconds': 0.5}, self.sim(200, 'GET', 'latency'))
+        self.assertEqual(shown, self.sim(200, 'GET', 'latency'))
         for value in (-1, 'x', None, True, 1e6):
             self.sim(400, 'POST', 'latency', {'seconds': value})
         self.sim(400, 'POST', 'latency', {'minutes': 1})

@@ -192,7 +192,7 @@ class TestErrors(base.ArrayTest):
 
     def test_a_defect_inside_answers_500_and_changes_nothing(self):
         def broken(*args):
-            raise simulator.StateError('disk full')
+            raise LookupError('a defect')
 
         self.array.store.find = broken
         with self.assertLogs('cinder_k2.simulator', 'ERROR'):

@@ -19,7 +19,7 @@ from hypothesis import strategies
 from cinder_k2 import simulator
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator.rules import transfers
-from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator import table as table_module
 from tests.unit.simulator import base
 from tests.unit.simulator import pairs
 
@@ -204,13 +204,20 @@ class TwoArrays(stateful.RuleBasedStateMachine):
                                 value['ref']), (name, value))
 
     @stateful.invariant()
+    def renderings(self):
+        for test in self.sides.values():
+            test.check_renderings()
+
+    @stateful.invariant()
     def indexes(self):
         for test in self.sides.values():
             for table in test.array.store.tables.values():
-                rebuilt = store_module.Table(table.resource)
+                rebuilt = table_module.Table(
+                    table.resource, lambda *change: None)
                 for row in table.rows.values():
                     rebuilt.put(row)
-                test.assertEqual(rebuilt._indexes, table._indexes)
+                test.assertEqual(vars(rebuilt) | {'_changed': table._changed},
+                                 vars(table))
 
     def teardown(self):
         """When all is well again, both sides agree and data arrives."""

@@ -283,3 +283,37 @@ class TestRetention(SnapshotTest):
         self.assertEqual(['old', 'kept', 'best-effort'], self._names())
         self.clock.advance(1)
         self.assertEqual(['kept', 'best-effort'], self._names())
+
+    def test_by_age_once_it_is_free(self):
+        """RET-2: what is in use outlives its age, and goes after that."""
+        fields = {'retention_policy': self._policy(hours=2),
+                  'is_auto_deleteable': True}
+        used = self.snapshot(self.vg, 'used', **fields)
+        view = self.view(used)
+        self.clock.advance(7200)
+        self.assertEqual(['used', 'view-1'], self._names())
+        self.delete(f'snapshots/{view["id"]}')
+        self.assertEqual([], self._names())
+
+    def test_by_another_age(self):
+        """RET-2: what counts is the policy as it is when time is up."""
+        policy = self._policy(hours=2)
+        fields = {'retention_policy': policy, 'is_auto_deleteable': True}
+        self.snapshot(self.vg, 'old', **fields)
+        self.patch(policy['ref'][1:], {'hours': 4})
+        self.clock.advance(7200)
+        self.assertEqual(['old'], self._names())
+        self.patch(policy['ref'][1:], {'hours': 1})
+        self.assertEqual([], self._names())
+
+    def test_by_age_after_a_change_of_mind(self):
+        """RET-2, SNP-10: the flag counts as it is when time is up."""
+        fields = {'retention_policy': self._policy(hours=2)}
+        late = self.snapshot(self.vg, 'late', **fields)
+        kept = self.snapshot(self.vg, 'kept', is_auto_deleteable=True,
+                             **fields)
+        self.patch(f'snapshots/{kept["id"]}', {'is_auto_deleteable': False})
+        self.clock.advance(7200)
+        self.assertEqual(['late', 'kept'], self._names())
+        self.patch(f'snapshots/{late["id"]}', {'is_auto_deleteable': True})
+        self.assertEqual(['kept'], self._names())

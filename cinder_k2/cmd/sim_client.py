@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The control API of a simulated array, as k2-sim-ctl calls it."""
+
+import os
+import pathlib
+from typing import Any
+
+import requests
+
+#: The variable of the environment that may hold the password.
+PASSWORD = 'K2_SIM_PASSWORD'  # nosec B105
+_TIMEOUT = 60
+
+
+class CommandError(Exception):
+    """The command cannot be carried out; the text is one line."""
+
+
+class Client:
+    """The control API of one array; each call gives the JSON of a reply."""
+
+    def __init__(self, session: requests.Session, url: str) -> None:
+        self.session = session
+        self.url = url.rstrip('/')
+
+    def call(self, method: str, name: str, body: object = None) -> Any:
+        """One request below /sim/v1; raises CommandError."""
+        try:
+            reply = self.session.request(
+                method, f'{self.url}/sim/v1/{name}', json=body,
+                timeout=_TIMEOUT)
+        except requests.RequestException as exc:
+            raise unreachable(self.url, exc) from exc
+        if not reply.ok:
+            raise CommandError(_reason(reply))
+        try:
+            return reply.json() if reply.content else None
+        except ValueError as exc:
+            raise CommandError(f'{self.url} is no simulated array') from exc
+
+
+def unreachable(url: str, exc: requests.RequestException) -> CommandError:
+    """What to tell of an array that cannot be reached."""
+    if isinstance(exc, requests.exceptions.SSLError):
+        return CommandError(
+            f'the certificate of {url} is not trusted: name the ca.crt of'
+            ' its state directory with --ca')
+    return CommandError(f'cannot reach {url}: {exc}')
+
+
+def _reason(reply: requests.Response) -> str:
+    if reply.status_code == 401:
+        return 'the login is refused: see --login and --password-file'
+    try:
+        return str(reply.json()['error_msg'])
+    except (ValueError, KeyError, TypeError):
+        return f'status {reply.status_code}, which is no answer of k2-sim'
+
+
+def open_session(login: str, password_file: pathlib.Path | None,
+                 ca: pathlib.Path | None) -> requests.Session:
+    """A session with credentials; raises CommandError.
+
+    ca: certificates that the array is checked with, or None for those of
+    the machine.
+    """
+    session = requests.Session()
+    # The array is near: neither proxies nor .netrc have a say.
+    session.trust_env = False
+    session.auth = (login, _password(password_file))
+    if ca is not None:
+        if not ca.is_file():
+            raise CommandError(f'there is no file {ca}')
+        session.verify = str(ca)
+    return session
+
+
+def _password(path: pathlib.Path | None) -> str:
+    """The first line of a file, or what the environment has."""
+    if path is None:
+        if PASSWORD not in os.environ:
+            raise CommandError('the password is missing: name a file with'
+                               f' --password-file, or set {PASSWORD}')
+        return os.environ[PASSWORD]
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise CommandError(f'cannot read {path}: {exc}') from exc
+    if not lines or not lines[0]:
+        raise CommandError(f'password file {path} is empty')
+    return lines[0]

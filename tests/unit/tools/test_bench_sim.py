@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The benchmark of the simulator runs, and knows a missed goal."""
+
+import contextlib
+import io
+import unittest
+
+import ddt
+
+from tools import bench_sim
+
+
+@ddt.ddt
+class TestResult(unittest.TestCase):
+
+    @ddt.data((None, 1, True, True), (5000, 5000, True, True),
+              (5000, 4999, True, False), (2, 2.0, False, True),
+              (2, 2.1, False, False))
+    @ddt.unpack
+    def test_goal(self, wanted, measured, is_least, is_met):
+        result = bench_sim.Result('x', wanted, measured, '/s', is_least)
+        self.assertIs(is_met, result.is_met)
+        self.assertEqual(not is_met, 'MISSED' in result.line())
+
+
+class TestRun(unittest.TestCase):
+
+    def test_small(self):
+        """Every line is there, and a missed goal is the exit status."""
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = bench_sim.main(['--volumes', '150', '--seconds', '0.05'])
+        text = output.getvalue()
+        self.assertEqual(1 if 'MISSED' in text else 0, status)
+        for name in ('trivial answer', 'start', 'search by name', '1 hit',
+                     '25 hits', 'page of 100', 'durable create',
+                     'most memory'):
+            self.assertIn(name, text)
