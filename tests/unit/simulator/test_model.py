@@ -149,7 +149,7 @@ class TestModel(base.ArrayTest):
             self.assertEqual(rebuilt._indexes, table._indexes)
 
     def _check_groups(self):
-        """VOL-11, VG-3, VG-8, SNP-11."""
+        """VOL-11, VG-3, VG-8, SNP-1."""
         for group in self.hits('volume_groups'):
             where = f'volume_group.ref=/volume_groups/{group["id"]}'
             volumes = self.hits(f'volumes?{where}')
