@@ -60,6 +60,11 @@ page is made from ``doc/source/simulator/rules.yaml`` and from the tests, and
 ``make test`` fails if it says anything else than they do, or if a rule that
 binds the array has no test.
 
+What has no number is not here: units, the forms of conditions, statuses of
+errors, fields, the states of a session and limits. The tests of these name a
+section instead. Requests of the main flows, with what each reply looks like,
+are in ``tests/unit/simulator/stories.yaml``.
+
 Grade
     *D*: the vendor documents it. *R*: a published client relies on it. *A*:
     nobody says, so it is an assumption, and the array takes the strict side.
