@@ -22,6 +22,7 @@ import pathlib
 
 import ddt
 import testtools
+from testtools import content
 import yaml
 
 from cinder_k2 import simulator
@@ -46,8 +47,13 @@ def fits(kind, value):
             isinstance(value, bool) == (name == 'bool'))
 
 
-class StoryTest(testtools.TestCase):
-    """Array a, and b for those who have a second one."""
+@ddt.ddt
+class TestStories(testtools.TestCase):
+    """On array a, and b in stories that have a second one."""
+
+    @ddt.data(*DATA['stories'])
+    def test_story(self, name):
+        self.play(DATA['stories'][name])
 
     def play(self, story):
         clock = simulator.FakeClock()
@@ -62,6 +68,7 @@ class StoryTest(testtools.TestCase):
         for exchange in story['exchanges']:
             for name in exchange.get('before', ()):
                 self.prepare(name)
+            self.addDetail('exchange', content.text_content(exchange['send']))
             if 'missing' in exchange:
                 self.check_missing(exchange)
             else:
@@ -147,15 +154,6 @@ class StoryTest(testtools.TestCase):
             self.assertTrue(fits(kinds[name], value), (name, value))
         for name, value in exchange.get('shows', {}).items():
             self.assertEqual(value, reply[name], name)
-
-
-@ddt.ddt
-class TestStories(StoryTest):
-
-    @ddt.data(*DATA['stories'])
-    def test_story(self, name):
-        """Statuses, envelopes and fields of every reply."""
-        self.play(DATA['stories'][name])
 
 
 @ddt.ddt
