@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test lint docs releasenotes support-matrix \
-    bench bench-sim cover clean
+    rule-table bench bench-sim cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -35,6 +35,9 @@ releasenotes: docs-venv  ## the release notes, into releasenotes/build/html
 
 support-matrix: venv  ## the support matrix in the docs, from the last "make test"
 	@$(IN_VENV) exec python -m tools.support_matrix
+
+rule-table: venv  ## the rules of the API in the docs, with the tests that cite them
+	@$(IN_VENV) exec python -m tools.rule_table
 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks

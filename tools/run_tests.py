@@ -14,10 +14,10 @@
 
 Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`, totalled over both suites. A lint that fails,
-a suite that cannot be run and a support matrix that does not say what the
-tests showed count as one failure each, so the line never says `0 failed` when
-the exit status is not 0. What stestr keeps of the runs
-(`stestr last`, `stestr failing`) is there as usual.
+a suite that cannot be run, a table of rules that does not fit the tests and a
+support matrix that does not say what they showed count as one failure each, so
+the line never says `0 failed` when the exit status is not 0. What stestr keeps
+of the runs (`stestr last`, `stestr failing`) is there as usual.
 """
 
 import os
@@ -36,6 +36,9 @@ import subunit
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
 SUITES = ('unit', 'functional')
+# Pages that are made, and by what; the second from the functional tests.
+PAGES = (('rules of the API', 'tools.rule_table'),
+         ('support matrix', 'tools.support_matrix'))
 SUITE_SECONDS = 900.0
 PER_LINE = 72
 PASSED = {'success': '.', 'xfail': 'x'}
@@ -129,11 +132,16 @@ def run_lint() -> int:
     return int(done.returncode != 0)
 
 
-def check_support_matrix() -> int:
-    """Compare the page with the last suite; the number of failures."""
-    print('== support matrix', flush=True)
+def check_page(title: str, module: str) -> int:
+    """Compare a page that is made with what it is made from.
+
+    :param title: what to call it
+    :param module: what makes it, and knows --check
+    :returns: the number of failures, 0 or 1
+    """
+    print(f'== {title}', flush=True)
     done = subprocess.run(  # nosec B603
-        [sys.executable, '-m', 'tools.support_matrix', '--check'],
+        [sys.executable, '-m', module, '--check'],
         cwd=ROOT, env=environment('functional'))
     return int(done.returncode != 0)
 
@@ -190,7 +198,7 @@ def main() -> int:
     if failed:
         print('lint: FAILED, see above')
     tallies = [run_suite(suite) for suite in SUITES]
-    failed += check_support_matrix()
+    failed += sum(check_page(*page) for page in PAGES)
     passed = sum(tally.passed for tally in tallies)
     failed += sum(tally.failed for tally in tallies)
     skipped = sum(tally.skipped for tally in tallies)

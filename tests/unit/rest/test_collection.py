@@ -51,7 +51,7 @@ class GetTest(Case):
             'read_only,marked_for_deletion', self.array.query(0)['__fields'])
 
     def test_envelope(self):
-        # OBJ-2
+        """OBJ-2."""
         self.make(scripted.hits(volume(31)), scripted.hits())
         self.assertEqual(31, self.client.volumes.get(31).id)
         with self.assertRaises(rest.NotFound):
@@ -151,14 +151,14 @@ class SearchTest(Case):
         self.array.script.clear()
 
     def test_deleted_ones_are_left_out(self):
-        # QRY-10
+        """QRY-10."""
         self.make(*[scripted.hits({'id': 1, 'is_deleted': True},
                                   {'id': 2, 'is_deleted': False})] * 2)
         self.assertEqual([2], [s.id for s in self.client.snapshots.search()])
         self.assertEqual(2, self.client.volsnaps.find().id)
 
     def test_equal_is_compared_again(self):
-        # QRY-5: also where the array does not look at case.
+        """QRY-5: also where the array does not look at case."""
         self.make(*[scripted.hits(volume(1, name='VOL'),
                                   volume(2, name='vol'))] * 2)
         self.assertEqual(2, self.client.volumes.find(name='vol').id)
@@ -275,7 +275,7 @@ class BulkTest(Case):
         self.assertIsNone(self.client.snapshots._bulk)
 
     def test_half_done_is_completed(self):
-        # BLK-4 says all or nothing, but nobody knows.
+        """BLK-4 says all or nothing, but nobody knows."""
         self.assertEqual([54, 55], self._create(
             self.NO[0], scripted.hits(self.MADE[0]), scripted.hits(),
             self._one(1)))
@@ -413,7 +413,7 @@ class BulkUpdateTest(Case):
         self.assertEqual('no', bad[2].message)
 
     def test_refused_and_done_nevertheless(self):
-        # BLK-4 says all or nothing, but nobody knows.
+        """BLK-4 says all or nothing, but nobody knows."""
         no = scripted.refusal('it is so already')
         self.assertEqual({}, self._update(
             2, no, no, scripted.Reply(200, volume(1, size=5)), self.OK))

@@ -51,7 +51,7 @@ class FromReplyTest(unittest.TestCase):
     @ddt.data('MC_ERR_BUSY', 'MC_ERR_BUSY_SPECIFIC', 'MC_ERR_INPROGRESS',
               'MC_ERR_START_TIMEOUT')
     def test_busy_codes(self, code):
-        # ERR-1: the bare code, or anywhere in the body.
+        """ERR-1: the bare code, or anywhere in the body."""
         for body in ({'error_msg': code}, {'error_msg': f'x ({code}).'},
                      {'detail': code}, code.encode()):
             error = made(400, body)
@@ -78,6 +78,7 @@ class FromReplyTest(unittest.TestCase):
     @given(st.integers(100, 599).filter(lambda s: not 200 <= s < 300),
            st.binary(max_size=400))
     def test_every_reply_is_some_error(self, status, body):
+        """ERR-7: whatever its text is."""
         error = made(status, body)
         self.assertIsInstance(error, rest.RestError)
         self.assertEqual(1, len(str(error).splitlines()))

@@ -69,6 +69,7 @@ class GateTest(unittest.TestCase):
         self.assertEqual(2, gate.Gate(2).limit)
 
     def test_halves_down_to_one(self):
+        """ERR-4: fewer writes at a time while the array is busy."""
         a_gate = gate.Gate(32, start=9)
         seen = []
         for _ in range(5):

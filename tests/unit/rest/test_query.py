@@ -73,7 +73,7 @@ class ConditionTest(unittest.TestCase):
 
     @ddt.data('', None)
     def test_an_empty_value_is_refused(self, value):
-        # QRY-3: the array would find everything.
+        """QRY-3: the array would find everything."""
         for make in (query.equal, query.prefix, query.not_equal):
             with self.assertRaises(ValueError):
                 make('name', value)
@@ -81,7 +81,7 @@ class ConditionTest(unittest.TestCase):
             query.one_of('name', ['a', value])
 
     def test_quotes_around_a_value_survive(self):
-        # QRY-8: the array drops one pair.
+        """QRY-8: the array drops one pair."""
         self.assertEqual([[('name', '""a""')]],
                          sent(query.equal('name', '"a"')))
         self.assertEqual([[('name', 'a"')]], sent(query.equal('name', 'a"')))

@@ -77,7 +77,7 @@ class RecordTest(unittest.TestCase):
 
     @ddt.data(None, {}, '')
     def test_empty_references(self, empty):
-        # OBJ-9: three ways of saying "none".
+        """OBJ-9: three ways of saying "none"."""
         record = rest.Host.from_json(
             {'id': 1, 'name': 'h', 'host_group': empty})
         self.assertIsNone(record.host_group)

@@ -35,6 +35,7 @@ class RetryTest(unittest.TestCase):
         self.assertIs(error, caught.exception)
 
     def test_pauses_double_up_to_the_cap_with_full_jitter(self):
+        """ERR-2."""
         with mock.patch('random.uniform', autospec=True,
                         side_effect=lambda a, b: b) as uniform:
             self._until_given_up(self._pace(), rest.Busy('busy'))
@@ -45,10 +46,12 @@ class RetryTest(unittest.TestCase):
         self.assertEqual({5.0}, set(self.clock.sleeps[8:]))
 
     def test_busy_lasts_to_the_deadline_and_not_longer(self):
+        """ERR-2, ERR-3: within limits of our own."""
         self._until_given_up(self._pace(60), rest.Busy('busy'))
         self.assertTrue(55 <= self.clock.now - 1000 < 60)
 
     def test_no_connection_lasts_to_the_deadline(self):
+        """ERR-3: within limits of our own."""
         self._until_given_up(self._pace(60), rest.Unreachable('gone'))
         self.assertGreaterEqual(self.clock.now - 1000, 55)
 

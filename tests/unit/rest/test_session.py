@@ -265,7 +265,7 @@ class CreateTest(Case):
             self._create()
 
     def test_a_refused_repeat_after_doubt_is_ours(self):
-        # An array that ignores the sequence refuses the duplicate (ERR-8).
+        """An array that ignores the sequence refuses the duplicate (ERR-8)."""
         self.make(LOST, ABSENT, TAKEN, ABSENT, FOUND)
         self.assertEqual(VOLUME, self._create())
 
@@ -367,7 +367,7 @@ class NaturalKeyTest(Case):
             'host_iqns', {'id': 3, 'iqn': 'iqn.x'}, iqn='iqn.x'))
 
     def test_an_iqn_of_no_host_is_not_the_one_we_made(self):
-        # INI-1: the array made the record; our POST was to adopt it.
+        """INI-1: the array made the record; our POST was to adopt it."""
         loose = {'id': 3, 'iqn': 'iqn.x', 'host': None}
         ours = loose | {'host': {'ref': '/hosts/7'}}
         self.make(LOST, scripted.hits(loose), scripted.Reply(201, ours))
@@ -410,7 +410,7 @@ class UpdateTest(Case):
         self.assertEqual({'size': 2097152}, self.array.body(0))
 
     def test_none_clears(self):
-        # OBJ-9
+        """OBJ-9."""
         self.make(scripted.Reply(200, {'id': 7, 'name': 'h'}))
         self.client.hosts.update(7, host_group=None)
         self.assertEqual({'host_group': None}, self.array.body(0))
@@ -447,7 +447,7 @@ class UpdateTest(Case):
         self._check('PATCH', 'GET', 'PATCH', 'GET')
 
     def test_no_quota_reads_back_as_null(self):
-        # VG-2
+        """VG-2."""
         self.make(LOST, scripted.Reply(200, {
             'id': 14, 'name': 'g', 'quota': None}))
         self.client.volume_groups.update(14, quota=0)

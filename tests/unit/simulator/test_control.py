@@ -65,7 +65,7 @@ class TestFaults(base.ArrayTest):
               ('empty', 201, ''))
     @ddt.unpack
     def test_after_the_write(self, kind, status, cut):
-        """ERR-4, OBJ-6: carried out, and only the reply suffers."""
+        """OBJ-6: carried out, and only the reply suffers."""
         self.control.add_fault(kind=kind, commit='after', times=1)
         exchange = self._post()
         self.assertEqual((status, cut),
@@ -195,6 +195,7 @@ class TestRateLimit(base.ArrayTest):
         self.refused('POST', 'host_groups', BODY, status=429)
 
     def test_root_is_free(self):
+        """ERR-5: the limit is not for the role root."""
         array = simulator.Array(users=[
             simulator.User('root', 'root', 'root')])
         array.control.set_switches(rate_limit=1, rate_burst=1)

@@ -67,7 +67,7 @@ class TestGroups(base.ArrayTest):
                      {'is_dedup': True})
 
     def test_deleting(self):
-        """VG-5, VG-6."""
+        """VG-5: only when it is empty."""
         group = self.group()
         path = f'volume_groups/{group["id"]}'
         volume = self.volume(group)
@@ -170,6 +170,13 @@ class TestRestore(base.ArrayTest):
             'PATCH', self.path, self.body))
         self.delete(f'mappings/{mapping["id"]}')
         self.patch(self.path, self.body)
+
+    def test_not_of_one_volume(self):
+        """RST-5: neither from a snapshot nor from its image of it."""
+        for source in ('snapshots/51', 'volsnaps/71'):
+            self.get(source)
+            self.refused('PATCH', f'volumes/{self.vol["id"]}', {
+                'last_restored_from': {'ref': f'/{source}'}})
 
     def test_not_after_the_volumes_changed(self):
         """RST-2: sizes and the set of volumes."""

@@ -266,7 +266,7 @@ class TestChap(base.ArrayTest):
         self.path = f'host_auth_profiles/{self.profile_1["id"]}'
 
     def test_password_never_comes_back(self):
-        """CHP-1."""
+        """CHP-1; CHP-7: groups of hosts are counted, too."""
         self.assertEqual({
             'id': 1, 'name': 'chap-1', 'type': 'CHAP', 'username': 'user-1',
             'hosts_count': 0, 'host_groups_count': 0}, self.profile_1)

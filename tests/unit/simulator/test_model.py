@@ -162,7 +162,7 @@ class TestModel(base.ArrayTest):
         self.assertEqual(self.control.dump(), other.control.dump())
 
     def _check_groups(self):
-        """VOL-11, VG-3, VG-8, SNP-11."""
+        """VOL-11, VG-3, VG-8, SNP-1."""
         for group in self.hits('volume_groups'):
             where = f'volume_group.ref=/volume_groups/{group["id"]}'
             volumes = self.hits(f'volumes?{where}')

@@ -61,6 +61,7 @@ class StateTest(testtools.TestCase):
 class TestRestart(StateTest):
 
     def test_everything_is_there_again(self):
+        """With numbers and sequences that were used up: OBJ-7, SEQ-1."""
         first = self.open(name='k2-x', portals=['192.0.2.99'])
         self.fill(first)
         before = first.control.dump()
@@ -72,7 +73,6 @@ class TestRestart(StateTest):
         test.refused('DELETE', 'snapshots/51')
         test.refused('POST', 'host_groups', {'name': 'x'}, 409,
                      **{'X-K2-Sequence': 'op=1'})
-        # Ids are not used again (OBJ-7).
         self.assertEqual(6, test.post('host_groups', {'name': 'x'})['id'])
         test.patch('host_auth_profiles/1',
                    {'new_password': 'Example-Pw-02'})

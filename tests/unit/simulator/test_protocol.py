@@ -112,10 +112,14 @@ class TestErrors(base.ArrayTest):
 
     @ddt.data('0', '99', '-1', 'abc', '01', '1.0', '%31x')
     def test_unknown_id(self, number):
-        """404 with the object's name; EVT-3 for 0."""
+        """404 with the object's name."""
         self.refused('GET', f'volumes/{number}', status=404)
         self.refused('PATCH', f'volumes/{number}', {}, status=404)
         self.refused('DELETE', f'volumes/{number}', status=404)
+
+    def test_there_is_no_event_0(self):
+        """EVT-3."""
+        self.refused('GET', 'events/0', status=404)
 
     @ddt.data(('PUT', 'volumes/1'), ('PUT', 'volumes'),
               ('PATCH', 'volumes'), ('DELETE', 'volumes'),

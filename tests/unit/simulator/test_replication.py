@@ -47,7 +47,7 @@ class TestPeers(pairs.PairTest):
                 'local_password': 'admin', **fields}
 
     def test_post(self):
-        """Both get to know each other, REP-19."""
+        """Both get to know each other."""
         for side in (self.a, self.b):
             side.delete(f'{pairs.PEERS}/1')
         self.refused(self.a, 'POST', pairs.PEERS, {})
@@ -305,7 +305,7 @@ class TestSettingUp(pairs.PairTest):
                      {'state': 'in_sync'})
 
     def test_members_change_only_while_idle(self):
-        """REP-5, VOL-10, VG-6."""
+        """REP-5, VOL-10; RST-3 for its restore."""
         self.prepare()
         other = self.a.group('vg-x')
         path = f'volumes/{self.volume["id"]}'
@@ -766,7 +766,7 @@ class TestTravel(pairs.PairTest):
             self.a.delete(f'snapshots/{row["id"]}')
 
     def test_restore_views_and_clones_carry_content(self):
-        """RST-1, CLN-3."""
+        """Each has what its source had when it was made."""
         group = self.a.group()
         volume = self.a.volume(group)
         write, read = self.a.control.write, self.a.control.read

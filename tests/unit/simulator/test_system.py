@@ -100,7 +100,7 @@ class TestPolicies(base.ArrayTest):
 class TestSystem(base.ArrayTest):
 
     def test_state(self):
-        """Section 7.1, OBJ-1, OBJ-2."""
+        """Section 7.1, OBJ-1, OBJ-2; NET-2: one target for all portals."""
         state = self.get('system/state/1')
         system_id = state['system_id']
         self.assertEqual({
@@ -150,7 +150,7 @@ class TestSystem(base.ArrayTest):
             'system/state/1')['rest_api_version'])
 
     def test_capacity(self):
-        """CAP-1 to CAP-4, in KiB; CTRL does not count."""
+        """CAP-1, CAP-2, CAP-3, CAP-4, in KiB; CTRL does not count."""
         empty = self.get('system/capacity/1')
         self.assertEqual((107374182400, 107374182400, 0, 0), (
             empty['total'], empty['free'], empty['allocated'],

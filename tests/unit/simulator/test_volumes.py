@@ -31,7 +31,7 @@ class VolumeTest(base.ArrayTest):
 class TestVolumes(VolumeTest):
 
     def test_fields(self):
-        """The table of section 4.1, units and defaults."""
+        """The table of section 4.1; VOL-15: what scsi_sn is made of."""
         system = self.get('system/state/1')['system_id']
         self.assertEqual({
             'id': 31, 'name': 'vol-1', 'size': 10485760,
@@ -118,7 +118,7 @@ class TestVolumes(VolumeTest):
         self.patch(self.path, {'avg_compressed_ratio_timestamp': 0})
 
     def test_deleting(self):
-        """VOL-6, VOL-7, VOL-8."""
+        """VOL-6, VOL-7, VOL-8; VOL-17: gone at once."""
         host = self.host()
         mapping = self.map(host, self.vol)
         self.assertEqual('Volume vol-1 is mapped',
@@ -215,7 +215,7 @@ class TestThinClones(VolumeTest):
         self.body = self.clone_body(self.vg, self.snap, self.vol)
 
     def test_clone(self):
-        """CLN-1: size and vmware_support are the source's."""
+        """CLN-1: the size is the source's in the snapshot."""
         self.patch(self.path, {'size': 20 * GIB})
         clone = self.post('volumes', self.body)
         self.assertEqual(10 * GIB, clone['size'])
@@ -223,14 +223,24 @@ class TestThinClones(VolumeTest):
         self.assertNotIn('is_thin_clone', clone)
         self.assertEqual(1, self.get('snapshots/51')['num_of_clones'])
 
+    @ddt.data(True, False)
+    def test_vmware_support(self, value):
+        """CLN-1: it is the source's."""
+        source = self.volume(self.vg, 'w', vmware_support=value)
+        clone = self.post('volumes', self.clone_body(
+            self.vg, self.snapshot(self.vg, 'snap-2'), source))
+        self.assertIs(value, clone['vmware_support'])
+
     def test_it_is_an_ordinary_volume(self):
-        """CLN-3."""
+        """CLN-3: mapped, grown and deleted."""
         clone = self.post('volumes', self.body)
         path = f'volumes/{clone["id"]}'
-        self.map(self.host(), clone)
+        mapping = self.map(self.host(), clone)
         changed = self.patch(path, {'size': 20 * GIB, 'description': None})
         self.assertEqual((20 * GIB, None),
                          (changed['size'], changed['description']))
+        self.delete(f'mappings/{mapping["id"]}')
+        self.delete(path)
 
     def test_snapshot_and_source_wait_for_it(self):
         """CLN-4, VOL-7."""

@@ -61,17 +61,21 @@ class TallyTest(unittest.TestCase):
 
 class MainTest(unittest.TestCase):
 
-    def main(self, matrix):
-        """Run everything; all is well but what the matrix says."""
+    def main(self, *pages):
+        """Run everything; all is well but what the pages say."""
         tally = run_tests.Tally()
         tally.passed = 2
         with mock.patch.multiple(
                 run_tests, run_lint=lambda: 0, run_suite=lambda suite: tally,
-                check_support_matrix=lambda: matrix), \
+                check_page=mock.Mock(side_effect=pages)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             status = run_tests.main()
         return status, out.getvalue().splitlines()[-1]
 
-    def test_a_matrix_that_is_out_of_date_is_a_failure(self):
-        self.assertEqual((1, '4 passed, 1 failed, 0 skipped'), self.main(1))
-        self.assertEqual((0, '4 passed, 0 failed, 0 skipped'), self.main(0))
+    def test_a_page_that_is_out_of_date_is_a_failure(self):
+        self.assertEqual((1, '4 passed, 1 failed, 0 skipped'),
+                         self.main(1, 0))
+        self.assertEqual((1, '4 passed, 1 failed, 0 skipped'),
+                         self.main(0, 1))
+        self.assertEqual((0, '4 passed, 0 failed, 0 skipped'),
+                         self.main(0, 0))
