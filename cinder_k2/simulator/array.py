@@ -21,6 +21,7 @@ import dataclasses
 import logging
 import os
 import threading
+from typing import Any
 import urllib.parse
 
 from cinder_k2.simulator import clock as clock_module
@@ -39,11 +40,14 @@ from cinder_k2.simulator.messages import Exchange
 from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
+from cinder_k2.simulator import roles
 from cinder_k2.simulator.rules import peers
+from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator import service
 from cinder_k2.simulator import store as store_module
 from cinder_k2.simulator import users as users_module
 from cinder_k2.simulator import visibility
+from cinder_k2.simulator import wire
 
 LOG = logging.getLogger(__name__)
 BASE = '/api/v2'
@@ -57,11 +61,15 @@ class Array:
     profile: k2 (no thin clones) or sdp. store: path of its SQLite file, or
     None to keep the state in memory only. clock: the array's time, real if
     not given. seed: makes the chance in fault rules repeatable. name,
-    portals, wan_addresses and capacity (KiB) matter when the state is new;
-    later the state knows them. users: accounts beside login.
+    portals, wan_addresses and capacity (KiB) matter when the state is new,
+    and so does equipment, which takes the place of all of them; later the
+    state knows them. role: that of login; users: accounts beside it.
+    control_user: the one account of the control API; None opens it to all
+    of the array's. switches: choices that differ from the profile's.
 
     Raises StateError when the state cannot be used or belongs to an array
-    of another profile, ValueError for an unknown profile.
+    of another profile, ValueError for an unknown profile or role, ApiError
+    for a switch that makes no sense.
     """
 
     def __init__(self, profile: str = 'sdp',
@@ -72,20 +80,27 @@ class Array:
                  portals: Sequence[str] = factory.PORTALS,
                  wan_addresses: Sequence[str] = factory.WAN_ADDRESSES,
                  capacity: int = factory.CAPACITY_KIB,
+                 equipment: factory.Equipment | None = None,
                  login: str = 'admin', password: str = 'admin',  # nosec
-                 users: Iterable[users_module.User] = ()) -> None:
+                 role: str = 'admin',
+                 users: Iterable[users_module.User] = (),
+                 control_user: users_module.User | None = None,
+                 switches: Mapping[str, Any] | None = None) -> None:
         self.profile = profile
-        self.switches = profiles.switches_of(profile)
+        self._choices = dict(switches or {})
+        self.switches = self._switches()
         self.clock = clock or clock_module.Clock()
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
         self.latency = 0.0
         self.login = (login, password)
         self.closed = False
-        self._equipment = factory.Equipment(
+        self._equipment = equipment or factory.Equipment(
             name, portals, wan_addresses, capacity)
         self._users = users_module.Users(
-            (users_module.User(login, password), *users))
+            (users_module.User(login, password, role), *users))
+        self._controllers = self._users if control_user is None \
+            else users_module.Users([control_user])
         self._limiter = limiter.Limiter(self.switches, self.clock)
         self._visibility = visibility.Visibility()
         self.lock = threading.RLock()
@@ -99,6 +114,12 @@ class Array:
     def name(self) -> str:
         """The name of the system."""
         return str(self.store.at('/system/state/1')['system_name'])
+
+    def _switches(self) -> profiles.Switches:
+        """Those of the profile, and the choices of the start."""
+        switches = profiles.switches_of(self.profile)
+        switches.change(self._choices)
+        return switches
 
     def _open_store(self, path: str | os.PathLike[str] | None
                     ) -> store_module.Store:
@@ -126,9 +147,9 @@ class Array:
                 f' {self.profile}')
 
     def reset(self) -> None:
-        """Back to factory state and to the switches of the profile.
+        """Back to factory state, and to the switches of the start.
 
-        The equipment is that of the start, and ids begin anew.
+        The equipment is that of the start, too, and ids begin anew.
         """
         with self.lock:
             with self.store.transaction():
@@ -137,8 +158,7 @@ class Array:
                 factory.build(self.store, self._equipment, self.clock)
                 peers.install(self.store, known)
             self._visibility.clear()
-            self.switches.change(
-                dataclasses.asdict(profiles.switches_of(self.profile)))
+            self.switches.change(dataclasses.asdict(self._switches()))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
 
@@ -189,7 +209,13 @@ class Array:
 
     def _controlled(self, request: Request) -> Response:
         try:
-            self._authenticate(request)
+            if request.path == wire.PATH:
+                # Arrays talk as those who replicate.
+                user = self._authenticate(request)
+                roles.check(user.role, request.method, replicas.SESSIONS)
+            else:
+                self._controllers.authenticate(
+                    request.headers.get('authorization', ''))
             return control_api.answer(self.control, request)
         except errors.ApiError as exc:
             return messages.refusal(exc.status, exc.message)
@@ -206,6 +232,7 @@ class Array:
             path = request.path.removeprefix(BASE)
             if path == request.path or path and path[0] != '/':
                 raise errors.no_resource()
+            roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
             return Exchange(messages.refusal(exc.status, exc.message),
                             self.latency)
