@@ -29,6 +29,7 @@ from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
 from cinder_k2.simulator import conversation
 from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator import equipment as equipment_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import factory
 from cinder_k2.simulator import faults as faults_module
@@ -41,9 +42,12 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator import roles
+from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator import seeding as seeding_module
 from cinder_k2.simulator import service
+from cinder_k2.simulator.settings import Seed
 from cinder_k2.simulator import store as store_module
 from cinder_k2.simulator import users as users_module
 from cinder_k2.simulator import visibility
@@ -66,6 +70,7 @@ class Array:
     state knows them. role: that of login; users: accounts beside it.
     control_user: the one account of the control API; None opens it to all
     of the array's. switches: choices that differ from the profile's.
+    seeding: what a new state has from the start, until it is reset.
 
     Raises StateError when the state cannot be used or belongs to an array
     of another profile, ValueError for an unknown profile or role, ApiError
@@ -77,15 +82,16 @@ class Array:
                  name: str = 'sim-k2-a',
                  clock: clock_module.Clock | None = None,
                  seed: int | None = None,
-                 portals: Sequence[str] = factory.PORTALS,
-                 wan_addresses: Sequence[str] = factory.WAN_ADDRESSES,
-                 capacity: int = factory.CAPACITY_KIB,
-                 equipment: factory.Equipment | None = None,
+                 portals: Sequence[str] = equipment_module.PORTALS,
+                 wan_addresses: Sequence[str] = equipment_module.WAN_ADDRESSES,
+                 capacity: int = equipment_module.CAPACITY_KIB,
+                 equipment: equipment_module.Equipment | None = None,
                  login: str = 'admin', password: str = 'admin',  # nosec
                  role: str = 'admin',
                  users: Iterable[users_module.User] = (),
                  control_user: users_module.User | None = None,
-                 switches: Mapping[str, Any] | None = None) -> None:
+                 switches: Mapping[str, Any] | None = None,
+                 seeding: Seed | None = None) -> None:
         self.profile = profile
         self._choices = dict(switches or {})
         self.switches = self._switches()
@@ -95,7 +101,7 @@ class Array:
         self.latency = 0.0
         self.login = (login, password)
         self.closed = False
-        self._equipment = equipment or factory.Equipment(
+        self._equipment = equipment or equipment_module.simple(
             name, portals, wan_addresses, capacity)
         self._users = users_module.Users(
             (users_module.User(login, password, role), *users))
@@ -104,7 +110,7 @@ class Array:
         self._limiter = limiter.Limiter(self.switches, self.clock)
         self._visibility = visibility.Visibility()
         self.lock = threading.RLock()
-        self.store = self._open_store(store)
+        self.store = self._open_store(store, seeding)
         self._service = service.Service(
             self.store, self.switches, self.clock, self._visibility)
         self.links = links.Links(self)
@@ -121,8 +127,8 @@ class Array:
         switches.change(self._choices)
         return switches
 
-    def _open_store(self, path: str | os.PathLike[str] | None
-                    ) -> store_module.Store:
+    def _open_store(self, path: str | os.PathLike[str] | None,
+                    seed: Seed | None) -> store_module.Store:
         disk = None if path is None else disk_module.Disk(path)
         try:
             if disk is not None:
@@ -131,6 +137,9 @@ class Array:
             if not store.tables['system/state'].rows:
                 with store.transaction():
                     factory.build(store, self._equipment, self.clock)
+                    if seed is not None:
+                        seeding_module.plant(base.Scope(
+                            store, self.switches, self.clock), seed)
         except BaseException:
             if disk is not None:
                 disk.close()

@@ -309,7 +309,7 @@ NET_IPS = Resource('system/net_ips', ('GET', 'POST', 'DELETE'), (
     _ref('net_vlan', 'system/net_vlans', null=True),
     _ref('wan_port', 'system/wan_ports', null=True),
     _ref('nvme_port', null=True),
-), indexed=('ip_address',))
+), indexed=('ip_address', 'net_port', 'net_portchannel', 'net_vlan'))
 
 NET_PORTS = Resource('system/net_ports', ('GET', 'PATCH'), (
     ID,
@@ -324,7 +324,33 @@ NET_PORTS = Resource('system/net_ports', ('GET', 'PATCH'), (
     _ref('link_state', 'system/hardware_states'),
     _ref('speed_state', 'system/hardware_states'),
     _bool('is_fru'),
-))
+), indexed=('server',))
+
+NET_PORTCHANNELS = Resource('system/net_portchannels', ALL, (
+    ID,
+    _text('name'),
+    _text('eth_name'),
+    Field('knode', 'string', 'required', write_only=True),
+    Field('mtu', 'string', 'optional', True, '1500'),
+    Field('mode', 'string', 'optional', True, write_only=True),
+    Field('hash_key_type', 'string', 'optional', True, write_only=True),
+    _ref('net_port1', 'system/net_ports'),
+    _ref('net_port2', 'system/net_ports'),
+    _ref('server', 'system/servers'),
+    _text('type'),
+), indexed=('server', 'net_port1', 'net_port2'))
+
+NET_VLANS = Resource('system/net_vlans', ('GET', 'POST', 'DELETE'), (
+    ID,
+    _text('name'),
+    _text('eth_name'),
+    Field('interface', 'ref', 'required', write_only=True,
+          refs=('system/net_ports', 'system/net_portchannels')),
+    Field('tag', 'string', 'required', write_only=True),
+    _ref('net_port', 'system/net_ports', null=True),
+    _ref('net_portchannel', 'system/net_portchannels', null=True),
+    _ref('vlan', 'system/vlans'),
+), indexed=('net_port', 'net_portchannel'))
 
 FC_PORTS = Resource('system/fc_ports', ('GET',), (
     ID,
@@ -339,7 +365,8 @@ FC_PORTS = Resource('system/fc_ports', ('GET',), (
 WAN_PORTS = Resource('system/wan_ports', ('GET',), (ID, _text('name')))
 
 SERVERS = Resource('system/servers', ('GET',), (
-    ID, _text('name'), _text('display_name'), _text('status')))
+    ID, _text('name'), _text('display_name'), _text('status')),
+    indexed=('name',))
 
 # Rows have no id (STA-1).
 SYSTEM_STATS = Resource('stats/system', ('GET',), (
@@ -481,7 +508,8 @@ _SERVED = (
     VOLUMES, VOLUME_GROUPS, SNAPSHOTS, VOLSNAPS, MAPPINGS, HOSTS,
     HOST_GROUPS, HOST_IQNS, HOST_FC_PORTS, HOST_AUTH_PROFILES,
     RETENTION_POLICIES, VG_CAPACITY_POLICIES, SYSTEM_STATE,
-    SYSTEM_CAPACITY, NET_IPS, NET_PORTS, FC_PORTS, WAN_PORTS, SERVERS,
+    SYSTEM_CAPACITY, NET_IPS, NET_PORTS, NET_PORTCHANNELS, NET_VLANS,
+    FC_PORTS, WAN_PORTS, SERVERS,
     HARDWARE_STATES, SYSTEM_STATS, PEER_K2ARRAYS, PEER_VOLUME_GROUPS,
     PEER_VOLUMES, PEER_WAN_PORTS, SESSIONS, RPO_HISTORY, REPLICATION_STATS,
     REPLICATION_SYSTEM_STATS, REPLICATION_VOLUME_STATS)
@@ -491,8 +519,8 @@ _EMPTY = (
     'host_nqns', 'host_auth_profile_mappers', 'snapshot_scheduler',
     'snapshot_scheduler_mapping', 'events', 'events/targets',
     'events/target_filters', 'system/capacity_policy',
-    'system/encryption', 'system/net_portchannels', 'system/net_vlans',
-    'system/fc_connection_mapper', 'system/net_interfaces',
+    'system/encryption', 'system/fc_connection_mapper',
+    'system/net_interfaces',
     'system/batteries', 'system/bmcs',
     'system/disk_groups', 'system/expanders', 'system/expansion',
     'system/jbods', 'system/local_storage_devs', 'system/ndu',

@@ -32,6 +32,7 @@ from cinder_k2.simulator.rules import groups
 from cinder_k2.simulator.rules import hosts
 from cinder_k2.simulator.rules import initiators
 from cinder_k2.simulator.rules import mappings
+from cinder_k2.simulator.rules import network
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import policies
 from cinder_k2.simulator.rules import replicas
@@ -50,8 +51,8 @@ from cinder_k2.simulator import visibility as visibility_module
 
 _WITH_RULES = (*volumes.RULES, *groups.RULES, *snapshots.RULES,
                *mappings.RULES, *hosts.RULES, *initiators.RULES,
-               *policies.RULES, *system.RULES, *peers.RULES,
-               *sessions.RULES)
+               *policies.RULES, *system.RULES, *network.RULES,
+               *peers.RULES, *sessions.RULES)
 _RULES: dict[str, Rules] = {
     **{name: Rules(resource)
        for name, resource in catalogue.RESOURCES.items()},

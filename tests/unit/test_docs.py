@@ -216,7 +216,9 @@ class SimulatorTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.page = (SOURCE / 'internals' / 'simulator.rst').read_text()
+        self.page = ' '.join(path.read_text() for path in (
+            SOURCE / 'internals' / 'simulator.rst',
+            *sorted((SOURCE / 'simulator').glob('*.rst'))))
 
     def _assert_all_named(self, names):
         literals = ' '.join(LITERAL.findall(self.page))
