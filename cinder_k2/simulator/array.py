@@ -33,6 +33,7 @@ from cinder_k2.simulator import equipment as equipment_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import factory
 from cinder_k2.simulator import faults as faults_module
+from cinder_k2.simulator import furniture
 from cinder_k2.simulator import journal as journal_module
 from cinder_k2.simulator import limiter
 from cinder_k2.simulator import links
@@ -140,6 +141,9 @@ class Array:
                     if seed is not None:
                         seeding_module.plant(base.Scope(
                             store, self.switches, self.clock), seed)
+            elif furniture.is_missing(store):
+                with store.transaction():
+                    furniture.furnish(store)
         except BaseException:
             if disk is not None:
                 disk.close()
@@ -246,7 +250,7 @@ class Array:
             return Exchange(messages.refusal(exc.status, exc.message),
                             self.latency)
         request = Request(request.method, path, request.query,
-                          request.headers, request.body, user.role)
+                          request.headers, request.body, user.role, user.login)
         struck, late = self.faults.plan(request.method, path.strip('/'))
         entry.fault = struck.kind if struck else late.kind if late else ''
         return self._struck(request, struck, late.reads if late else 0)

@@ -18,6 +18,7 @@ from cinder_k2.simulator import clock as clock_module
 from cinder_k2.simulator import equipment as equipment_module
 from cinder_k2.simulator.equipment import Equipment
 from cinder_k2.simulator.equipment import Interface
+from cinder_k2.simulator import furniture
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import network
@@ -46,6 +47,7 @@ def build(store: store_module.Store, equipment: Equipment,
     scope = base.Scope(store, profiles.Switches(), clock)
     _build_system(scope, equipment)
     _build_nodes(scope, equipment)
+    furniture.furnish(store)
     _build_interfaces(scope, equipment)
     _build_policies(scope)
     store.insert_as('volumes', volumes.CTRL_ID, volumes.new_row(scope, {
@@ -72,7 +74,8 @@ def _build_nodes(scope: base.Scope, equipment: Equipment) -> None:
     system_id = equipment.system_id
     state = scope.store.insert('system/hardware_states', {
         'name': 'link', 'status': 'ok', 'severity': 'INFO',
-        'status_msg': ''})
+        'status_msg': '', 'real_value': 'up', 'is_valid': True,
+        'parent': None, 'is_expansion_in_progress': False})
     speed = f'/system/hardware_states/{state["id"]}'
     for node in range(1, equipment_module.NODES + 1):
         name = f'node{node:02d}'

@@ -61,6 +61,8 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
         test = query_module.matcher(
             rules.resource, condition, scope.switches.offers)
         if test is None:
+            if scope.switches.unknown_filter == 'ignored':
+                continue
             return None
         tests.append((condition.field, test))
     return tests
@@ -70,7 +72,8 @@ def _candidates(scope: Scope, rules: Rules, query: Query) -> list[Row]:
     """The rows that an index leaves to look at, else all."""
     table = scope.store.tables[rules.name]
     for condition in query.conditions:
-        if condition.operator not in _EQUAL:
+        if (condition.operator not in _EQUAL
+                or condition.field not in rules.resource.known):
             continue
         kind = rules.resource.known[condition.field].kind
         if table.indexed(condition.field) and kind in ('string', 'ref'):

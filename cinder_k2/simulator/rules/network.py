@@ -17,6 +17,7 @@ import re
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator import schema
@@ -26,7 +27,7 @@ NET_IPS = catalogue.NET_IPS.name
 PORTS = catalogue.NET_PORTS.name
 CHANNELS = catalogue.NET_PORTCHANNELS.name
 VLANS = catalogue.NET_VLANS.name
-_SERVERS = catalogue.SERVERS.name
+_SERVERS = further.SERVERS.name
 _WAN_PORTS = catalogue.WAN_PORTS.name
 _TAGS = range(1, 4095)
 # What a record says about the interface it is on, by resource.
