@@ -78,6 +78,8 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(*settings.listen))
         known = Passwords(settings, directory)
+        # At once: whatever else goes wrong, this is not said again.
+        print(known.news(), end='', flush=True)
         _check_exposure(listener, known)
         array = _array(settings, directory, known)
         stack.callback(array.close)
@@ -87,7 +89,7 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
         # uvicorn raises the signal again after its clean stop.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: None)
-        _server(array, certificate, known.news() + _ready_line(
+        _server(array, certificate, _ready_line(
             array, listener, certificate)).run(sockets=[listener])
 
 

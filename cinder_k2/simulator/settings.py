@@ -18,8 +18,7 @@ import pathlib
 from typing import Any
 
 from cinder_k2.simulator import equipment
-
-_VOLUMES_PER_GROUP = 32
+from cinder_k2.simulator.rules import groups
 
 
 class SettingsError(Exception):
@@ -111,9 +110,9 @@ def seed_of(counts: Mapping[str, int]) -> Seed:
         if kind not in known:
             raise ValueError(f'one of {", ".join(known)}')
     seed = Seed(**counts)
-    if not 1 <= seed.volumes_per_group <= _VOLUMES_PER_GROUP:
+    if not 1 <= seed.volumes_per_group <= groups.VOLUMES_PER_GROUP:
         raise ValueError(
-            f'volumes_per_group from 1 to {_VOLUMES_PER_GROUP} (VG-7)')
+            f'volumes_per_group from 1 to {groups.VOLUMES_PER_GROUP} (VG-7)')
     if seed.snapshots and not seed.volumes:
         raise ValueError('snapshots of some volumes')
     return seed

@@ -286,12 +286,17 @@ class TestReplication(SimTest):
 @ddt.ddt
 class TestRefusals(SimTest):
 
+    def setUp(self):
+        super().setUp()
+        self.output = io.StringIO()
+
     def run_main(self, *options):
         """Exit status and error text of a start that does not succeed."""
         error = io.StringIO()
         arguments = ['--listen', '127.0.0.1:0', '--state-dir',
                      str(self.state), *options]
-        with contextlib.redirect_stderr(error):
+        with contextlib.redirect_stderr(error), \
+                contextlib.redirect_stdout(self.output):
             try:
                 status = sim.main(arguments)
             except SystemExit as exc:
@@ -363,6 +368,12 @@ class TestRefusals(SimTest):
                 ' and 0.0.0.0 can be reached from other machines; give'
                 ' another password, or listen on 127.0.0.1',
                 '--listen', '0.0.0.0:0', *options, str(secret))
+
+    def test_a_new_password_is_told_also_when_the_start_fails(self):
+        self.state.mkdir()
+        (self.state / 'state.db').write_bytes(b'x' * 5000)
+        self.refused('not a database')
+        self.assertIn(self.password('control'), self.output.getvalue())
 
     def test_accounts_that_clash(self):
         self.refused('login admin is that of the control API; give one of'

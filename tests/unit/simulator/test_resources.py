@@ -124,6 +124,57 @@ class TestFurther(base.ArrayTest):
         self.assertEqual(-1, self.get('system/encryption/1')['active_index'])
 
 
+class TestSmallRules(base.ArrayTest):
+
+    def test_views_are_writable(self):
+        """SNP-5: a snapshot is read-only, a view is writable."""
+        group = self.group()
+        volume = self.volume(group)['id']
+        self.control.write(volume, 'old')
+        snapshot = self.snapshot(group)
+        view = self.view(snapshot)
+        self.control.write(volume, 'mine', view['id'])
+        for source, token in ((None, 'old'), (snapshot['id'], 'old'),
+                              (view['id'], 'mine')):
+            self.assertEqual(token, self.control.read(volume, source))
+        self.assertRaises(simulator.ApiError, self.control.write, volume,
+                          'x', snapshot['id'])
+        self.assertEqual('mine', self.control.read(
+            volume, self.post('snapshots', self.snapshot_body(
+                base.ref('snapshots', view), 'of-view'))['id']))
+
+    def test_serials(self):
+        """VOL-15: system id and scsi_suffix in four hex digits."""
+        volume = self.volume(self.group())
+        system = self.get('system/state/1')['system_id']
+        self.assertEqual(f'{system}{volume["scsi_suffix"]:04x}',
+                         volume['scsi_sn'])
+
+    def test_no_restore_of_one_volume(self):
+        """RST-5."""
+        group = self.group()
+        volume = self.volume(group)
+        snapshot = self.snapshot(group)
+        self.refused('PATCH', f'volumes/{volume["id"]}', {
+            'last_restored_from': base.ref('snapshots', snapshot)})
+
+    def test_profiles_of_host_groups(self):
+        """CHP-7: counted, with no way to attach one."""
+        made = self.post('host_auth_profiles', {
+            'name': 'p', 'type': 'CHAP', 'username': 'u',
+            'password': 'twelve-chars'})
+        self.assertEqual(0, made['host_groups_count'])
+        group = self.post('host_groups', {'name': 'hg'})
+        self.refused('PATCH', f'host_groups/{group["id"]}',
+                     {'map_auth_profiles_names': 'p'})
+
+    def test_one_target(self):
+        """NET-2: one IQN, whatever the number of portals."""
+        state, = self.hits('system/state')
+        self.assertRegex(state['iscsi_qualified_target_name'],
+                         r'^iqn\.\d{4}-\d{2}\.com\.kaminario:\S+$')
+
+
 @ddt.ddt
 class TestStatistics(base.ArrayTest):
 
