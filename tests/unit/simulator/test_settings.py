@@ -214,6 +214,9 @@ class TestEquipped(EquippedTest):
             joint = '&' if '?' in path else '?'
             self.assertEqual(total, self.get(
                 f'{path}{joint}__limit=0')['total'], path)
+        self.assertEqual({2}, {
+            row['snapshots_count'] for row in self.hits('volume_groups')
+            if row['volumes_count']})
         full = self.get('__full')
         found = {f'/{name}/{row["id"]}' for name, rows in full.items()
                  for row in rows if 'id' in row}
