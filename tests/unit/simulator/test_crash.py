@@ -134,7 +134,10 @@ class TestCrash(testtools.TestCase):
 
     def test_kill_9(self):
         """What was answered is there, and at most what was on its way."""
-        self.state = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.state = directory / 'state'
+        self.secret = directory / 'password'
+        self.secret.write_text('admin')
         self.writers = [Writer(number) for number in range(_WRITERS)]
         for number in range(_ROUNDS):
             process, port = self._start()
@@ -152,7 +155,8 @@ class TestCrash(testtools.TestCase):
     def _start(self):
         process = subprocess.Popen(
             [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen',
-             '127.0.0.1:0', '--state-dir', str(self.state)],
+             '127.0.0.1:0', '--state-dir', str(self.state),
+             '--password-file', str(self.secret)],
             stdout=subprocess.PIPE, text=True, env={**os.environ})
         self.addCleanup(process.wait)
         self.addCleanup(process.stdout.close)

@@ -237,7 +237,7 @@ class Writes:
     """Bulk calls, sequence numbers, errors and what repeats them."""
 
     def test_bulk(self):
-        """BLK-1 to BLK-3: snapshots of several groups in one call."""
+        """BLK-1, BLK-2, BLK-3: snapshots of several groups in one call."""
         groups = [self.volume(f'vg{number}')[0] for number in range(3)]
         policy = self.ep.search('retention_policies').hits[0]
         request = self.ep.new('snapshots', bulk=True)
