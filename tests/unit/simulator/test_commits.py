@@ -85,7 +85,7 @@ class TestCommits(base.ArrayTest):
         rest[0].settled()
         # Each group comes with its event.
         self.assertEqual([2, 14], [len(changes.objects)
-                                  for changes in self.written])
+                                   for changes in self.written])
 
     def test_close_keeps_what_is_queued(self):
         self.create('a')

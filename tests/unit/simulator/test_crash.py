@@ -66,9 +66,10 @@ class Writer:
         self._connection.auto_open = False
 
     def call(self, method, path, body=None, **headers):
+        login = 'control' if path.startswith('/sim/') else 'admin'
         data = b'' if body is None else json.dumps(body).encode()
         self._connection.request(method, path, data, {
-            **base.authorization(), 'Content-Type': base.JSON, **headers})
+            **base.authorization(login), 'Content-Type': base.JSON, **headers})
         reply = self._connection.getresponse()
         text = reply.read()
         return reply.status, json.loads(text) if text else None
@@ -156,7 +157,8 @@ class TestCrash(testtools.TestCase):
         process = subprocess.Popen(
             [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen',
              '127.0.0.1:0', '--state-dir', str(self.state),
-             '--password-file', str(self.secret)],
+             '--password-file', str(self.secret),
+             '--control-password-file', str(self.secret)],
             stdout=subprocess.PIPE, text=True, env={**os.environ})
         self.addCleanup(process.wait)
         self.addCleanup(process.stdout.close)
