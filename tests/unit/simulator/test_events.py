@@ -138,6 +138,7 @@ class TestSchedulers(base.ArrayTest):
         mapping = self.get('snapshot_scheduler_mapping/1')
         self.assertEqual((self.clock.time(), 'ok'), (
             mapping['last_successful_time'], mapping['status']))
+        self.check_renderings()
         self.clock.advance(10 * 75 * 60)
         self.assertEqual(2, self.get('snapshots')['total'])
         self.patch('snapshot_scheduler/1', {'is_enabled': False})
