@@ -19,6 +19,7 @@ for the other's work.
 from collections.abc import Iterator
 import contextlib
 import os
+import pathlib
 import shutil
 import socket
 import subprocess  # nosec B404
@@ -51,9 +52,9 @@ class Array:
         self.port = port
         self.host = f'{self.address}:{port}'
         self.authority = os.path.join(folder, 'ca.crt')
+        self._control = pathlib.Path(folder, 'control.password')
         self._http = requests.Session()
         self._http.trust_env = False
-        self._http.auth = (LOGIN, PASSWORD)
         self._http.verify = self.authority
 
     def set_latency(self, seconds: float) -> None:
@@ -107,9 +108,11 @@ class Array:
 
     def _call(self, method: str, what: str, body: Any = None,
               base: str = 'sim/v1') -> Any:
+        account = (LOGIN, PASSWORD) if base == _REST else (
+            'control', self._control.read_text().rstrip('\n'))
         reply = self._http.request(
             method, f'https://{self.host}/{base}/{what}', json=body,
-            timeout=_PATIENCE)
+            timeout=_PATIENCE, auth=account)
         reply.raise_for_status()
         return reply.json() if reply.content else None
 

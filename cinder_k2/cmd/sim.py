@@ -13,11 +13,10 @@
 """k2-sim: a simulated K2 array as an HTTPS service.
 
 Exit status: 0 after a clean stop, 1 when something in the way cannot be
-used (port, state, directory) or the state cannot be written any more, 2 for
-arguments that make no sense.
+used (port, state, directory, file) or the state cannot be written any more,
+2 for arguments that make no sense.
 """
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 import contextlib
@@ -30,9 +29,12 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from cinder_k2.cmd import sim_options
 from cinder_k2 import simulator
-from cinder_k2.simulator import factory
-from cinder_k2.simulator import profiles
+from cinder_k2.simulator.passwords import Passwords
+from cinder_k2.simulator import reading
+from cinder_k2.simulator.settings import Settings
+from cinder_k2.simulator.settings import SettingsError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -45,7 +47,7 @@ LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 1
 _BACKLOG = 2048
 _LOOK_SECONDS = 1
-_NEEDED = ('cryptography', 'msgspec', 'uvicorn')
+_NEEDED = ('cryptography', 'msgspec', 'uvicorn', 'yaml')
 
 
 class StartError(Exception):
@@ -54,143 +56,14 @@ class StartError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the service until SIGTERM or SIGINT; gives the exit status."""
-    options = _parser().parse_args(argv)
     try:
+        settings, directory = sim_options.parse(argv)
         _check_packages()
-        _run(options)
-    except (StartError, simulator.StateError) as exc:
+        _run(settings, directory)
+    except (StartError, SettingsError, simulator.StateError) as exc:
         print(f'k2-sim: error: {exc}', file=sys.stderr)
         return 1
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog='k2-sim', description='A simulated Kaminario K2 array that'
-        ' answers the REST API, version 2, at /api/v2, and a control API'
-        ' for faults and latency at /sim/v1.',
-        epilog='At the first start a certificate authority and a'
-        ' certificate are made in the state directory; give clients its'
-        ' ca.crt. The state survives restarts. SIGTERM or Ctrl-C stops'
-        ' the service.')
-    parser.add_argument(
-        '--listen', type=_endpoint, default=('127.0.0.1', 8443),
-        metavar='HOST:PORT', help='where to listen, [HOST]:PORT for IPv6;'
-        ' port 0 takes a free one (default: 127.0.0.1:8443)')
-    parser.add_argument(
-        '--state-dir', type=pathlib.Path, required=True, metavar='DIR',
-        help='directory of state and certificates, made if missing')
-    parser.add_argument(
-        '--profile', choices=profiles.NAMES, default='sdp',
-        help='k2: no thin clones; sdp: thin clones that can be moved'
-        ' (default: sdp); a state keeps its profile')
-    parser.add_argument(
-        '--login', default='admin', metavar='NAME',
-        help='account of the array (default: admin)')
-    parser.add_argument(
-        '--password-file', type=pathlib.Path, metavar='FILE',
-        help='file whose first line is the password'
-        ' (default password: admin)')
-    parser.add_argument(
-        '--no-tls', action='store_true', help='plain HTTP')
-    parser.add_argument(
-        '--tls-name', action='append', default=[], metavar='NAME',
-        help='further host name or address in the certificate; can be'
-        ' repeated')
-    _add_behaviour(parser)
-    _add_replication(parser)
-    return parser
-
-
-def _add_behaviour(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--latency', type=_seconds, default=0.0, metavar='SECONDS',
-        help='make every reply take so long (default: 0)')
-    parser.add_argument(
-        '--rate-limit', type=_seconds, default=0.0, metavar='N',
-        help='answer 429 beyond so many requests per second'
-        ' (default: 0, no limit)')
-    parser.add_argument(
-        '--random-seed', type=_seed, metavar='N', help='what all that is'
-        ' left to chance comes from, so that a run can be repeated (default:'
-        ' a new one)')
-    parser.add_argument(
-        '--restore', type=pathlib.Path, metavar='FILE',
-        help='begin with a saved state (what GET /sim/v1/save gave) in'
-        ' place of the one that is there')
-    new = parser.add_argument_group(
-        'a new state', 'These matter at the first start only.')
-    new.add_argument('--name', type=_name, default='sim-k2-a',
-                     help='name of the array (default: sim-k2-a)')
-    new.add_argument(
-        '--portal', action='append', type=_address, default=[],
-        metavar='ADDRESS', help='address of an iSCSI portal; can be'
-        f' repeated (default: {", ".join(factory.PORTALS)})')
-
-
-def _add_replication(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        'replication', 'Two services that replicate name each other, and'
-        ' have different names (--name).')
-    group.add_argument(
-        '--peer', action='append', type=_peer, default=[],
-        metavar='NAME=HOST:PORT', help='an array to replicate with, which'
-        ' may be this one; can be repeated')
-    group.add_argument(
-        '--peer-login', default='admin', metavar='NAME',
-        help='account on the peers (default: admin)')
-    group.add_argument(
-        '--peer-password-file', type=pathlib.Path, metavar='FILE',
-        help='file whose first line is the password there'
-        ' (default password: admin)')
-    group.add_argument(
-        '--peer-ca', type=pathlib.Path, metavar='FILE',
-        help='certificates that the peers are checked with, as their'
-        ' ca.crt; it may come later than the start. An array without TLS'
-        ' reaches its peers without it, too')
-
-
-def _peer(text: str) -> tuple[str, str]:
-    name, _, address = text.partition('=')
-    return _name(name), _shown(*_endpoint(address))
-
-
-def _endpoint(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(':')
-    host = host.removeprefix('[').removesuffix(']')
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f'not HOST:PORT: {text}')
-    return host, int(port)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 86400:
-        raise argparse.ArgumentTypeError(f'not a number from 0: {text}')
-    return value
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'not a whole number: {text}')
-    return int(text)
-
-
-def _name(text: str) -> str:
-    if not 0 < len(text) <= 42:
-        raise argparse.ArgumentTypeError('a name has 1 to 42 characters')
-    return text
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f'not an IP address: {text}') from None
 
 
 def _check_packages() -> None:
@@ -202,19 +75,22 @@ def _check_packages() -> None:
                              ' "simulator" of cinder-k2') from exc
 
 
-def _run(options: argparse.Namespace) -> None:
-    _make_directory(options.state_dir)
+def _run(settings: Settings, directory: pathlib.Path) -> None:
+    _make_directory(directory)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(_listen(*options.listen))
-        saved = _saved(options)
-        array = _array(options)
+        listener = stack.enter_context(_listen(*settings.listen))
+        saved = _saved(settings)
+        known = Passwords(settings, directory)
+        # At once: whatever else goes wrong, this is not said again.
+        print(known.news(), end='', flush=True)
+        _check_exposure(listener, known)
+        array = _array(settings, directory, known)
         stack.callback(array.close)
         if saved is not None:
             array.restore(saved)
-        _link(array, options, listener)
-        certificate = None
-        if not options.no_tls:
-            certificate = _certificate(options)
+        _link(array, settings, listener, known)
+        certificate = _certificate(settings, directory) \
+            if settings.tls else None
         # uvicorn raises the signal again after its clean stop.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: None)
@@ -245,79 +121,74 @@ def _listen(host: str, port: int) -> socket.socket:
                          ' choose another with --listen') from exc
 
 
-def _saved(options: argparse.Namespace) -> 'archive.Archive | None':
+def _saved(settings: Settings) -> 'archive.Archive | None':
     """The state to begin with, read before anything is changed."""
-    if options.restore is None:
+    if settings.restore is None:
         return None
     from cinder_k2.simulator import archive
     try:
-        return archive.read(options.restore.read_bytes(), options.profile)
+        return archive.read(settings.restore.read_bytes(), settings.profile)
     except OSError as exc:
         reason = exc.strerror
     except simulator.StateError as exc:
         reason = str(exc)
-    raise StartError(f'cannot restore {options.restore}: {reason}')
+    raise StartError(f'cannot restore {settings.restore}: {reason}')
 
 
-def _array(options: argparse.Namespace) -> simulator.Array:
+def _check_exposure(listener: socket.socket, known: Passwords) -> None:
+    """Refuse a password that everybody tries where everybody can try."""
+    host = str(listener.getsockname()[0])
+    login = known.weakest()
+    if login and not ipaddress.ip_address(host).is_loopback:
+        raise StartError(
+            f'the password of {login} is one that everybody tries first, and'
+            f' {host} can be reached from other machines; give another'
+            ' password, or listen on 127.0.0.1')
+
+
+def _array(settings: Settings, directory: pathlib.Path, known: Passwords
+           ) -> simulator.Array:
+    first, *others = known.users()
     array = simulator.Array(
-        options.profile, options.state_dir / 'state.db',
-        name=options.name, login=options.login, seed=options.random_seed,
-        portals=tuple(options.portal) or factory.PORTALS,
-        password=_password(options.password_file))
-    array.control.set_latency(options.latency)
-    array.control.set_switches(rate_limit=options.rate_limit)
+        settings.profile, directory / 'state.db',
+        equipment=settings.equipment, login=first.login, role=first.role,
+        password=first.password, users=others,
+        control_user=known.controller(), seed=settings.random_seed,
+        seeding=settings.seed,
+        switches={**settings.switches, 'rate_limit': settings.rate_limit})
+    array.control.set_latency(settings.latency)
     return array
 
 
-def _link(array: simulator.Array, options: argparse.Namespace,
-          listener: socket.socket) -> None:
+def _link(array: simulator.Array, settings: Settings,
+          listener: socket.socket, known: Passwords) -> None:
     """Tell the array where its peers are, and where it is itself."""
-    links = array.links
-    links.address = _shown(*listener.getsockname()[:2])
+    links, peers = array.links, settings.peers
+    links.address = reading.shown(*listener.getsockname()[:2])
     links.wire.network = {links.address: array}
-    links.wire.ca, links.wire.plain = options.peer_ca, options.no_tls
-    password = _password(options.peer_password_file)
-    for name, host in options.peer:
+    links.wire.ca, links.wire.plain = peers.ca, not settings.tls
+    for name, host in peers.addresses.items():
         links.add_peer(name, simulator.Address(
-            host, options.peer_login, password))
+            host, peers.login, known.of_peers()))
 
 
-def _shown(host: str, port: int) -> str:
-    return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
-
-
-def _password(path: pathlib.Path | None) -> str:
-    if path is None:
-        return 'admin'
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as exc:
-        raise StartError(f'cannot read password file {path}:'
-                         f' {exc.strerror}') from exc
-    except UnicodeDecodeError as exc:
-        raise StartError(f'password file {path} is no text') from exc
-    if not lines or not lines[0]:
-        raise StartError(f'password file {path} is empty')
-    return lines[0]
-
-
-def _certificate(options: argparse.Namespace) -> 'tls_module.Certificate':
+def _certificate(settings: Settings, directory: pathlib.Path
+                 ) -> 'tls_module.Certificate':
     from cinder_k2.simulator import tls
     try:
         return tls.ensure(
-            options.state_dir, (options.listen[0], *options.tls_name))
+            directory, (settings.listen[0], *settings.tls_names))
     except OSError as exc:
         raise StartError(f'cannot write certificates in'
-                         f' {options.state_dir}: {exc.strerror}') from exc
+                         f' {directory}: {exc.strerror}') from exc
     except ValueError as exc:
-        raise StartError(f'a certificate or key in {options.state_dir} is'
+        raise StartError(f'a certificate or key in {directory} is'
                          f' unreadable, remove it: {exc}') from exc
 
 
 def _ready_line(array: simulator.Array, listener: socket.socket,
                 certificate: 'tls_module.Certificate | None') -> str:
-    shown = _shown(*listener.getsockname()[:2])
+    shown = reading.shown(*listener.getsockname()[:2])
     line = f'k2-sim: array {array.name} ({array.profile}) listens on'
     if certificate is None:
         return f'{line} http://{shown}'

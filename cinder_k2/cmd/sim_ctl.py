@@ -263,8 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--ca', type=pathlib.Path, metavar='FILE',
         help='ca.crt of the state directory of the array')
-    parser.add_argument('--login', default='admin', metavar='NAME',
-                        help='(default: admin)')
+    parser.add_argument('--login', default='control', metavar='NAME',
+                        help='(default: control)')
     parser.add_argument(
         '--password-file', type=pathlib.Path, metavar='FILE',
         help='file whose first line is the password')

@@ -21,6 +21,7 @@ import dataclasses
 import logging
 import os
 import threading
+from typing import Any
 import urllib.parse
 
 from cinder_k2.simulator import archive as archive_module
@@ -29,9 +30,11 @@ from cinder_k2.simulator import control
 from cinder_k2.simulator import control_api
 from cinder_k2.simulator import conversation
 from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator import equipment as equipment_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import factory
 from cinder_k2.simulator import faults as faults_module
+from cinder_k2.simulator import furniture
 from cinder_k2.simulator import journal as journal_module
 from cinder_k2.simulator import limiter
 from cinder_k2.simulator import links
@@ -41,12 +44,18 @@ from cinder_k2.simulator.messages import Request
 from cinder_k2.simulator.messages import Response
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator import recorder
+from cinder_k2.simulator import roles
+from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import peers
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator import seeding as seeding_module
 from cinder_k2.simulator import service
+from cinder_k2.simulator.settings import Seed
 from cinder_k2.simulator import store as store_module
 from cinder_k2.simulator import subjects
 from cinder_k2.simulator import users as users_module
 from cinder_k2.simulator import visibility
+from cinder_k2.simulator import wire
 
 LOG = logging.getLogger(__name__)
 BASE = '/api/v2'
@@ -60,11 +69,16 @@ class Array:
     profile: k2 (no thin clones) or sdp. store: path of its SQLite file, or
     None to keep the state in memory only. clock: the array's time, real if
     not given. seed: makes the chance in fault rules repeatable. name,
-    portals, wan_addresses and capacity (KiB) matter when the state is new;
-    later the state knows them. users: accounts beside login.
+    portals, wan_addresses and capacity (KiB) matter when the state is new,
+    and so does equipment, which takes the place of all of them; later the
+    state knows them. role: that of login; users: accounts beside it.
+    control_user: the one account of the control API; None opens it to all
+    of the array's. switches: choices that differ from the profile's.
+    seeding: what a new state has from the start, until it is reset.
 
     Raises StateError when the state cannot be used or belongs to an array
-    of another profile, ValueError for an unknown profile.
+    of another profile, ValueError for an unknown profile or role, ApiError
+    for a switch that makes no sense.
     """
 
     def __init__(self, profile: str = 'sdp',
@@ -72,27 +86,35 @@ class Array:
                  name: str = 'sim-k2-a',
                  clock: clock_module.Clock | None = None,
                  seed: int | None = None,
-                 portals: Sequence[str] = factory.PORTALS,
-                 wan_addresses: Sequence[str] = factory.WAN_ADDRESSES,
-                 capacity: int = factory.CAPACITY_KIB,
+                 portals: Sequence[str] = equipment_module.PORTALS,
+                 wan_addresses: Sequence[str] = equipment_module.WAN_ADDRESSES,
+                 capacity: int = equipment_module.CAPACITY_KIB,
+                 equipment: equipment_module.Equipment | None = None,
                  login: str = 'admin', password: str = 'admin',  # nosec
-                 users: Iterable[users_module.User] = ()) -> None:
+                 role: str = 'admin',
+                 users: Iterable[users_module.User] = (),
+                 control_user: users_module.User | None = None,
+                 switches: Mapping[str, Any] | None = None,
+                 seeding: Seed | None = None) -> None:
         self.profile = profile
-        self.switches = profiles.switches_of(profile)
+        self._choices = dict(switches or {})
+        self.switches = self._switches()
         self.clock = clock or clock_module.Clock()
         self.faults = faults_module.Faults(seed)
         self.journal = journal_module.Journal()
         self.recorder = recorder.Recorder()
         self.login = (login, password)
         self.closed = False
-        self._equipment = factory.Equipment(
+        self._equipment = equipment or equipment_module.simple(
             name, portals, wan_addresses, capacity)
         self._users = users_module.Users(
-            (users_module.User(login, password), *users))
+            (users_module.User(login, password, role), *users))
+        self._controllers = self._users if control_user is None \
+            else users_module.Users([control_user])
         self._limiter = limiter.Limiter(self.switches, self.clock)
         self._visibility = visibility.Visibility(self.clock)
         self.lock = threading.RLock()
-        self.store = self._open_store(store)
+        self.store = self._open_store(store, seeding)
         self._service = service.Service(
             self.store, self.switches, self.clock, self._visibility)
         self.links = links.Links(self)
@@ -103,8 +125,14 @@ class Array:
         """The name of the system."""
         return str(self.store.at('/system/state/1')['system_name'])
 
-    def _open_store(self, path: str | os.PathLike[str] | None
-                    ) -> store_module.Store:
+    def _switches(self) -> profiles.Switches:
+        """Those of the profile, and the choices of the start."""
+        switches = profiles.switches_of(self.profile)
+        switches.change(self._choices)
+        return switches
+
+    def _open_store(self, path: str | os.PathLike[str] | None,
+                    seed: Seed | None) -> store_module.Store:
         disk = None if path is None else disk_module.Disk(path)
         with contextlib.ExitStack() as stack:
             if disk is not None:
@@ -115,6 +143,13 @@ class Array:
             if not store.tables['system/state'].rows:
                 with store.transaction():
                     factory.build(store, self._equipment, self.clock)
+                    if seed is not None:
+                        seeding_module.plant(base.Scope(
+                            store, self.switches, self.clock), seed)
+                store.flush()
+            elif furniture.is_missing(store):
+                with store.transaction():
+                    furniture.furnish(store)
                 store.flush()
             stack.pop_all()
         return store
@@ -129,9 +164,9 @@ class Array:
                 f' {self.profile}')
 
     def reset(self) -> None:
-        """Back to factory state and to the switches of the profile.
+        """Back to factory state, and to the switches of the start.
 
-        The equipment is that of the start, and ids begin anew.
+        The equipment is that of the start, too, and ids begin anew.
         """
         with self.lock:
             with self.store.transaction():
@@ -140,8 +175,7 @@ class Array:
                 factory.build(self.store, self._equipment, self.clock)
                 peers.install(self.store, known)
             self._visibility.clear()
-            self.switches.change(
-                dataclasses.asdict(profiles.switches_of(self.profile)))
+            self.switches.change(dataclasses.asdict(self._switches()))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
 
@@ -214,7 +248,13 @@ class Array:
 
     def _controlled(self, request: Request) -> Response:
         try:
-            self._authenticate(request)
+            if request.path == wire.PATH:
+                # Arrays talk as those who replicate.
+                user = self._authenticate(request)
+                roles.check(user.role, request.method, replicas.SESSIONS)
+            else:
+                self._controllers.authenticate(
+                    request.headers.get('authorization', ''))
             return control_api.answer(self.control, request)
         except errors.ApiError as exc:
             return messages.refusal(exc.status, exc.message)
@@ -233,11 +273,13 @@ class Array:
             path = request.path.removeprefix(BASE)
             if path == request.path or path and path[0] != '/':
                 raise errors.no_resource()
+            roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
             return Exchange(messages.refusal(exc.status, exc.message),
                             self.faults.delay())
         request = Request(request.method, path, request.query,
-                          request.headers, request.body, user.role)
+                          request.headers, request.body, user.role,
+                          user.login)
         plan = self.faults.plan(
             request.method, path.strip('/'),
             lambda: subjects.of(request, self.store))

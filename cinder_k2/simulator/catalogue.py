@@ -12,10 +12,10 @@
 
 """Every resource of the API: the tables of sections 4 to 11 as data.
 
-What this simulator does not serve yet is listed all the same (DIS-2); it
-answers empty collections to GET and 405 to writes.
+Those that a block-storage driver does not need are in the module further.
 """
 
+from cinder_k2.simulator import further
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Field
 from cinder_k2.simulator.schema import Resource
@@ -61,7 +61,8 @@ VOLUMES = Resource('volumes', ALL, (
     _text('description', 'optional', True, null=True),
     # No defaults here: a thin clone takes none of these three (CLN-1).
     Field('read_only', 'bool', 'optional', True),
-    Field('vmware_support', 'bool', 'optional'),
+    Field('vmware_support', 'bool', 'optional',
+          patch_feature='vmware_support_patch'),
     Field('source_snapshot', 'ref', 'optional', refs=('snapshots',),
           write_only=True, feature='thin_clones'),
     Field('source_volume', 'ref', 'optional', refs=('volumes',),
@@ -97,7 +98,8 @@ VOLUME_GROUPS = Resource('volume_groups', ALL, (
     ID,
     _text('name', 'required', True),
     _int('quota', 'required', True, null=True),
-    _bool('is_dedup', 'optional', default=True),
+    Field('is_dedup', 'bool', 'optional', default=True,
+          patch_feature='dedup_patch'),
     _ref('capacity_policy', 'vg_capacity_policies', create='optional',
          patch=True, null=True),
     _text('description', 'optional', True, null=True),
@@ -117,7 +119,11 @@ VOLUME_GROUPS = Resource('volume_groups', ALL, (
     _number('volumes_logical_capacity'),
     _number('snapshots_logical_capacity'),
     _int('volumes_provisioned_capacity'),
-    _ref('replication_session', 'replication/sessions', null=True),
+    Field('replication_session', 'ref', null=True,
+          refs=('replication/sessions',),
+          feature='!plural_session_field'),
+    Field('replication_sessions', 'ref', null=True,
+          refs=('replication/sessions',), feature='plural_session_field'),
     _ref('replication_peer_volume_group',
          'replication/peer_volume_groups', null=True),
     _ref('replication_rpo_history', 'replication/rpo_history', null=True),
@@ -186,9 +192,11 @@ HOSTS = Resource('hosts', ALL, (
     _ref('host_group', 'host_groups', create='optional', patch=True,
          null=True),
     Field('connectivity_type', 'string', 'optional', null=True,
-          write_only=True, values=CONNECTIVITY),
+          values=CONNECTIVITY),
     Field('map_auth_profiles_names', 'string', patch=True, null=True,
           write_only=True),
+    Field('host_auth_profile', 'string', patch=True, null=True,
+          write_only=True, feature='host_auth_profile'),
     _bool('is_part_of_group'),
     _int('volumes_count'),
     _int('views_count'),
@@ -246,7 +254,7 @@ VG_CAPACITY_POLICIES = Resource('vg_capacity_policies', ALL, (
     _int('warning_threshold', 'required', True),
     _int('error_threshold', 'required', True),
     _int('critical_threshold', 'required', True),
-    Field('full_threshold', 'int', 'optional', True, 100),
+    _int('full_threshold', 'optional', True),
     _int('snapshot_overhead_threshold', 'required', True),
     _int('num_snapshots', 'optional', True, null=True),
     _bool('is_default'),
@@ -309,7 +317,7 @@ NET_IPS = Resource('system/net_ips', ('GET', 'POST', 'DELETE'), (
     _ref('net_vlan', 'system/net_vlans', null=True),
     _ref('wan_port', 'system/wan_ports', null=True),
     _ref('nvme_port', null=True),
-), indexed=('ip_address',))
+), indexed=('ip_address', 'net_port', 'net_portchannel', 'net_vlan'))
 
 NET_PORTS = Resource('system/net_ports', ('GET', 'PATCH'), (
     ID,
@@ -324,7 +332,33 @@ NET_PORTS = Resource('system/net_ports', ('GET', 'PATCH'), (
     _ref('link_state', 'system/hardware_states'),
     _ref('speed_state', 'system/hardware_states'),
     _bool('is_fru'),
-))
+), indexed=('server',))
+
+NET_PORTCHANNELS = Resource('system/net_portchannels', ALL, (
+    ID,
+    _text('name'),
+    _text('eth_name'),
+    Field('knode', 'string', 'required', write_only=True),
+    Field('mtu', 'string', 'optional', True, '1500'),
+    Field('mode', 'string', 'optional', True, write_only=True),
+    Field('hash_key_type', 'string', 'optional', True, write_only=True),
+    _ref('net_port1', 'system/net_ports'),
+    _ref('net_port2', 'system/net_ports'),
+    _ref('server', 'system/servers'),
+    _text('type'),
+), indexed=('server', 'net_port1', 'net_port2'))
+
+NET_VLANS = Resource('system/net_vlans', ('GET', 'POST', 'DELETE'), (
+    ID,
+    _text('name'),
+    _text('eth_name'),
+    Field('interface', 'ref', 'required', write_only=True,
+          refs=('system/net_ports', 'system/net_portchannels')),
+    Field('tag', 'string', 'required', write_only=True),
+    _ref('net_port', 'system/net_ports', null=True),
+    _ref('net_portchannel', 'system/net_portchannels', null=True),
+    _ref('vlan', 'system/vlans'),
+), indexed=('net_port', 'net_portchannel'))
 
 FC_PORTS = Resource('system/fc_ports', ('GET',), (
     ID,
@@ -338,18 +372,18 @@ FC_PORTS = Resource('system/fc_ports', ('GET',), (
 # Its fields are unknown; a name is the least that serves.
 WAN_PORTS = Resource('system/wan_ports', ('GET',), (ID, _text('name')))
 
-SERVERS = Resource('system/servers', ('GET',), (
-    ID, _text('name'), _text('display_name'), _text('status')))
-
 # Rows have no id (STA-1).
-SYSTEM_STATS = Resource('stats/system', ('GET',), (
+_FIGURES = (
     _int('timestamp'), _int('resolution'), _int('iops_avg'),
     _int('iops_max'), _int('throughput_avg'), _int('throughput_max'),
-    _number('latency_inner'), _number('latency_outer')), paged=False)
-
-HARDWARE_STATES = Resource('system/hardware_states', ('GET',), (
-    ID, _text('name'), _text('status'), _text('severity'),
-    _text('status_msg')))
+    _number('latency_inner'), _number('latency_outer'),
+    Field('rw', 'string', values=('r', 'w')),
+    Field('bs', 'string',
+          values=('lt8k', '8k_64k', '64k_256k', 'gt256k')))
+SYSTEM_STATS = Resource('stats/system', ('GET',), _FIGURES, paged=False)
+VOLUME_STATS = Resource('stats/volumes', ('GET',), (
+    *_FIGURES, _ref('volume', 'volumes'), _text('volume_name'),
+    _text('peer_k2_name', null=True)), paged=False)
 
 CAPACITIES = (
     'allocated', 'allocated_snapshots_and_views', 'allocated_volumes',
@@ -481,41 +515,15 @@ _SERVED = (
     VOLUMES, VOLUME_GROUPS, SNAPSHOTS, VOLSNAPS, MAPPINGS, HOSTS,
     HOST_GROUPS, HOST_IQNS, HOST_FC_PORTS, HOST_AUTH_PROFILES,
     RETENTION_POLICIES, VG_CAPACITY_POLICIES, SYSTEM_STATE,
-    SYSTEM_CAPACITY, NET_IPS, NET_PORTS, FC_PORTS, WAN_PORTS, SERVERS,
-    HARDWARE_STATES, SYSTEM_STATS, PEER_K2ARRAYS, PEER_VOLUME_GROUPS,
-    PEER_VOLUMES, PEER_WAN_PORTS, SESSIONS, RPO_HISTORY, REPLICATION_STATS,
-    REPLICATION_SYSTEM_STATS, REPLICATION_VOLUME_STATS)
-
-# Listed and empty (section 11, and what later versions will serve).
-_EMPTY = (
-    'host_nqns', 'host_auth_profile_mappers', 'snapshot_scheduler',
-    'snapshot_scheduler_mapping', 'events', 'events/targets',
-    'events/target_filters', 'system/capacity_policy',
-    'system/encryption', 'system/net_portchannels', 'system/net_vlans',
-    'system/fc_connection_mapper', 'system/net_interfaces',
-    'system/batteries', 'system/bmcs',
-    'system/disk_groups', 'system/expanders', 'system/expansion',
-    'system/jbods', 'system/local_storage_devs', 'system/ndu',
-    'system/ntp', 'system/nvdimms', 'system/psus', 'system/sas_hbas',
-    'system/server_jbod_connections',
-    'system/server_jbod_connection_ssd_dev_maps',
-    'system/software_states', 'system/ssd_devs', 'system/syslog_servers',
-    'static_routes', 'proxy_secure_ssh', 'system/pairs',
-    'system/partial_system_parameters',
-    'system/server_jbod_expander_connections',
-    'system/static_route_iscsi_port_mapper',
-    'system/static_route_net_interface_port_mapper',
-    'system/static_route_wan_port_mapper', 'system/switches',
-    'system/vlans', 'system/wan_connections')
-
-# Their envelope has hits and total only (OBJ-1, STA-1).
-_EMPTY_UNPAGED = ('stats/volumes',)
+    SYSTEM_CAPACITY, NET_IPS, NET_PORTS, NET_PORTCHANNELS, NET_VLANS,
+    FC_PORTS, WAN_PORTS, SYSTEM_STATS, VOLUME_STATS, PEER_K2ARRAYS,
+    PEER_VOLUME_GROUPS, PEER_VOLUMES, PEER_WAN_PORTS, SESSIONS,
+    RPO_HISTORY, REPLICATION_STATS, REPLICATION_SYSTEM_STATS,
+    REPLICATION_VOLUME_STATS)
 
 RESOURCES: dict[str, Resource] = {
-    resource.name: resource for resource in (
-        *_SERVED,
-        *(Resource(name, fields=(ID,)) for name in _EMPTY),
-        *(Resource(name, paged=False) for name in _EMPTY_UNPAGED))}
+    resource.name: resource
+    for resource in (*_SERVED, *further.RESOURCES)}
 
 
 def index() -> dict[str, object]:

@@ -154,16 +154,25 @@ class Control:
             array.store.update(
                 'volumes', volume, logical_capacity=float(kib))
 
-    def write(self, volume: int, token: str) -> None:
-        """What a host writes to a volume: a token stands for its data."""
+    def write(self, volume: int, token: str,
+              snapshot: int | None = None) -> None:
+        """What a host writes to a volume: a token stands for its data.
+
+        snapshot: write to the volume's image in this view instead; in a
+        snapshot nothing can be written (SNP-5).
+        """
         array = self._array
         array.links.look()
         with array.lock, array.store.transaction():
-            row = self._volume(volume)
-            if row['read_only'] or not isinstance(token, str):
-                raise errors.refused(f'Volume {row["name"]} is read-only')
+            row, resource = self._volume(volume), 'volumes'
+            writable = not row['read_only']
+            if snapshot is not None:
+                row, resource = self._image(volume, snapshot), 'volsnaps'
+                writable = row['is_exposable']
+            if not writable or not isinstance(token, str):
+                raise errors.refused(f'{row["name"]} is read-only')
             base.check_space(self._scope())
-            array.store.update('volumes', volume, content=token)
+            array.store.update(resource, row['id'], content=token)
 
     def read(self, volume: int, snapshot: int | None = None) -> str:
         """The token of a volume, or of its image in a snapshot or view.
@@ -174,12 +183,15 @@ class Control:
         array.links.look()
         with array.lock:
             row = self._volume(volume)
-            if snapshot is None:
-                return replicas.content(row)
-            for image in array.store.find(
-                    'volsnaps', 'snapshot', f'/snapshots/{snapshot}'):
-                if image['source'] == f'/volumes/{volume}':
-                    return replicas.content(image)
+            if snapshot is not None:
+                row = self._image(volume, snapshot)
+            return replicas.content(row)
+
+    def _image(self, volume: int, snapshot: int) -> dict[str, Any]:
+        for image in self._array.store.find(
+                'volsnaps', 'snapshot', f'/snapshots/{snapshot}'):
+            if image['source'] == f'/volumes/{volume}':
+                return image
         raise errors.refused('No such image')
 
     def _volume(self, number: int) -> dict[str, Any]:

@@ -12,26 +12,22 @@
 
 """The state of an array fresh from the factory."""
 
-from collections.abc import Sequence
-import dataclasses
-import hashlib
+from collections.abc import Iterable
 
 from cinder_k2.simulator import clock as clock_module
+from cinder_k2.simulator import equipment as equipment_module
+from cinder_k2.simulator.equipment import Equipment
+from cinder_k2.simulator.equipment import Interface
+from cinder_k2.simulator import furniture
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.rules import network
 from cinder_k2.simulator.rules import policies
-from cinder_k2.simulator.rules import system
 from cinder_k2.simulator.rules import volumes
+from cinder_k2.simulator import schema
 from cinder_k2.simulator import store as store_module
 
-# Addresses that no network has (RFC 5737).
-PORTALS = ('192.0.2.11', '192.0.2.12', '192.0.2.13', '192.0.2.14')
-WAN_ADDRESSES = ('198.51.100.11', '198.51.100.12')
-CAPACITY_KIB = 100 * 2 ** 30
-_MASK = '255.255.255.0'
-_MASK_V6 = 'ffff:ffff:ffff:ffff::'
 _CTRL_KIB = 51200
-_FC_PORTS_PER_NODE = 2
 # Ids differ from resource to resource, as on an array with a history, so
 # that a mixed-up id is not right by chance.
 LAST_IDS = {
@@ -45,28 +41,14 @@ _RETENTION = {
     'Replication_Retention': (2, 0, 0, 0)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Equipment:
-    """What an array is made with; capacity in KiB."""
-
-    name: str = 'sim-k2-a'
-    portals: Sequence[str] = PORTALS
-    wan_addresses: Sequence[str] = WAN_ADDRESSES
-    capacity: int = CAPACITY_KIB
-
-    @property
-    def system_id(self) -> str:
-        """Four hex digits that follow from the name."""
-        return hashlib.sha256(self.name.encode()).hexdigest()[:4]
-
-
 def build(store: store_module.Store, equipment: Equipment,
           clock: clock_module.Clock) -> None:
     """Fill an empty state, inside a transaction."""
     scope = base.Scope(store, profiles.Switches(), clock)
     _build_system(scope, equipment)
-    _build_nodes(scope, equipment.system_id)
-    _build_addresses(scope, equipment)
+    _build_nodes(scope, equipment)
+    furniture.furnish(store)
+    _build_interfaces(scope, equipment)
     _build_policies(scope)
     store.insert_as('volumes', volumes.CTRL_ID, volumes.new_row(scope, {
         'name': 'CTRL', 'size': _CTRL_KIB, 'volume_group': None}))
@@ -88,16 +70,18 @@ def _build_system(scope: base.Scope, equipment: Equipment) -> None:
         'curr_dt_chunk': 0, 'is_reclamation_in_progress': False})
 
 
-def _build_nodes(scope: base.Scope, system_id: str) -> None:
+def _build_nodes(scope: base.Scope, equipment: Equipment) -> None:
+    system_id = equipment.system_id
     state = scope.store.insert('system/hardware_states', {
         'name': 'link', 'status': 'ok', 'severity': 'INFO',
-        'status_msg': ''})
+        'status_msg': '', 'real_value': 'up', 'is_valid': True,
+        'parent': None, 'is_expansion_in_progress': False})
     speed = f'/system/hardware_states/{state["id"]}'
-    for node in range(1, volumes.NODES + 1):
+    for node in range(1, equipment_module.NODES + 1):
         name = f'node{node:02d}'
         scope.store.insert('system/servers', {
             'name': name, 'display_name': name, 'status': 'ok'})
-        for port in range(_FC_PORTS_PER_NODE):
+        for port in range(equipment.fc_ports):
             scope.store.insert('system/fc_ports', {
                 'name': f'{name}-fc{port + 1:02d}',
                 'pwwn': f'50:02:4f:{system_id[:2]}:{system_id[2:]}'
@@ -106,29 +90,51 @@ def _build_nodes(scope: base.Scope, system_id: str) -> None:
                 'speed_state': speed, 'status': 'ok'})
 
 
-def _build_addresses(scope: base.Scope, equipment: Equipment) -> None:
-    """One data port per address, on the nodes in turn (NET-3)."""
-    wan = set(equipment.wan_addresses)
-    for number, address in enumerate(
-            (*equipment.portals, *equipment.wan_addresses)):
-        port = _build_port(scope, number)
-        wan_port = system.add_wan_port(scope) if address in wan else None
-        mask = _MASK_V6 if ':' in address else _MASK
-        scope.store.insert('system/net_ips', system.net_ip(
-            address, mask, port, wan_port))
+def _build_interfaces(scope: base.Scope, equipment: Equipment) -> None:
+    """The ports of the nodes with their addresses (NET-3)."""
+    for interface in equipment.iscsi:
+        _build_interface(scope, interface, wan=False)
+    for interface in equipment.wan:
+        _build_interface(scope, interface, wan=True)
 
 
-def _build_port(scope: base.Scope, number: int) -> str:
-    node = 1 + number % volumes.NODES
-    server = f'/system/servers/{node}'
-    row = scope.store.insert('system/net_ports', {
-        'name': f'node{node:02d}-data{number // volumes.NODES + 1:02d}',
-        'port_type': 'dataport', 'mac_addr': f'02:00:00:00:00:{number:02x}',
-        'mtu': '1500', 'flow_control': True, 'auto_negotiation': True,
-        'server': server, 'contained_in': server,
+def _build_interface(scope: base.Scope, interface: Interface,
+                     wan: bool) -> None:
+    port = _build_port(scope, interface)
+    ref = f'/{network.PORTS}/{port["id"]}'
+    if interface.lag:
+        channel = network.add_channel(
+            scope, (port, _build_port(scope, interface)),
+            type='replication' if wan else 'iscsi',
+            mtu=str(interface.mtu))
+        ref = f'/{network.CHANNELS}/{channel["id"]}'
+    _build_addresses(scope, ref, interface.addresses, wan)
+    for vlan in interface.vlans:
+        row = network.add_vlan(scope, ref, vlan.tag)
+        _build_addresses(
+            scope, f'/{network.VLANS}/{row["id"]}', vlan.addresses, wan)
+
+
+def _build_addresses(scope: base.Scope, interface: str,
+                     addresses: Iterable[str], wan: bool) -> None:
+    for address in addresses:
+        wan_port = network.add_wan_port(scope) if wan else None
+        scope.store.insert(network.NET_IPS, network.net_ip(
+            *equipment_module.net_of(address), interface, wan_port))
+
+
+def _build_port(scope: base.Scope, interface: Interface) -> schema.Row:
+    server = f'/system/servers/{interface.node}'
+    number = len(scope.store.rows(network.PORTS))
+    place = 1 + scope.store.count(network.PORTS, 'server', server)
+    return scope.store.insert(network.PORTS, {
+        'name': f'node{interface.node:02d}-data{place:02d}',
+        'port_type': 'dataport',
+        'mac_addr': f'02:00:00:00:{number // 256:02x}:{number % 256:02x}',
+        'mtu': str(interface.mtu), 'flow_control': True,
+        'auto_negotiation': True, 'server': server, 'contained_in': server,
         'link_state': '/system/hardware_states/1',
         'speed_state': '/system/hardware_states/1', 'is_fru': False})
-    return f'/system/net_ports/{row["id"]}'
 
 
 def _build_policies(scope: base.Scope) -> None:

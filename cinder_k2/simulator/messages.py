@@ -37,6 +37,7 @@ class Request:
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: bytes = b''
     role: str = ''
+    login: str = ''
 
     def json(self) -> Any:
         """The body, which POST and PATCH must declare as JSON (CON-5)."""

@@ -16,12 +16,13 @@ from typing import Any
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import further
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
 _NET, _FC = catalogue.NET_PORTS.name, catalogue.FC_PORTS.name
-_STATES = catalogue.HARDWARE_STATES.name
+_STATES = further.HARDWARE_STATES.name
 _UP, _DOWN = 'ok', 'down'
 
 

@@ -24,7 +24,9 @@ from cinder_k2.simulator import errors
 
 # Seconds; a session that takes longer to start does not (REP-6).
 START_LIMIT = 60
-_CHOICES = {'failed_over_from': ('any', 'in_sync', 'suspended')}
+_CHOICES = {'failed_over_from': ('any', 'in_sync', 'suspended'),
+            'create_reply': ('object', 'empty'),
+            'unknown_filter': ('none', 'ignored')}
 
 
 @dataclasses.dataclass
@@ -70,6 +72,18 @@ class Switches:
     grow_suspended: volumes can be grown while their session is suspended;
         otherwise it must be idle or failed over (VOL-4).
     grow_in_session: volumes can be grown whatever their session does.
+    create_reply: object or empty: what POST answers with (OBJ-3).
+    unknown_filter: none or ignored: what a condition on a field that the
+        resource does not have selects: nothing (QRY-2), or everything.
+    plural_session_field: volume groups show replication_sessions instead of
+        replication_session.
+    host_auth_profile: PATCH of a host takes the older name of
+        map_auth_profiles_names, too (CHP-2).
+    full_threshold_required: POST of a capacity policy needs it (VCP-1).
+    netvlans: system/net_vlans is found at system/netvlans, too.
+    dedup_patch: PATCH is_dedup of a volume group is offered (VG-4).
+    vmware_support_patch: PATCH vmware_support of a volume is offered
+        (VOL-13).
     """
 
     thin_clones: bool = False
@@ -105,10 +119,24 @@ class Switches:
     repeat_commands: bool = False
     grow_suspended: bool = True
     grow_in_session: bool = False
+    create_reply: str = 'object'
+    unknown_filter: str = 'none'
+    plural_session_field: bool = False
+    host_auth_profile: bool = False
+    full_threshold_required: bool = False
+    netvlans: bool = False
+    dedup_patch: bool = False
+    vmware_support_patch: bool = False
 
     def offers(self, feature: str) -> bool:
-        """Whether the array has a feature; every array has the unnamed."""
-        return not feature or bool(getattr(self, feature))
+        """Whether the array has a feature; every array has the unnamed.
+
+        "!" before the name means: unless the switch is on.
+        """
+        if not feature:
+            return True
+        name = feature.removeprefix('!')
+        return bool(getattr(self, name)) == (name == feature)
 
     def offers_bulk(self, resource: str) -> bool:
         """Whether the resource has /__bulk (BLK-1)."""
@@ -144,7 +172,8 @@ class Switches:
 
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
-    'sdp': {'thin_clones': True, 'clones_movable': True},
+    'sdp': {'thin_clones': True, 'clones_movable': True,
+            'page_size': 1000},
 }
 NAMES = tuple(_PROFILES)
 

@@ -47,7 +47,9 @@ class Condition:
 class Query:
     """What a GET asks for. limit None stands for the default page.
 
-    resolution (seconds) and datapoints are for statistics (section 8).
+    The rest is for statistics (section 8): resolution in seconds, from_time
+    in seconds since the epoch (None: as many points as end now), and the
+    breakdowns.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -59,6 +61,19 @@ class Query:
     pretty: bool = False
     resolution: int = 5
     datapoints: int = 1
+    from_time: int | None = None
+    rw_breakdown: bool = False
+    bs_breakdown: bool = False
+
+    def points(self, now: float) -> range:
+        """The ends of the intervals asked for, oldest first."""
+        end = int(now)
+        if self.from_time is None:
+            begin = end - (self.datapoints - 1) * self.resolution
+        else:
+            begin = self.from_time + self.resolution
+        last = begin + (self.datapoints - 1) * self.resolution
+        return range(begin, min(last, end) + 1, self.resolution)
 
 
 def parse(text: str) -> Query:
@@ -112,6 +127,7 @@ def _with_controls(controls: dict[str, str],
     if order not in ('asc', 'desc'):
         raise errors.refused('__sort_order must be asc or desc')
     limit = controls.get('limit')
+    from_time = controls.get('from_time')
     return Query(
         conditions,
         _natural('limit', limit) if limit else None,
@@ -121,7 +137,16 @@ def _with_controls(controls: dict[str, str],
         frozenset(filter(None, controls.get('fields', '').split(','))),
         controls.get('pretty', 'false').lower() not in ('false', '0'),
         _resolution(controls.get('resolution') or '5s'),
-        _datapoints(controls.get('datapoints') or '1'))
+        _datapoints(controls.get('datapoints') or '1'),
+        _natural('from_time', from_time) if from_time else None,
+        _flag('rw_breakdown', controls), _flag('bs_breakdown', controls))
+
+
+def _flag(name: str, controls: dict[str, str]) -> bool:
+    value = controls.get(name, '').lower() or 'false'
+    if value not in ('true', 'false'):
+        raise errors.refused(f'__{name} must be True or False')
+    return value == 'true'
 
 
 def _resolution(value: str) -> int:

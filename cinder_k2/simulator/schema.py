@@ -35,7 +35,8 @@ class Field:
 
     kind is one of int, number, string, bool, ref. create is one of no,
     optional, required. feature names the switch without which the array
-    does not know the field (CLN-5).
+    does not know the field (CLN-5), or after "!" the one with which it does
+    not; patch_feature the one with which PATCH takes it all the same.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Field:
     refs: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     feature: str = ''
+    patch_feature: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,8 @@ def split_ref(ref: str) -> tuple[str, int]:
 
 def read_create(resource: Resource, body: object, reading: Reading) -> Row:
     """The values of a POST with defaults filled in (OBJ-10, 12, 13)."""
-    given = _known_values(resource, body, reading, _creatable)
+    given = _known_values(
+        resource, body, reading, lambda field: field.create != 'no')
     given = {name: value for name, value in given.items()
              if value is not None}
     values: Row = {}
@@ -115,7 +118,9 @@ def read_patch(resource: Resource, body: object, reading: Reading,
     check_cleared sees the rest: it may show null where none can be set.
     """
     return _known_values(
-        resource, _own_id(body, number), reading, _patchable)
+        resource, _own_id(body, number), reading,
+        lambda field: field.patch or bool(
+            field.patch_feature and reading.offered(field.patch_feature)))
 
 
 def check_cleared(resource: Resource, values: Row) -> None:
@@ -132,14 +137,6 @@ def _own_id(body: object, number: int) -> object:
     if _read_int(body['id']) != number:
         raise errors.refused('Field id cannot be changed')
     return {name: value for name, value in body.items() if name != 'id'}
-
-
-def _creatable(field: Field) -> bool:
-    return field.create != 'no'
-
-
-def _patchable(field: Field) -> bool:
-    return field.patch
 
 
 def _known_values(resource: Resource, body: object, reading: Reading,

@@ -28,7 +28,7 @@ from cinder_k2.simulator import table as table_module
 from cinder_k2.simulator import visibility as visibility_module
 
 _EQUAL = ('eq', 'in', 'm_eq')
-Test = tuple[str, Callable[[Any], bool]]
+Test = tuple[query_module.Condition, Callable[[Any], bool]]
 _T = TypeVar('_T')
 
 
@@ -45,12 +45,13 @@ def find(scope: Scope, rules: Rules, query: Query,
     tests = _tests(scope, rules, query)
     if tests is None:
         return Found((), {})
-    numbers = _matching(scope, rules, query, tests)
+    numbers = _matching(scope, rules, tests)
     if visibility.is_clear:
         return Found(numbers, {})
     ghosts = {}
     for ghost in visibility.ghosts(rules.name):
-        if all(test(ghost.value(field)) for field, test in tests):
+        if all(test(ghost.value(condition.field))
+               for condition, test in tests):
             ghosts[ghost.reply['id']] = ghost
             visibility.seen(rules.name, ghost)
     seen = [number for number in numbers
@@ -59,23 +60,28 @@ def find(scope: Scope, rules: Rules, query: Query,
 
 
 def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
-    """One test per condition; None if a field does not exist (QRY-2)."""
+    """One test per condition; None if a field does not exist (QRY-2).
+
+    A condition on such a field has none if it is to be ignored.
+    """
     tests: list[Test] = []
     for condition in query.conditions:
         test = query_module.matcher(
             rules.resource, condition, scope.switches.offers)
         if test is None:
+            if scope.switches.unknown_filter == 'ignored':
+                continue
             return None
-        tests.append((condition.field, test))
+        tests.append((condition, test))
     return tests
 
 
-def _matching(scope: Scope, rules: Rules, query: Query,
-              tests: list[Test]) -> Sequence[int]:
+def _matching(scope: Scope, rules: Rules, tests: list[Test]
+              ) -> Sequence[int]:
     """The rows that meet all conditions, touching no others if possible."""
     table = scope.store.tables[rules.name]
     numbers: Sequence[int] = table.numbers
-    for place, condition in enumerate(query.conditions):
+    for place, (condition, _) in enumerate(tests):
         known = _looked_up(table, condition)
         if known is not None:
             numbers = known
@@ -84,8 +90,9 @@ def _matching(scope: Scope, rules: Rules, query: Query,
     if not tests:
         return numbers
     return [number for number in numbers
-            if all(test(rules.value(scope, table.rows[number], field))
-                   for field, test in tests)]
+            if all(test(rules.value(scope, table.rows[number],
+                                    condition.field))
+                   for condition, test in tests)]
 
 
 def _looked_up(table: table_module.Table, condition: query_module.Condition

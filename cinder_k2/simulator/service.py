@@ -13,6 +13,7 @@
 """The REST API itself: from a request of a known user to its reply."""
 
 from collections.abc import Iterable
+import dataclasses
 import re
 from typing import Any
 
@@ -29,14 +30,17 @@ from cinder_k2.simulator import renderings
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Rules
 from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import events
 from cinder_k2.simulator.rules import groups
 from cinder_k2.simulator.rules import hosts
 from cinder_k2.simulator.rules import initiators
 from cinder_k2.simulator.rules import mappings
+from cinder_k2.simulator.rules import network
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import policies
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import retention
+from cinder_k2.simulator.rules import schedulers
 from cinder_k2.simulator.rules import sessions
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import statistics
@@ -52,13 +56,15 @@ from cinder_k2.simulator import visibility as visibility_module
 
 _WITH_RULES = (*volumes.RULES, *groups.RULES, *snapshots.RULES,
                *mappings.RULES, *hosts.RULES, *initiators.RULES,
-               *policies.RULES, *system.RULES, *peers.RULES,
-               *sessions.RULES)
+               *policies.RULES, *system.RULES, *network.RULES,
+               *peers.RULES, *sessions.RULES, *schedulers.RULES,
+               *statistics.RULES)
 _RULES: dict[str, Rules] = {
     **{name: Rules(resource)
        for name, resource in catalogue.RESOURCES.items()},
     **{rules.name: rules for rules in _WITH_RULES}}
 _PER_VOLUME = ('stats/volumes', *traffic.OF_VOLUMES)
+_OTHER_VLANS = 'system/netvlans'
 _BULK_METHODS = ('POST', 'PATCH', 'DELETE')
 
 
@@ -85,10 +91,10 @@ class Service:
         be asked first (see talk.open); then nothing has changed.
         """
         scope = Scope(self._store, self._switches, self._clock,
-                      request.role, talk=talk)
-        self._expire(scope)
+                      request.role, request.login, talk=talk)
+        self._expire(dataclasses.replace(scope, login=''))
         self._renderings.check(self._switches)
-        path = request.path.strip('/')
+        path = self._known_path(request.path.strip('/'))
         if path in ('', '__full'):
             return self._whole(scope, request, path)
         self._check_online(request, path)
@@ -98,13 +104,25 @@ class Service:
             return self._read(scope, request, path)
         return self._write(scope, request, path, weather)
 
+    def _known_path(self, path: str) -> str:
+        """The path under its usual name (section 14)."""
+        if self._switches.netvlans and path.startswith(_OTHER_VLANS):
+            return path.replace(_OTHER_VLANS, network.VLANS, 1)
+        return path
+
     def _expire(self, scope: Scope) -> None:
-        """Remove what retention says is too old (RET-2)."""
+        """Take due snapshots, and remove those too old (RET-2)."""
+        due = schedulers.due(scope)
+        if due:
+            with self._store.transaction():
+                for row in due:
+                    schedulers.run(scope, row)
         rows = self._retention.expired(scope)
         if rows:
             with self._store.transaction():
                 for row in rows:
                     snapshots.remove(scope, row)
+                    events.record_retired(scope, row)
 
     def _check_online(self, request: Request, path: str) -> None:
         """While not ONLINE neither writes nor statistics work (ERR-6)."""
@@ -209,6 +227,7 @@ class Service:
                 rows = self._bulk(scope, request.method, rules, body)
             else:
                 rows = [self._one(scope, request.method, rules, rest, body)]
+            events.record_write(scope, request.method, rules.name, rows)
         self._after_write(scope, request.method, rules, rows, weather)
         return self._written(scope, request.method, rules, rest, rows)
 
@@ -292,6 +311,8 @@ class Service:
         if method == 'DELETE':
             return Response(204)
         status = self._switches.create_status if method == 'POST' else 200
+        if method == 'POST' and self._switches.create_reply == 'empty':
+            return Response(status)
         # A later item of a bulk call may have changed an earlier one, or
         # retired it (RET-2).
         shown = [rules.render(
@@ -359,7 +380,8 @@ def leftovers(scope: base.Scope) -> dict[str, list[Row]]:
 
 _USER_RESOURCES = (
     'volumes', 'volume_groups', 'snapshots', 'mappings', 'hosts',
-    'host_groups', 'host_iqns', 'host_fc_ports', 'host_auth_profiles',
+    'host_groups', 'host_iqns', 'host_fc_ports', 'host_nqns',
+    'host_auth_profiles', schedulers.SCHEDULERS, schedulers.SCHEDULES,
     'retention_policies', 'vg_capacity_policies', replicas.PEERS,
     catalogue.PEER_WAN_PORTS.name, replicas.SESSIONS, replicas.PEER_GROUPS,
     replicas.PAIRS)
@@ -380,4 +402,6 @@ def log_in(scope: base.Scope, resource: str, identifier: str) -> Row:
     rules = _RULES[resource]
     field = rules.resource.fields[1].name
     row = rules.create(scope, {field: identifier, 'host': None})
+    if resource == 'host_fc_ports':
+        initiators.log_in_everywhere(scope, rules.ref(row))
     return rules.render(scope, row)

@@ -19,15 +19,24 @@ import dataclasses
 import hmac
 
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import roles
 
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """An account; role as system/state shows it to its owner."""
+    """An account; role as system/state shows it to its owner.
+
+    Raises ValueError for a role that the array does not have.
+    """
 
     login: str
     password: str = dataclasses.field(repr=False)
     role: str = 'admin'
+
+    def __post_init__(self) -> None:
+        if self.role not in roles.NAMES:
+            raise ValueError(f'role must be one of {", ".join(roles.NAMES)},'
+                             f' not {self.role!r}')
 
 
 class Users:

@@ -28,8 +28,13 @@ from cinder_k2.simulator import tls
 LOGIN = 'openstack'
 # Something that no log line has by chance.
 PASSWORD = 'Kx7-secret-of-the-array'
+# All that the driver may need; every test proves that it is enough.
+ROLE = 'mgmt-app'
 TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
+_ADMIN = simulator.User('administrator', 'their-own-password')
+_ADMIN_TOKEN = base64.b64encode(
+    f'{_ADMIN.login}:{_ADMIN.password}'.encode()).decode()
 
 
 class Admin:
@@ -37,7 +42,7 @@ class Admin:
 
     def __init__(self, array: Any) -> None:
         self._array = array
-        self._headers = {'Authorization': f'Basic {TOKEN}',
+        self._headers = {'Authorization': f'Basic {_ADMIN_TOKEN}',
                          'Content-Type': 'application/json'}
 
     def call(self, method: str, path: str, body: Any = None, **query: Any
@@ -78,7 +83,7 @@ class Served:
     def __init__(self, profile: str, name: str = '') -> None:
         self.array = simulator.Array(
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
-            password=PASSWORD)
+            password=PASSWORD, role=ROLE, users=[_ADMIN])
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)

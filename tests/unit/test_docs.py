@@ -219,7 +219,7 @@ class SimulatorTest(unittest.TestCase):
         super().setUp()
         self.page = ' '.join(path.read_text() for path in (
             SOURCE / 'internals' / 'simulator.rst',
-            *(SOURCE / 'simulator').glob('*.rst')))
+            *sorted((SOURCE / 'simulator').glob('*.rst'))))
 
     def _assert_all_named(self, names):
         literals = ' '.join(LITERAL.findall(self.page))

@@ -100,11 +100,12 @@ def check_empty(reader: array.Array) -> None:
 
 def hints(run: settings.Settings) -> list[str]:
     """Return commands to paste into another terminal."""
-    bin_dir, ca_file, password_file, log_dir = (
+    site = run.primary
+    bin_dir, ca_file, password_file, control_file, log_dir = (
         shlex.quote(str(path)) for path in (
             os.path.join(sys.prefix, 'bin'), run.ca_file, run.password_file,
-            run.log_dir))
-    site = run.primary
+            site.control_file, run.log_dir))
+    curl = f'curl -s --cacert {ca_file} -H Content-Type:application/json'
     return [
         '# the cinder client, without keystone',
         f'export PATH={bin_dir}:"$PATH" PYTHONWARNINGS=ignore',
@@ -116,12 +117,14 @@ def hints(run: settings.Settings) -> list[str]:
         'cinder list',
         'cinder create --volume-type k2-iscsi --name mine 1',
         '# the array, behind Cinder\'s back; the last one makes it busy',
-        f'k2() {{ curl -s --cacert {ca_file} '
-        f'-u {settings.LOGIN}:"$(cat {password_file})" '
-        f'-H Content-Type:application/json {site.url}"$@"; }}',
-        "k2 '/api/v2/volumes?__pretty&__fields=id,name,size,is_dedup'",
-        'k2 /sim/v1/journal | python3 -m json.tool | tail -n 24',
-        'k2 /sim/v1/faults -d '
+        f'k2() {{ {curl} -u {settings.LOGIN}:"$(cat {password_file})" '
+        f'{site.url}/api/v2"$@"; }}',
+        f'sim() {{ {curl} '
+        f'-u {settings.CONTROL_LOGIN}:"$(cat {control_file})" '
+        f'{site.url}/sim/v1"$@"; }}',
+        "k2 '/volumes?__pretty&__fields=id,name,size,is_dedup'",
+        'sim /journal | python3 -m json.tool | tail -n 24',
+        'sim /faults -d '
         '\'{"kind": "busy", "method": "POST", "times": 3}\'',
         '# what they log',
         f'tail -f {log_dir}/*.log']

@@ -13,6 +13,7 @@
 """What the array itself says, asked over its REST API without the driver."""
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import requests
@@ -31,11 +32,23 @@ Objects = list[dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """A reader of one array. The password stays out of its repr."""
+    """A reader of one array. The password stays out of its repr.
+
+    :ivar control_file: with the password of the control API, which the
+        array makes at its first start
+    """
 
     url: str
     ca_file: str
     password: str = dataclasses.field(repr=False)
+    control_file: pathlib.Path
+
+    def _account(self, path: str) -> tuple[str, str]:
+        """Return login and password of the API that a path belongs to."""
+        if path.startswith('/sim/'):
+            return (settings.CONTROL_LOGIN,
+                    self.control_file.read_text().rstrip('\n'))
+        return settings.LOGIN, self.password
 
     def get(self, path: str) -> Any:
         """Return the JSON body that the array answers to GET.
@@ -43,7 +56,7 @@ class Array:
         :raises CloudError: it answers anything but 200
         """
         reply = requests.get(
-            self.url + path, auth=(settings.LOGIN, self.password),
+            self.url + path, auth=self._account(path),
             verify=self.ca_file, timeout=REQUEST_SECONDS)
         if reply.status_code != 200:
             raise errors.CloudError(f'the array answers {reply.status_code} '
@@ -56,7 +69,7 @@ class Array:
         :raises CloudError: it does not carry it out
         """
         reply = requests.post(
-            self.url + path, auth=(settings.LOGIN, self.password),
+            self.url + path, auth=self._account(path),
             json=fields, verify=self.ca_file, timeout=REQUEST_SECONDS)
         if not reply.ok:
             raise errors.CloudError(f'the array answers {reply.status_code} '

@@ -28,6 +28,7 @@ SECOND_PORT = 8444
 PROJECT_ID = 'c10d0000000000000000000000000001'
 USER_ID = 'admin'
 LOGIN = 'admin'
+CONTROL_LOGIN = 'control'
 BACKENDS = ('k2-iscsi', 'k2-fc')
 # What cinder.conf calls the second array.
 TARGET = 'dr-site'
@@ -45,6 +46,11 @@ class Site:
     def ca_file(self) -> pathlib.Path:
         """Certificate of the array's own authority."""
         return self.state / 'ca.crt'
+
+    @property
+    def control_file(self) -> pathlib.Path:
+        """File with the password of its control API, which it makes."""
+        return self.state / f'{CONTROL_LOGIN}.password'
 
     @property
     def host(self) -> str:

@@ -81,7 +81,7 @@ def start_array(run: settings.Settings, site: settings.Site,
             run.log_dir / f'{site.name}.log', environment(), run.root)
         started.append(child)
         reader = array.Array(site.url, str(site.ca_file),
-                             state.password(run))
+                             state.password(run), site.control_file)
         child.wait_ready(
             lambda: site.ca_file.exists() and reader.answers(), SIM_SECONDS)
     return child, reader

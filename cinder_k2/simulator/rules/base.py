@@ -32,13 +32,15 @@ class Scope:
     """What the rules of one request can see and change.
 
     deleted keeps records that were removed and are still to be listed for
-    a while (QRY-10), as (resource, reply). talk asks the peers.
+    a while (QRY-10), as (resource, reply). talk asks the peers. login is ''
+    for what the array does by itself.
     """
 
     store: store_module.Store
     switches: profiles.Switches
     clock: clock.Clock
     role: str = 'admin'
+    login: str = ''
     deleted: list[tuple[str, Row]] = dataclasses.field(default_factory=list)
     talk: conversation.Conversation = dataclasses.field(
         default_factory=conversation.Conversation)

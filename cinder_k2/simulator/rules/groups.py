@@ -18,6 +18,7 @@ import operator
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
@@ -132,6 +133,8 @@ class GroupRules(base.Rules):
             lambda scope, row: provisioned(scope, _ref(row)),
         'replication_session': lambda scope, row: _of_session(
             scope, row, replicas.session_ref),
+        'replication_sessions': lambda scope, row: _of_session(
+            scope, row, replicas.session_ref),
         'replication_peer_volume_group': lambda scope, row: _of_session(
             scope, row, operator.itemgetter(
                 'replication_peer_volume_group')),
@@ -181,6 +184,9 @@ class GroupRules(base.Rules):
             raise errors.refused(
                 f'Volume group {row["name"]} is not empty')
         replicas.check_unbound(scope, ref)
+        for schedule in scope.store.find(
+                further.SCHEDULES.name, 'volume_group', ref):
+            scope.store.remove(further.SCHEDULES.name, schedule['id'])
         super().delete(scope, row)
 
 

@@ -23,7 +23,9 @@ from cinder_k2.simulator.schema import Row
 
 _NAME_LIMIT = 32
 _PASSWORD = range(12, 17)
-_INITIATORS = ('host_iqns', 'host_fc_ports')
+_INITIATORS = ('host_iqns', 'host_fc_ports', 'host_nqns')
+# Names of the field that attaches a CHAP profile, the older one last.
+_ATTACHING = ('map_auth_profiles_names', 'host_auth_profile')
 
 
 def _host_ref(row: Row) -> str:
@@ -80,9 +82,9 @@ class HostRules(base.Rules):
         """Rename a host, change its type, group or CHAP profile."""
         if 'name' in values:
             self._check_name(scope, values['name'], row['id'])
-        if 'map_auth_profiles_names' in values:
-            values['auth_profile'] = _profile(
-                scope, values.pop('map_auth_profiles_names'))
+        for name in _ATTACHING:
+            if name in values:
+                values['auth_profile'] = _profile(scope, values.pop(name))
         new = {**row, **values}
         if new['host_group'] not in (None, row['host_group']):
             _check_unmapped(scope, row)

@@ -17,11 +17,13 @@ import re
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
+_LOGINS = further.FC_LOGINS.name
 _PWWN = re.compile('(?:[0-9a-f]{16}|[0-9a-f]{2}(?::[0-9a-f]{2}){7})')
 
 
@@ -39,6 +41,13 @@ def read_pwwn(text: str) -> str:
         raise errors.refused(f'Not a port name: {text}')
     digits = lower.replace(':', '')
     return ':'.join(digits[at:at + 2] for at in range(0, 16, 2))
+
+
+def read_nqn(text: str) -> str:
+    """An NVMe name, kept as given."""
+    if not re.fullmatch(r'(?i)nqn\.\S+', text):
+        raise errors.refused(f'Not an NVMe name: {text}')
+    return text
 
 
 class InitiatorRules(base.Rules):
@@ -85,6 +94,27 @@ class InitiatorRules(base.Rules):
         return super().update(scope, row, values)
 
 
+class FcPortRules(InitiatorRules):
+    """Ports of hosts; their logins go with them."""
+
+    def delete(self, scope: Scope, row: Row) -> None:
+        """Remove a port, and that it was logged in."""
+        for login in scope.store.find(
+                _LOGINS, 'host_fc_port', self.ref(row)):
+            scope.store.remove(_LOGINS, login['id'])
+        super().delete(scope, row)
+
+
+def log_in_everywhere(scope: Scope, port: str) -> None:
+    """A host's port shows itself to each of the array's (section 7.4)."""
+    for target in scope.store.rows(catalogue.FC_PORTS.name):
+        scope.store.insert(_LOGINS, {
+            'host_fc_port': port, 'server': target['server'],
+            'server_fc_port': schema.make_ref(
+                catalogue.FC_PORTS.name, target['id'])})
+
+
 RULES: tuple[base.Rules, ...] = (
     InitiatorRules(catalogue.HOST_IQNS, 'iqn', read_iqn),
-    InitiatorRules(catalogue.HOST_FC_PORTS, 'pwwn', read_pwwn))
+    FcPortRules(catalogue.HOST_FC_PORTS, 'pwwn', read_pwwn),
+    InitiatorRules(further.HOST_NQNS, 'nqn', read_nqn))

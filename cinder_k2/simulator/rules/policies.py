@@ -14,6 +14,7 @@
 
 from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
@@ -57,7 +58,9 @@ class RetentionRules(base.Rules):
     def delete(self, scope: Scope, row: Row) -> None:
         """Remove a policy of a user that no snapshot uses (RET-3)."""
         if (self.value(scope, row, 'snapshots_usage_count')
-                or replicas.uses_policy(scope, self.ref(row))):
+                or replicas.uses_policy(scope, self.ref(row))
+                or scope.store.count(further.SCHEDULERS.name,
+                                     'retention_policy', self.ref(row))):
             raise errors.refused(
                 f'Retention policy {row["name"]} is in use')
         _check_own(row)
@@ -77,6 +80,9 @@ class CapacityPolicyRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a policy; it is never the default one."""
+        if (scope.switches.full_threshold_required
+                and values['full_threshold'] is None):
+            raise errors.refused('Missing required field: full_threshold')
         return self._checked(scope, super().create(
             scope, {**values, 'full_threshold': 100, 'is_default': False}))
 

@@ -10,17 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The system and its ports: section 7."""
+"""The system and its capacity: sections 7.1 and 7.2."""
 
 from collections.abc import Iterable
-import ipaddress
 
 from cinder_k2.simulator import catalogue
-from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import volumes
-from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
 # What hosts wrote takes a quarter of the space (CAP-2).
@@ -105,49 +102,6 @@ def _images(scope: Scope, exposable: bool) -> int:
                  if row['is_exposable'] is exposable), 'size')
 
 
-class NetIpRules(base.Rules):
-    """Addresses of the data ports and of replication (NET-1)."""
-
-    def create(self, scope: Scope, values: Row) -> Row:
-        """Add an address; one for replication gets a WAN port."""
-        address = _address(values['ip_address'])
-        try:
-            ipaddress.ip_network(f'{address}/{values["network_mask"]}',
-                                 strict=False)
-        except ValueError as exc:
-            raise errors.refused('Not a network mask') from exc
-        base.check_unique(
-            scope, self.name, 'ip_address', address, 'Address')
-        wan_port = None
-        if values['service'] == 'Replication':
-            wan_port = add_wan_port(scope)
-        return super().create(scope, net_ip(
-            address, values['network_mask'], values['interface'], wan_port))
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError as exc:
-        raise errors.refused(f'Not an IP address: {text}') from exc
-
-
-def add_wan_port(scope: Scope) -> str:
-    """A new WAN port; gives its reference."""
-    number = len(scope.store.rows('system/wan_ports')) + 1
-    row = scope.store.insert(
-        'system/wan_ports', {'name': f'wan{number:02d}'})
-    return schema.make_ref('system/wan_ports', row['id'])
-
-
-def net_ip(address: str, mask: str, port: str,
-           wan_port: str | None = None) -> Row:
-    """The row of one address."""
-    return {'ip_address': address, 'network_mask': mask, 'net_port': port,
-            'wan_port': wan_port}
-
-
 RULES: tuple[base.Rules, ...] = (
     StateRules(catalogue.SYSTEM_STATE),
-    CapacityRules(catalogue.SYSTEM_CAPACITY),
-    NetIpRules(catalogue.NET_IPS))
+    CapacityRules(catalogue.SYSTEM_CAPACITY))

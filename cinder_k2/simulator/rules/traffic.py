@@ -59,8 +59,7 @@ def rows(scope: Scope, resource: str, query: Query,
 def _points(scope: Scope, query: Query, rounds: Iterable[Row],
             volume: int | None) -> Iterator[Row]:
     rounds = list(rounds)
-    for before in reversed(range(query.datapoints)):
-        end = int(scope.now) - before * query.resolution
+    for end in query.points(scope.now):
         sent = {'source': 0, 'target': 0}
         for row in rounds:
             if end - query.resolution < row['round_end'] <= end:

@@ -15,6 +15,7 @@
 from typing import Any
 
 from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import equipment
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
@@ -24,7 +25,6 @@ from cinder_k2.simulator import schema
 from cinder_k2.simulator.schema import Row
 
 CTRL_ID = 1
-NODES = 2
 _CLONE_FIELDS = ('is_thin_clone', 'source_snapshot', 'source_volume')
 _STORED = ('name', 'size', 'volume_group', 'description', 'read_only',
            'vmware_support')
@@ -81,7 +81,7 @@ class VolumeRules(base.Rules):
         'replication_peer_volume': _peer_volume,
         'is_new': lambda scope, row: False,
         'marked_for_deletion': lambda scope, row: False,
-        'node_id': lambda scope, row: 1 + row['id'] % NODES,
+        'node_id': lambda scope, row: 1 + row['id'] % equipment.NODES,
     }
 
     def create(self, scope: Scope, values: Row) -> Row:

@@ -121,7 +121,7 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual({(5, 'limit'), (6, 'limit'), (7, 'status'),
                           (9, 'limit')}, set(found))
         first = found[(5, 'limit')]
-        self.assertEqual((100, 7), (first.recorded, first.replayed))
+        self.assertEqual((1000, 7), (first.recorded, first.replayed))
         self.assertTrue(first.request.startswith('GET /api/v2/volumes vol'))
 
     def test_more_or_fewer_hits(self):

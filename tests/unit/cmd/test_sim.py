@@ -71,11 +71,19 @@ class SimTest(testtools.TestCase):
         output, error = process.communicate(timeout=20)
         self.assertEqual((0, '', ''), (process.returncode, output, error))
 
-    def get(self, url, path='volumes', password='admin', **options):
+    def password(self, login='admin'):
+        """The password that the service generated for an account."""
+        return (self.state / f'{login}.password').read_text().rstrip('\n')
+
+    def get(self, url, path='volumes', password='', login='admin',
+            **options):
+        account = login, password or self.password(login)
+        if not path.startswith('sim/'):
+            path = f'api/v2/{path}'
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(f'{url}/api/v2/{path}', timeout=5,
-                               auth=('admin', password), **options)
+            return session.get(f'{url}/{path}', timeout=5, auth=account,
+                               **options)
 
 
 class TestService(SimTest):
@@ -86,17 +94,17 @@ class TestService(SimTest):
         name, profile, url, authority = ready.groups()
         self.assertEqual(('k2-x', 'sdp'), (name, profile))
         self.assertEqual(str(self.state / 'ca.crt'), authority)
-        self.assertEqual(2, len(lines))
+        self.assertEqual(4, len(lines))
         certificate = tls.Certificate(self.state / 'server.crt', None, None)
-        self.assertIn(certificate.fingerprint, lines[0])
+        self.assertIn(certificate.fingerprint, lines[2])
         reply = requests.post(
             f'{url}/api/v2/host_groups', json={'name': 'hg'},
-            auth=('admin', 'admin'), verify=authority, timeout=5)
+            auth=('admin', self.password()), verify=authority, timeout=5)
         self.assertEqual(201, reply.status_code)
         self.stop(process)
         process, ready, again = self.start('--portal', '192.0.2.77')
         self.assertEqual('k2-x', ready[1])
-        self.assertEqual(lines[0], again[0])
+        self.assertEqual(lines[2:3], again[:-1])
         self.assertEqual(1, self.get(
             ready[3], 'host_groups', verify=authority).json()['total'])
         self.stop(process, signal.SIGINT)
@@ -106,16 +114,16 @@ class TestService(SimTest):
         process, ready, lines = self.start('--no-tls', '--name', 'k2-x')
         with requests.Session() as session:
             session.trust_env = False
-            session.auth = ('admin', 'admin')
             session.post(f'{ready[3]}/api/v2/host_groups',
-                         json={'name': 'hg'}, timeout=5)
-            saved = session.get(f'{ready[3]}/sim/v1/save', timeout=5)
+                         json={'name': 'hg'}, timeout=5,
+                         auth=('admin', self.password()))
+        saved = self.get(ready[3], 'sim/v1/save', login='control')
         self.stop(process)
         path = self.directory / 'saved.json'
         path.write_bytes(saved.content)
+        self.state = self.directory / 'other'
         process, ready, lines = self.start(
-            '--no-tls', '--restore', str(path),
-            state=self.directory / 'other')
+            '--no-tls', '--restore', str(path))
         self.assertEqual('k2-x', ready[1])
         self.assertEqual(1, self.get(
             ready[3], 'host_groups').json()['total'])
@@ -129,7 +137,7 @@ class TestService(SimTest):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
         reply = requests.post(
             f'{ready[3]}/api/v2/host_groups', json={'name': 'hg'},
-            auth=('admin', 'admin'), timeout=5)
+            auth=('admin', self.password()), timeout=5)
         self.assertEqual(500, reply.status_code)
         output, error = process.communicate(timeout=20)
         self.assertEqual(1, process.returncode)
@@ -148,9 +156,9 @@ class TestService(SimTest):
             '--no-tls', '--profile', 'k2', '--password-file', str(secret),
             '--portal', '192.0.2.77', '--rate-limit', '0.001')
         url = ready[3]
-        self.assertEqual((1, None, 'k2'), (len(lines), ready[4], ready[2]))
+        self.assertEqual((2, None, 'k2'), (len(lines), ready[4], ready[2]))
         self.assertTrue(url.startswith('http://127.0.0.1:'))
-        self.assertEqual(401, self.get(url).status_code)
+        self.assertEqual(401, self.get(url, password='x').status_code)
         hits = self.get(url, 'system/net_ips', 'geheim').json()['hits']
         self.assertEqual('192.0.2.77', hits[0]['ip_address'])
         statuses = {self.get(url, '', 'geheim').status_code
@@ -161,11 +169,58 @@ class TestService(SimTest):
 
     def test_random_seed(self):
         process, ready, _ = self.start('--no-tls', '--random-seed', '7')
-        with requests.Session() as session:
-            session.trust_env = False
-            self.assertEqual({'seed': 7}, session.get(
-                f'{ready[3]}/sim/v1/chance', auth=('admin', 'admin'),
-                timeout=5).json())
+        self.assertEqual({'seed': 7}, self.get(
+            ready[3], 'sim/v1/chance', login='control').json())
+        self.stop(process)
+
+    def test_generated_passwords(self):
+        """Each is printed once, kept for its owner alone, and needed."""
+        process, ready, lines = self.start('--no-tls')
+        for line, login in zip(lines, ('admin', 'control')):
+            self.assertEqual(
+                f'k2-sim: password of {login}: {self.password(login)}'
+                f' (kept in {self.state}/{login}.password)\n', line)
+            mode = (self.state / f'{login}.password').stat().st_mode
+            self.assertEqual(0o600, mode & 0o777)
+        self.assertNotEqual(self.password(), self.password('control'))
+        for path, login, status in (
+                ('volumes', 'admin', 200), ('volumes', 'control', 401),
+                ('sim/v1', 'control', 200), ('sim/v1', 'admin', 401)):
+            self.assertEqual(status, self.get(
+                ready[3], path, login=login).status_code)
+        self.stop(process)
+        process, ready, lines = self.start('--no-tls')
+        self.assertEqual(1, len(lines))
+        self.assertEqual(200, self.get(ready[3]).status_code)
+        self.stop(process)
+
+    def test_file_and_options(self):
+        """Options win over the file; the seed is there from the start."""
+        secret = self.directory / 'secret'
+        secret.write_text('geheim\n')
+        config = self.directory / 'k2.yaml'
+        config.write_text(
+            'name: from-file\nprofile: k2\nsize: 5 TiB\n'
+            'tls: {enabled: false}\nseed: {volumes: 3, hosts: 2}\n'
+            'users:\n- {login: boss, password_file: secret}\n'
+            '- {login: eve, role: read-only, password_file: secret}\n'
+            'control: {login: puppeteer, password_file: secret}\n')
+        process, ready, lines = self.start(
+            '--config', str(config), '--profile', 'sdp', '--seed',
+            'volumes=4', '--login', 'chief')
+        self.assertEqual(1, len(lines))
+        self.assertEqual(('from-file', 'sdp'), ready.groups()[:2])
+        for path, login, total in (('volumes', 'chief', 5),
+                                   ('hosts', 'eve', 2)):
+            self.assertEqual(total, self.get(
+                ready[3], path, 'geheim', login).json()['total'])
+        self.assertEqual(5 * 2 ** 30, self.get(
+            ready[3], 'system/capacity/1', 'geheim', 'eve').json()['total'])
+        self.assertEqual(403, requests.delete(
+            f'{ready[3]}/api/v2/volumes/31', auth=('eve', 'geheim'),
+            timeout=5).status_code)
+        self.assertEqual(200, self.get(
+            ready[3], 'sim/v1', 'geheim', 'puppeteer').status_code)
         self.stop(process)
 
     def test_stop_does_not_wait_for_hung_requests(self):
@@ -189,8 +244,8 @@ class TestReplication(SimTest):
         secret = self.directory / 'password'
         secret.write_text('geheim\n')
         self.options = ('--login', 'repl', '--password-file', str(secret),
-                        '--peer-login', 'repl', '--peer-password-file',
-                        str(secret))
+                        '--peer-login', 'repl',
+                        '--control-password-file', str(secret))
 
     def serve(self, number):
         """One of the two; its state outlives it."""
@@ -203,11 +258,12 @@ class TestReplication(SimTest):
             state=self.directory / f'state{number}')[0]
 
     def call(self, number, method, path, body=None):
+        login = 'control' if path.startswith('sim/') else 'repl'
         with requests.Session() as session:
             session.trust_env = False
             reply = session.request(
                 method, f'https://{self.hosts[number]}/{path}', json=body,
-                auth=('repl', 'geheim'), timeout=20,
+                auth=(login, 'geheim'), timeout=20,
                 verify=self.directory / f'state{number}' / 'ca.crt')
         self.assertLess(reply.status_code, 300, reply.text)
         return reply.json() if reply.content else None
@@ -277,12 +333,17 @@ class TestReplication(SimTest):
 @ddt.ddt
 class TestRefusals(SimTest):
 
+    def setUp(self):
+        super().setUp()
+        self.output = io.StringIO()
+
     def run_main(self, *options):
         """Exit status and error text of a start that does not succeed."""
         error = io.StringIO()
         arguments = ['--listen', '127.0.0.1:0', '--state-dir',
                      str(self.state), *options]
-        with contextlib.redirect_stderr(error):
+        with contextlib.redirect_stderr(error), \
+                contextlib.redirect_stdout(self.output):
             try:
                 status = sim.main(arguments)
             except SystemExit as exc:
@@ -350,6 +411,48 @@ class TestRefusals(SimTest):
             self.refused(f'password file {secret} is', '--password-file',
                          str(secret))
 
+    def test_passwords_that_everybody_tries(self):
+        """Beyond the loopback they are refused, whose ever they are."""
+        secret = self.directory / 'password'
+        for options, text, login in (
+                (('--password-file',), 'admin', 'admin'),
+                (('--login', 'k2user', '--password-file'), 'K2User',
+                 'k2user'),
+                (('--control-password-file',), 'password', 'control')):
+            secret.write_text(text)
+            self.refused(
+                f'the password of {login} is one that everybody tries first,'
+                ' and 0.0.0.0 can be reached from other machines; give'
+                ' another password, or listen on 127.0.0.1',
+                '--listen', '0.0.0.0:0', *options, str(secret))
+
+    def test_a_new_password_is_told_also_when_the_start_fails(self):
+        self.state.mkdir()
+        (self.state / 'state.db').write_bytes(b'x' * 5000)
+        self.refused('not a database')
+        self.assertIn(self.password('control'), self.output.getvalue())
+
+    def test_accounts_that_clash(self):
+        self.refused('login admin is that of the control API; give one of'
+                     ' them another', '--control-login', 'admin')
+
+    def test_peer_without_password(self):
+        self.refused('no password for other on the peers; give it with'
+                     ' --peer-password-file', '--no-tls', '--peer',
+                     'x=127.0.0.1:1', '--peer-login', 'other')
+
+    def test_password_file_that_cannot_be_made(self):
+        (self.state / 'admin.password').mkdir(parents=True)
+        self.refused('cannot read password file')
+
+    def test_file(self):
+        config = self.directory / 'k2.yaml'
+        self.refused(f'cannot read {config}: No such file or directory',
+                     '--config', str(config))
+        config.write_text('colour: red\n')
+        self.refused(f'{config}: colour: unknown; allowed are state_dir,',
+                     '--config', str(config))
+
     def test_package_missing(self):
         self.useFixture(fixtures.MonkeyPatch(
             'cinder_k2.cmd.sim._NEEDED', ('no_such_package',)))
@@ -360,7 +463,10 @@ class TestRefusals(SimTest):
               ('--latency', '-1'), ('--latency', 'x'),
               ('--rate-limit', 'nan'), ('--portal', 'x'),
               ('--name', ''), ('--peer', 'x'), ('--peer', '=h:1'),
-              ('--peer', 'x=h'), ('--nothing',))
+              ('--peer', 'x=h'), ('--login', 'a/b'), ('--size', '5'),
+              ('--seed', 'volumes'), ('--seed', 'x=1'),
+              ('--seed', 'snapshots=1'), ('--seed', 'volumes=-1'),
+              ('--nothing',))
     def test_arguments_without_sense(self, options):
         """Exit status 2 and the usage, as for any command."""
         status, error = self.run_main(*options)
@@ -368,10 +474,19 @@ class TestRefusals(SimTest):
         self.assertIn(f'argument {options[0]}' if len(options) > 1
                       else 'unrecognized arguments', error)
 
+    def test_no_state_directory(self):
+        error = io.StringIO()
+        with contextlib.redirect_stderr(error):
+            exit = self.assertRaises(SystemExit, sim.main, [])
+        self.assertEqual(2, exit.code)
+        self.assertIn('give a state directory with --state-dir',
+                      error.getvalue())
+
     def test_help(self):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             error = self.assertRaises(SystemExit, sim.main, ['--help'])
         self.assertEqual(0, error.code)
-        for word in ('--listen', '--state-dir', '/api/v2', 'ca.crt'):
+        for word in ('--listen', '--state-dir', '--config', '/api/v2',
+                     'ca.crt'):
             self.assertIn(word, output.getvalue())

@@ -40,7 +40,9 @@ class TestCommand(testtools.TestCase):
         cls.addClassCleanup(directory.cleanUp)
         certificate = tls.ensure(directory.path, ())
         cls.authority = str(certificate.authority_path)
-        cls.array = simulator.Array(clock=simulator.FakeClock())
+        cls.array = simulator.Array(
+            clock=simulator.FakeClock(),
+            control_user=simulator.User('control', 'admin'))
         cls.addClassCleanup(cls.array.close)
         cls.url = cls.enterClassContext(
             simulator.ThreadedServer(cls.array, certificate)).url
@@ -53,6 +55,11 @@ class TestCommand(testtools.TestCase):
             self.useFixture(fixtures.TempDir()).path)
         self.useFixture(fixtures.EnvironmentVariable(
             'K2_SIM_PASSWORD', 'admin'))
+
+    def replay(self, *words, **expected):
+        """With the account of the array, as a replay uses its API."""
+        return self.run_it('recorder', 'replay', *words, **expected, options=(
+            '--url', self.url, '--ca', self.authority, '--login', 'admin'))
 
     def run_it(self, *words, expected=0, options=None):
         """Exit status is checked; gives output and errors."""
@@ -179,14 +186,14 @@ class TestCommand(testtools.TestCase):
         self.quiet('state', 'reset')
         self.assertEqual(
             ('2 requests sent, 2 answers compared, 0 differ\n', ''),
-            self.run_it('recorder', 'replay', path))
-        output, _ = self.run_it('recorder', 'replay', path, expected=1)
+            self.replay(path))
+        output, _ = self.replay(path, expected=1)
         self.assertIn('1: POST /api/v2/host_groups: status was 201, is 400',
                       output)
         self.assertIn('1 differ', output)
         self.quiet('state', 'reset')
         self.json('switches', 'set', 'page_size=5')
-        self.run_it('recorder', 'replay', path, '--ignore', 'limit')
+        self.replay(path, '--ignore', 'limit')
 
     def test_what_cannot_be_replayed(self):
         path = self.directory / 'x.har'

@@ -45,6 +45,13 @@ class ArchiveTest(base.ArrayTest):
         for name in ('late', 'early'):
             self.expect(201, 'POST', 'host_groups', {'name': name},
                         **{'X-K2-Sequence': f'{name}=5'})
+        self.post('snapshot_scheduler', {
+            'scheduler_name': 'hourly', 'time_criteria': '00m:01h:00d',
+            'retention_policy': base.ref('retention_policies', 1)})
+        self.post('snapshot_scheduler_mapping', {
+            'snapshot_scheduler': base.ref('snapshot_scheduler', 1),
+            'volume_group': base.ref('volume_groups', group)})
+        self.control.log_in('host_fc_ports', '21:00:00:24:ff:00:00:01')
         self.delete('host_groups/6')
         self.control.write(volume['id'], 'data')
         self.control.set_performance(iops_avg=3)

@@ -83,8 +83,9 @@ class TestCommits(base.ArrayTest):
         self.assertIsNot(first.commit, rest[0].commit)
         self.gate.set()
         rest[0].settled()
-        self.assertEqual([1, 7], [len(changes.objects)
-                                  for changes in self.written])
+        # Each group comes with its event.
+        self.assertEqual([2, 14], [len(changes.objects)
+                                   for changes in self.written])
 
     def test_close_keeps_what_is_queued(self):
         self.create('a')

@@ -393,8 +393,8 @@ class TestProfiles(base.ArrayTest):
     def test_unknown_profile(self):
         self.assertRaises(ValueError, simulator.Array, 'k3')
 
-    def test_profiles_differ_in_clones_only(self):
+    def test_how_profiles_differ(self):
         k2, sdp = (vars(profiles.switches_of(name))
                    for name in profiles.NAMES)
-        self.assertEqual({'thin_clones', 'clones_movable'},
+        self.assertEqual({'thin_clones', 'clones_movable', 'page_size'},
                          {name for name in k2 if k2[name] != sdp[name]})

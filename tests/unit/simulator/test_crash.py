@@ -66,9 +66,10 @@ class Writer:
         self._connection.auto_open = False
 
     def call(self, method, path, body=None, **headers):
+        login = 'control' if path.startswith('/sim/') else 'admin'
         data = b'' if body is None else json.dumps(body).encode()
         self._connection.request(method, path, data, {
-            **base.authorization(), 'Content-Type': base.JSON, **headers})
+            **base.authorization(login), 'Content-Type': base.JSON, **headers})
         reply = self._connection.getresponse()
         text = reply.read()
         return reply.status, json.loads(text) if text else None
@@ -134,7 +135,10 @@ class TestCrash(testtools.TestCase):
 
     def test_kill_9(self):
         """What was answered is there, and at most what was on its way."""
-        self.state = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.state = directory / 'state'
+        self.secret = directory / 'password'
+        self.secret.write_text('admin')
         self.writers = [Writer(number) for number in range(_WRITERS)]
         for number in range(_ROUNDS):
             process, port = self._start()
@@ -152,7 +156,9 @@ class TestCrash(testtools.TestCase):
     def _start(self):
         process = subprocess.Popen(
             [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen',
-             '127.0.0.1:0', '--state-dir', str(self.state)],
+             '127.0.0.1:0', '--state-dir', str(self.state),
+             '--password-file', str(self.secret),
+             '--control-password-file', str(self.secret)],
             stdout=subprocess.PIPE, text=True, env={**os.environ})
         self.addCleanup(process.wait)
         self.addCleanup(process.stdout.close)

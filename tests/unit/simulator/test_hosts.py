@@ -26,7 +26,8 @@ class TestHosts(base.ArrayTest):
         self.assertEqual({
             'id': 7, 'name': 'node1', 'type': 'Linux', 'host_group': None,
             'is_part_of_group': False, 'volumes_count': 0,
-            'views_count': 0}, self.host(connectivity_type='iSCSI'))
+            'views_count': 0, 'connectivity_type': 'iSCSI'},
+            self.host(connectivity_type='iSCSI'))
 
     @ddt.data('a' * 33, '', 'node.1', 'node 1', 'n\u00f6de', 'node1\n')
     def test_wrong_names(self, name):

@@ -77,10 +77,10 @@ class TestDiscovery(base.ArrayTest):
 
     def test_what_is_not_served_is_empty_and_read_only(self):
         """Section 11: GET is empty, writes are 405, an id is 404."""
-        for name in ('events', 'system/ntp', 'static_routes',
-                     'host_nqns', 'system/syslog_servers'):
+        for name in ('static_routes', 'system/syslog_servers',
+                     'events/targets'):
             self.assertEqual(
-                {'hits': [], 'limit': 100, 'offset': 0, 'total': 0},
+                {'hits': [], 'limit': 1000, 'offset': 0, 'total': 0},
                 self.get(name))
             self.refused('POST', name, {}, status=405)
             self.refused('DELETE', f'{name}/1', status=405)

@@ -92,7 +92,7 @@ class TestSearch(base.ArrayTest):
     def test_unknown_field_gives_no_hits(self, text):
         """QRY-2; write-only fields are not there."""
         self.assertEqual(
-            {'hits': [], 'limit': 100, 'offset': 0, 'total': 0},
+            {'hits': [], 'limit': 1000, 'offset': 0, 'total': 0},
             self.get(f'volumes?{text}'))
 
     @ddt.data('name=', 'name=""', 'nmae=', 'name__in=', 'name__in=,',
@@ -190,7 +190,7 @@ class TestPaging(base.ArrayTest):
         self.assertEqual((4, 9999), (len(ids), reply['limit']))
 
     def test_default_limit(self):
-        self.assertEqual(100, self._page('__limit=')[1]['limit'])
+        self.assertEqual(1000, self._page('__limit=')[1]['limit'])
         self.control.set_switches(page_size=3)
         ids, reply = self._page('')
         self.assertEqual((3, 3, 4), (len(ids), reply['limit'],

@@ -120,7 +120,7 @@ class TestSystem(base.ArrayTest):
             'replication_min_protocol_version': 1,
             'sra_protocol_version': '1.2'}, state)
         self.assertEqual(
-            {'hits': [state], 'limit': 100, 'offset': 0, 'total': 1},
+            {'hits': [state], 'limit': 1000, 'offset': 0, 'total': 1},
             self.get('system/state'))
         self.assertEqual(1, self.get('system/state?name=')['total'])
         self.refused('GET', 'system/state/2', status=404)

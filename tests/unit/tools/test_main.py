@@ -28,5 +28,6 @@ class HintsTest(unittest.TestCase):
         done = subprocess.run(['sh', '-n'], input=script, text=True,
                               capture_output=True)
         self.assertEqual((0, ''), (done.returncode, done.stderr))
-        self.assertIn(':2"$@"', script)
+        self.assertIn(':2/api/v2"$@"', script)
+        self.assertIn(':2/sim/v1"$@"', script)
         self.assertNotIn('Settings(', script)

@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What an array is made with: its name, size, ports and addresses."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import dataclasses
+import hashlib
+import ipaddress
+
+# Addresses that no network has (RFC 5737).
+PORTALS = ('192.0.2.11', '192.0.2.12', '192.0.2.13', '192.0.2.14')
+WAN_ADDRESSES = ('198.51.100.11', '198.51.100.12')
+CAPACITY_KIB = 100 * 2 ** 30
+NODES = 2
+_PREFIXES = {4: 24, 6: 64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Vlan:
+    """A VLAN on an interface; addresses as in Interface."""
+
+    tag: int
+    addresses: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """A data port of a node, or two of them as a link aggregate (lag).
+
+    addresses: IP addresses, each with a prefix length or without one, for
+    that of net_of(). node counts from 1, mtu is in bytes.
+    """
+
+    node: int
+    addresses: tuple[str, ...] = ()
+    lag: bool = False
+    mtu: int = 1500
+    vlans: tuple[Vlan, ...] = ()
+
+    def every_address(self) -> Iterator[str]:
+        """The addresses of the interface and of its VLANs."""
+        yield from self.addresses
+        for vlan in self.vlans:
+            yield from vlan.addresses
+
+
+@dataclasses.dataclass(frozen=True)
+class Equipment:
+    """What an array is made with; capacity in KiB.
+
+    iscsi: interfaces of the portals; wan: those of replication; fc_ports:
+    Fibre Channel ports of each node.
+    """
+
+    name: str = 'sim-k2-a'
+    iscsi: tuple[Interface, ...] = ()
+    wan: tuple[Interface, ...] = ()
+    fc_ports: int = 2
+    capacity: int = CAPACITY_KIB
+
+    @property
+    def system_id(self) -> str:
+        """Four hex digits that follow from the name."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:4]
+
+
+def in_turn(addresses: Sequence[str], before: int = 0
+            ) -> tuple[Interface, ...]:
+    """One port for each address, on the nodes in turn.
+
+    before: how many ports the turn has gone on for already.
+    """
+    return tuple(Interface(1 + number % NODES, (address,)) for number, address
+                 in enumerate(addresses, before))
+
+
+def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],
+           capacity: int) -> Equipment:
+    """An array with one port for each address, on the nodes in turn."""
+    return Equipment(
+        name, in_turn(portals), in_turn(wan_addresses, len(portals)),
+        capacity=capacity)
+
+
+def net_of(address: str) -> tuple[str, str]:
+    """IP address and network mask, as system/net_ips shows them.
+
+    Without a prefix length it is 24 for IPv4 and 64 for IPv6. Raises
+    ValueError for what is no address.
+    """
+    if '/' not in address:
+        version = ipaddress.ip_address(address).version
+        address = f'{address}/{_PREFIXES[version]}'
+    found = ipaddress.ip_interface(address)
+    return str(found.ip), str(found.netmask)
