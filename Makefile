@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test lint docs releasenotes support-matrix \
-    rule-table bench bench-sim cover clean
+.PHONY: help venv docs-venv cloud test e2e lint docs releasenotes \
+    support-matrix rule-table bench bench-sim reduction cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -10,10 +10,10 @@ IN_VENV := PYTHONWARNINGS=ignore PATH="$(CURDIR)/.venv/bin:$$PATH" \
     no_proxy="127.0.0.1,localhost,::1,$$no_proxy"
 
 help:  ## this text
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
-	@tools/bootstrap simulator,cloud,test
+	@tools/bootstrap simulator,cloud,test,e2e
 
 docs-venv:
 	@tools/bootstrap simulator,cloud,docs
@@ -23,6 +23,9 @@ cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICA
 
 test: venv  ## lint, unit and functional tests
 	@$(IN_VENV) exec python tools/run_tests.py
+
+e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
+	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
 
 lint: venv  ## the static checks alone
 	@$(IN_VENV) tools/lint
@@ -42,6 +45,9 @@ rule-table: venv  ## the rules of the API in the docs, with the tests that cite 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks
 
+reduction: venv  ## what deduplication and compression save: a database and its replicas
+	@$(IN_VENV) exec python -m tools.reduction
+
 bench-sim: venv  ## how fast the simulated array is, beside what is wanted
 	@$(IN_VENV) exec python -m tools.bench_sim
 
@@ -54,4 +60,4 @@ cover: venv  ## the coverage of the unit tests, into cover/
 
 clean:  ## remove all that was built, .venv and the clouds' state too
 	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
-	    cover build dist doc/build releasenotes/build *.egg-info
+	    artifacts cover build dist doc/build releasenotes/build *.egg-info

@@ -30,7 +30,7 @@ from typing import Any
 
 import requests
 
-from cinder_k2.simulator import tls
+from cinder_k2.simulator.adapters import tls
 
 LOGIN = 'admin'
 PASSWORD = 'benchmark'  # nosec B105
@@ -135,7 +135,8 @@ def running(folder: str, profile: str, port: int = 0, *arguments: str
         process = subprocess.Popen(  # nosec B603
             [sys.executable, '-m', 'cinder_k2.cmd.sim',
              '--listen', f'127.0.0.1:{port}', '--state-dir', folder,
-             '--profile', profile, '--login', LOGIN,
+             '--profile', profile, '--switch', 'clones_movable=true',
+             '--switch', 'grow_suspended=true', '--login', LOGIN,
              '--password-file', secret, *arguments],
             stdout=stream, stderr=subprocess.STDOUT)
     try:

@@ -40,7 +40,7 @@ INTREE = ('cinder.volume.drivers.kaminario.kaminario_iscsi.'
 def load(path: str, section: str, **options: Any) -> Any:
     """One driver, set up, with the options of its section."""
     cinder = cinder_env.cinder()
-    cinder.add_section(section, options)
+    cinder.set_section(section, options)
     settings = configuration.Configuration(manager.volume_backend_opts,
                                            config_group=section)
     driver = importutils.import_object(

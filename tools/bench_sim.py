@@ -40,7 +40,7 @@ import uvicorn
 import uvloop
 
 from cinder_k2 import simulator
-from cinder_k2.simulator import tls
+from cinder_k2.simulator.adapters import tls
 from tools import bench_client
 
 _PER_GROUP = 25

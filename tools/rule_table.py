@@ -63,7 +63,7 @@ binds the array has no test.
 What has no number is not here: units, the forms of conditions, statuses of
 errors, fields, the states of a session and limits. The tests of these name a
 section instead. Requests of the main flows, with what each reply looks like,
-are in ``tests/unit/simulator/stories.yaml``.
+are in ``tests/unit/simulator/api/stories.yaml``.
 
 Grade
     *D*: the vendor documents it. *R*: a published client relies on it. *A*:

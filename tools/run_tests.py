@@ -20,6 +20,7 @@ the line never says `0 failed` when the exit status is not 0. What stestr keeps
 of the runs (`stestr last`, `stestr failing`) is there as usual.
 """
 
+from collections.abc import Sequence
 import os
 import pathlib
 import signal
@@ -36,10 +37,14 @@ import subunit
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
 SUITES = ('unit', 'functional')
+# Twice as many workers as processors: stestr cannot know, on a machine where
+# it never ran, how long tests take, and some of their time they wait.
+STESTR = ('stestr', 'run', '--subunit',
+          '--concurrency', str(2 * (os.cpu_count() or 1)))
 # Pages that are made, and by what; the second from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('support matrix', 'tools.support_matrix'))
-SUITE_SECONDS = 900.0
+SUITE_SECONDS = 1800.0
 PER_LINE = 72
 PASSED = {'success': '.', 'xfail': 'x'}
 SKIPPED = {'skip': 's'}
@@ -57,6 +62,7 @@ class Tally:
         self.passed = 0
         self.failed = 0
         self.skipped = 0
+        self.reasons: set[str] = set()
         self._running: set[str | None] = set()
         self._details: dict[str | None, list[str]] = {}
         self._column = 0
@@ -65,9 +71,12 @@ class Tally:
                test_status: str | None = None, **event: Any) -> None:
         """Take one event of the stream."""
         data = event.get('file_bytes')
-        if data and event.get('file_name') != 'reason':
+        if data:
             text = bytes(data).decode(errors='replace')
-            self._details.setdefault(test_id, []).append(text)
+            if event.get('file_name') == 'reason':
+                self.reasons.add(text)
+            else:
+                self._details.setdefault(test_id, []).append(text)
         if test_status in PASSED:
             self.passed += 1
             self._mark(PASSED[test_status])
@@ -166,23 +175,26 @@ def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
         timer.cancel()
 
 
-def run_suite(suite: str) -> Tally:
-    """Run one suite under stestr and count its results.
+def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
+    """Run one suite and count its results.
 
     What the tests write to stderr is shown at the end of a suite that fails.
+
+    :param suite: the directory below tests
+    :param runner: a module, and arguments, that writes a subunit stream
     """
     print(f'== {suite} tests', flush=True)
     tally = Tally()
     begin = time.monotonic()
     with tempfile.TemporaryFile('w+', errors='replace') as chatter:
         with subprocess.Popen(  # nosec B603
-                [sys.executable, '-m', 'stestr', 'run', '--subunit'],
+                [sys.executable, '-m', *runner],
                 cwd=ROOT, env=environment(suite), stdout=subprocess.PIPE,
                 stderr=chatter, start_new_session=True) as process:
             follow(process, tally)
         tally.finish()
         if process.returncode and not tally.failed:
-            print(f'stestr ended with status {process.returncode}')
+            print(f'{runner[0]} ended with status {process.returncode}')
             tally.failed += 1
         if tally.failed:
             chatter.seek(0)

@@ -46,6 +46,8 @@ class Backing:
     :ivar reserved: a failback is handing it over to the other array, or was
         when its service was killed: no host may get it meanwhile
     :ivar replicated: a replication session may exist for its group
+    :ivar target: system id of the array that it is copied to; None if it is
+        not replicated, or was before that was noted
     """
 
     group: int
@@ -62,6 +64,7 @@ class Backing:
     moving: bool = False
     replicated: bool = False
     reserved: bool = False
+    target: str | None = None
 
     @property
     def home(self) -> int:

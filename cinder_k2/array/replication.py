@@ -16,7 +16,6 @@ Each side of a pair has a session of its own; nothing here knows the other
 array. ``state`` in a call is a command, and in a session what became of it.
 """
 
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -52,11 +51,8 @@ _TAKEN = ('api', _COPIED)
 
 # More names than this are read with all others of their kind.
 _FEW = 200
-# Seconds between two looks at many sessions, at first and at last.
-_FIRST_PAUSE = 1.0
-_LAST_PAUSE = 10.0
-# Seconds between two lines of progress in the log.
-_REPORT = 60.0
+# Seconds for calls beyond the time that is waited.
+_MARGIN = 60.0
 
 R = typing.TypeVar('R', rest.Volume, rest.ReplicationSession)
 
@@ -99,6 +95,15 @@ class Session:
             return False
         return self.generation > generation or (
             self.progress == 100 and not self.copying)
+
+    def is_half_of(self, other: 'Session') -> bool:
+        """Whether that on the other array is the other side of this one.
+
+        As far as they say. Names do not tell: a former target may still have
+        its side of an earlier session.
+        """
+        return (self.peer_session in (None, other.id)
+                and other.peer_session in (None, self.id))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,42 +317,13 @@ class Replication:
             return last[0] if there else None
 
         try:
-            with self._client.deadline(timeout + _REPORT, fresh=True):
+            with self._client.deadline(timeout + _MARGIN, fresh=True):
                 return waiting.wait_until(reached, timeout, what=wanted,
                                           clock=self._client.clock)
         except waiting.WaitTimeout:
             raise exceptions.ReplicationTimeout(
                 f'{_label(self._client, last[0])} and not {wanted} after '
                 f'{timeout:g} seconds.') from None
-
-    def wait_many(self, sessions: Collection[int],
-                  done: Callable[[Session], bool], *, timeout: float,
-                  what: str) -> dict[int, Session]:
-        """Wait until something is true of many sessions, in few calls.
-
-        What is gone is not waited for.
-
-        :param what: what is waited for, for the log
-        :returns: those of which it is true within ``timeout`` seconds
-        """
-        clock = self._client.clock
-        progress = _Progress(clock, self._client.address, what,
-                             len(sessions))
-        end, pause = clock.monotonic() + timeout, _FIRST_PAUSE
-        reached: dict[int, Session] = {}
-        waiting_for: Collection[int] = sessions
-        while waiting_for:
-            with self._client.deadline(fresh=True):
-                found = self.get_many(waiting_for)
-            reached.update((s.id, s) for s in found.values() if done(s))
-            waiting_for = found.keys() - reached.keys()
-            left = end - clock.monotonic()
-            if not waiting_for or left <= 0:
-                break
-            progress.tell(len(reached))
-            clock.sleep(min(pause, left))
-            pause = min(pause * 1.5, _LAST_PAUSE)
-        return reached
 
     # Snapshots
 
@@ -513,30 +489,6 @@ class Replication:
                 f'The array at {self._client.address} does not number '
                 f'replication snapshot {snapshot.id} (REP-13).')
         return ReplicationSnapshot(snapshot.id, snapshot.generation_number)
-
-
-class _Progress:
-    """Tells the log how far it is, at most once a minute."""
-
-    def __init__(self, clock: waiting.Clock, address: str, what: str,
-                 total: int) -> None:
-        self._clock = clock
-        self._address = address
-        self._what = what
-        self._total = total
-        self._started = self._told = clock.monotonic()
-
-    def tell(self, done: int) -> None:
-        """Write a line if one is due."""
-        now = self._clock.monotonic()
-        if now - self._told < _REPORT:
-            return
-        self._told = now
-        LOG.info('Array at %(address)s: %(what)s: %(done)d of %(total)d '
-                 'after %(seconds)d seconds', {
-                     'address': self._address, 'what': self._what,
-                     'done': done, 'total': self._total,
-                     'seconds': now - self._started})
 
 
 def _session(found: rest.ReplicationSession) -> Session:

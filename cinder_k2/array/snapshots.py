@@ -12,6 +12,8 @@
 
 """Snapshots, views and thin clones."""
 
+from collections.abc import Collection
+
 from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
 from cinder_k2.array import policies
@@ -81,6 +83,15 @@ class Snapshots:
             if not snapshot.is_exposable and snapshot.volume_group:
                 return _snapshot_backing(snapshot)
         return None
+
+    def find_many(self, names: Collection[str]
+                  ) -> dict[str, backings.SnapshotBacking]:
+        """Those of the snapshots that there are, by short name. Few calls."""
+        return {snapshot.short_name: _snapshot_backing(snapshot)
+                for snapshot in self._client.snapshots.search(
+                    rest.query.one_of('short_name', names))
+                if snapshot.short_name and not snapshot.is_exposable
+                and snapshot.volume_group}
 
     def view_of(self, snapshot: backings.SnapshotBacking, name: str
                 ) -> backings.Backing | None:

@@ -35,6 +35,12 @@ VOLATILE = ('*_time', '*timestamp', 'scsi_*', 'error_msg')
 # Faults that leave the answer as it is, if it comes.
 _HARMLESS = ('', 'latency', 'hang', 'slow_loris')
 _REF = re.compile(r'(/[a-z_/]+[a-z])/([0-9]+)')
+# Collections with the ids of another one.
+_DERIVED = {'/stats/volumes': '/volumes',
+            '/replication/stats/volumes': '/volumes',
+            '/replication/rpo_history': '/replication/sessions'}
+# Refusals that are of the recording's credentials and of its pace.
+_NOT_ADMITTED = (401, 403, 429)
 _TIMEOUT = 60
 
 
@@ -60,13 +66,25 @@ class Difference:
 def entries(archive: object) -> list[dict[str, Any]]:
     """The entries of an archive; raises RecordingError if it is none."""
     try:
-        found = archive['log']['entries']  # type: ignore[index]
+        found = list(archive['log']['entries'])  # type: ignore[index]
         for entry in found:
-            _url(entry), entry['request']['method'], entry['response'][
-                'status']
-    except (KeyError, TypeError, ValueError) as exc:
+            _check(entry)
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise RecordingError('the file is no HTTP Archive') from exc
-    return list(found)
+    return found
+
+
+def _check(entry: dict[str, Any]) -> None:
+    """Touch everything that is used later; raises what is wrong with it."""
+    asked, answer = entry['request'], entry['response']
+    texts = [asked['method'], asked['url'], entry.get('_fault', '')]
+    texts += [_text(asked.get('postData')), _text(answer.get('content'))]
+    for header in asked.get('headers') or ():
+        texts += [header['name'], header['value']]
+    if not all(isinstance(text, str) for text in texts) or type(
+            answer['status']) is not int:
+        raise TypeError('a value of another type')
+    _url(entry)
 
 
 def _url(entry: dict[str, Any]) -> urllib.parse.SplitResult:
@@ -87,22 +105,26 @@ class Replay:
         self._ignore = tuple(ignore)
         self._refs: dict[str, str] = {}
         self._run = secrets.token_hex(4)
-        self.sent = self.compared = 0
+        self.sent = self.compared = self.skipped = 0
 
     def run(self, recording: Sequence[dict[str, Any]]
             ) -> Iterator[Difference]:
         """Send all that was carried out, one after another.
 
-        What a fault has spoilt is sent and not compared. Raises
+        What a fault has spoilt is sent and not compared. What the array
+        did not admit is skipped: it would be admitted now. Raises
         requests.RequestException when the array cannot be reached.
         """
         for number, entry in enumerate(recording, 1):
             if not entry.get('_carriedOut', True):
                 continue
+            if entry['response']['status'] in _NOT_ADMITTED:
+                self.skipped += 1
+                continue
             reply = self._send(entry)
             self.sent += 1
-            recorded, replayed = _json(_text(entry['response'])), \
-                _json(reply.text)
+            recorded, replayed = _json(
+                _text(entry['response'].get('content'))), _json(reply.text)
             resource = self._resource(entry)
             self._learn(resource, recorded, replayed)
             if entry.get('_fault', '') not in _HARMLESS:
@@ -117,11 +139,11 @@ class Replay:
     def _send(self, entry: dict[str, Any]) -> requests.Response:
         asked, url = entry['request'], _url(entry)
         query = urllib.parse.urlencode([
-            (name, self._texts(value)) for name, value
+            (name, self._texts(entry, name, value)) for name, value
             in urllib.parse.parse_qsl(url.query, keep_blank_values=True)])
         path = self._path(url.path)
         target = f'{self._url}{path}' + (f'?{query}' if query else '')
-        body = asked.get('postData', {}).get('text')
+        body = _text(asked.get('postData'))
         value = _json(body) if body else None
         if value is not None:
             body = json.dumps(self._translated(
@@ -133,7 +155,7 @@ class Replay:
     def _headers(self, asked: dict[str, Any]) -> dict[str, str]:
         """Those of the API; sequence ids are those of this run (SEQ-2)."""
         sent = {}
-        for header in asked.get('headers', ()):
+        for header in asked.get('headers') or ():
             name, value = header['name'].lower(), header['value']
             if name == 'content-type':
                 sent[name] = value
@@ -149,11 +171,20 @@ class Replay:
         return f'{head}{BASE}{self._ref(below.rstrip("/"))}'
 
     def _ref(self, text: str) -> str:
-        return self._refs.get(text, text)
+        head, slash, number = text.rpartition('/')
+        origin = _DERIVED.get(head)
+        if origin is None:
+            return self._refs.get(text, text)
+        return head + self._ref(
+            f'{origin}{slash}{number}').removeprefix(origin)
 
-    def _texts(self, value: str) -> str:
-        """A value of a query, in which references may be listed."""
-        return ','.join(map(self._ref, value.split(',')))
+    def _texts(self, entry: dict[str, Any], name: str, value: str) -> str:
+        """A value of a query, in which ids or references may be listed."""
+        if name.partition('__')[0] != 'id':
+            return ','.join(map(self._ref, value.split(',')))
+        head = f'{self._resource(entry)}/'
+        return ','.join(self._ref(head + item).removeprefix(head)
+                        for item in value.split(','))
 
     @staticmethod
     def _resource(entry: dict[str, Any]) -> str:
@@ -235,8 +266,9 @@ def _same(recorded: Any, replayed: Any
             yield hit, by_name[hit['name']]
 
 
-def _text(response: dict[str, Any]) -> str:
-    return str(response.get('content', {}).get('text', ''))
+def _text(part: dict[str, Any] | None) -> Any:
+    """The body of a request or response, '' if it has none."""
+    return (part or {}).get('text') or ''
 
 
 def _json(text: str) -> Any:

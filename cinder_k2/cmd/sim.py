@@ -20,9 +20,9 @@ used (port, state, directory, file) or the state cannot be written any more,
 import asyncio
 from collections.abc import Sequence
 import contextlib
-import importlib
 import ipaddress
 import logging
+import os
 import pathlib
 import signal
 import socket
@@ -31,23 +31,23 @@ from typing import TYPE_CHECKING
 
 from cinder_k2.cmd import sim_options
 from cinder_k2 import simulator
-from cinder_k2.simulator.passwords import Passwords
-from cinder_k2.simulator import reading
-from cinder_k2.simulator.settings import Settings
-from cinder_k2.simulator.settings import SettingsError
+from cinder_k2.simulator.config.passwords import Passwords
+from cinder_k2.simulator.config import reading
+from cinder_k2.simulator.config.settings import Settings
+from cinder_k2.simulator.config.settings import SettingsError
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from cinder_k2.simulator import archive
-    from cinder_k2.simulator import tls as tls_module
+    from cinder_k2.simulator.adapters import tls as tls_module
+    from cinder_k2.simulator.initial import archive
 
 LOG = logging.getLogger(__name__)
 # Connections that callers keep open are not waited for longer.
 _GRACE_SECONDS = 1
 _BACKLOG = 2048
 _LOOK_SECONDS = 1
-_NEEDED = ('cryptography', 'msgspec', 'uvicorn', 'yaml')
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 class StartError(Exception):
@@ -58,21 +58,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the service until SIGTERM or SIGINT; gives the exit status."""
     try:
         settings, directory = sim_options.parse(argv)
-        _check_packages()
         _run(settings, directory)
-    except (StartError, SettingsError, simulator.StateError) as exc:
+    except (StartError, SettingsError, simulator.StateError, OSError) as exc:
         print(f'k2-sim: error: {exc}', file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # Before the service has begun, which ends well by it.
+        return _INTERRUPTED
     return 0
 
 
-def _check_packages() -> None:
-    for name in _NEEDED:
-        try:
-            importlib.import_module(name)
-        except ImportError as exc:
-            raise StartError(f'{name} is not installed; install the extra'
-                             ' "simulator" of cinder-k2') from exc
+def _say(text: str) -> None:
+    """Print it; who reads no more of it does not end the service."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, 'w', encoding='utf-8')
 
 
 def _run(settings: Settings, directory: pathlib.Path) -> None:
@@ -82,13 +83,19 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
         saved = _saved(settings)
         known = Passwords(settings, directory)
         # At once: whatever else goes wrong, this is not said again.
-        print(known.news(), end='', flush=True)
+        for line in known.news():
+            _say(line)
         _check_exposure(listener, known)
-        array = _array(settings, directory, known)
+        plane = _plane(settings, directory)
+        array = _array(settings, directory, known, plane)
         stack.callback(array.close)
         if saved is not None:
             array.restore(saved)
         _link(array, settings, listener, known)
+        if plane is not None:
+            exports = array.serve(plane)
+            _say(f'k2-sim: iSCSI target {exports.target} on portals'
+                 f' {", ".join(exports.portals)}')
         certificate = _certificate(settings, directory) \
             if settings.tls else None
         # uvicorn raises the signal again after its clean stop.
@@ -114,9 +121,10 @@ def _listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(
             found[0][4][:2], family=found[0][0], backlog=_BACKLOG)
-    except OSError as exc:
+    except (OSError, UnicodeError) as exc:
         # The text may be followed by a note of Python's in brackets.
-        reason = str(exc.strerror).partition(' (')[0]
+        reason = str(exc.strerror if isinstance(exc, OSError)
+                     else exc).partition(' (')[0]
         raise StartError(f'cannot listen on {host} port {port}: {reason};'
                          ' choose another with --listen') from exc
 
@@ -125,7 +133,7 @@ def _saved(settings: Settings) -> 'archive.Archive | None':
     """The state to begin with, read before anything is changed."""
     if settings.restore is None:
         return None
-    from cinder_k2.simulator import archive
+    from cinder_k2.simulator.initial import archive
     try:
         return archive.read(settings.restore.read_bytes(), settings.profile)
     except OSError as exc:
@@ -138,25 +146,55 @@ def _saved(settings: Settings) -> 'archive.Archive | None':
 def _check_exposure(listener: socket.socket, known: Passwords) -> None:
     """Refuse a password that everybody tries where everybody can try."""
     host = str(listener.getsockname()[0])
-    login = known.weakest()
-    if login and not ipaddress.ip_address(host).is_loopback:
+    weakness = known.weakest()
+    if weakness and not ipaddress.ip_address(host).is_loopback:
         raise StartError(
-            f'the password of {login} is one that everybody tries first, and'
-            f' {host} can be reached from other machines; give another'
-            ' password, or listen on 127.0.0.1')
+            f'{weakness}, and {host} can be reached from other machines;'
+            ' give another password, or listen on 127.0.0.1')
 
 
-def _array(settings: Settings, directory: pathlib.Path, known: Passwords
-           ) -> simulator.Array:
+def _plane(settings: Settings, directory: pathlib.Path
+           ) -> simulator.Plane | None:
+    """The data plane, or None where there shall be none, or can be none."""
+    if not settings.has_data_plane:
+        return None
+    try:
+        if settings.data_plane == 'lio':
+            return simulator.lio_plane(directory)
+        return simulator.tgt_plane(directory / 'tgt')
+    except simulator.PlaneError as exc:
+        if settings.data_plane_required:
+            raise
+        print(f'k2-sim: no data plane, only the API is served: {exc}',
+              file=sys.stderr, flush=True)
+        return None
+
+
+def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
+           plane: simulator.Plane | None) -> simulator.Array:
     first, *others = known.users()
-    array = simulator.Array(
-        settings.profile, directory / 'state.db',
-        equipment=settings.equipment, login=first.login, role=first.role,
-        password=first.password, users=others,
-        control_user=known.controller(), seed=settings.random_seed,
-        seeding=settings.seed,
-        switches={**settings.switches, 'rate_limit': settings.rate_limit})
+    switches = {**settings.switches, 'rate_limit': settings.rate_limit}
+    if plane is not None and settings.data_plane == 'tgt':
+        switches['one_lun_map'] = True
+    try:
+        array = simulator.Array(
+            settings.profile, directory / 'state.db',
+            equipment=settings.equipment, login=first.login, role=first.role,
+            password=first.password, users=others,
+            control_user=known.controller(), flex=known.flex(),
+            seed=settings.random_seed, seeding=settings.seed,
+            switches=switches,
+            contents=simulator.Contents(directory / 'content'))
+    except simulator.ApiError as exc:
+        raise StartError(f'cannot make the new state: {exc}') from exc
     array.control.set_latency(settings.latency)
+    for rule in settings.faults:
+        try:
+            array.control.add_fault(rule)
+        except simulator.ApiError as exc:
+            raise StartError(f'cannot add the fault rule of kind'
+                             f' {rule["kind"]}: {exc}') from exc
+    array.is_tended = True
     return array
 
 
@@ -174,16 +212,19 @@ def _link(array: simulator.Array, settings: Settings,
 
 def _certificate(settings: Settings, directory: pathlib.Path
                  ) -> 'tls_module.Certificate':
-    from cinder_k2.simulator import tls
+    from cinder_k2.simulator.adapters import tls
     try:
-        return tls.ensure(
+        certificate = tls.ensure(
             directory, (settings.listen[0], *settings.tls_names))
     except OSError as exc:
         raise StartError(f'cannot write certificates in'
                          f' {directory}: {exc.strerror}') from exc
     except ValueError as exc:
-        raise StartError(f'a certificate or key in {directory} is'
-                         f' unreadable, remove it: {exc}') from exc
+        raise StartError(f'cannot use the certificates in'
+                         f' {directory}: {exc}') from exc
+    for line in certificate.news:
+        _say(f'k2-sim: {line}')
+    return certificate
 
 
 def _ready_line(array: simulator.Array, listener: socket.socket,
@@ -211,11 +252,11 @@ async def _keep_looking(array: simulator.Array) -> None:
     while array.store.failure is None:
         await asyncio.sleep(_LOOK_SECONDS)
         try:
-            await asyncio.to_thread(array.control.look)
-        except simulator.StateError:
-            return
+            await asyncio.to_thread(array.control.tend)
+        except simulator.StateError as exc:
+            LOG.error('%s', exc)
         except Exception:
-            LOG.exception('replication failed')
+            LOG.exception('what was due failed')
 
 
 def _server(array: simulator.Array,
@@ -231,7 +272,7 @@ def _server(array: simulator.Array,
             await super().startup(sockets)
             self.looking = asyncio.create_task(_keep_looking(array))
             self.looking.add_done_callback(self._stop)
-            print(ready_line, flush=True)
+            _say(ready_line)
 
         def _stop(self, looking: asyncio.Task[None]) -> None:
             self.should_exit = True

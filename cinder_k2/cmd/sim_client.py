@@ -14,13 +14,17 @@
 
 import os
 import pathlib
+import re
+import ssl
 from typing import Any
 
 import requests
+from urllib3.exceptions import HTTPError
 
 #: The variable of the environment that may hold the password.
 PASSWORD = 'K2_SIM_PASSWORD'  # nosec B105
 _TIMEOUT = 60
+_UNTRUSTED = re.compile(r'certificate verify failed: (.*?)\.? \(_ssl')
 
 
 class CommandError(Exception):
@@ -36,27 +40,45 @@ class Client:
 
     def call(self, method: str, name: str, body: object = None) -> Any:
         """One request below /sim/v1; raises CommandError."""
-        try:
-            reply = self.session.request(
-                method, f'{self.url}/sim/v1/{name}', json=body,
-                timeout=_TIMEOUT)
-        except requests.RequestException as exc:
-            raise unreachable(self.url, exc) from exc
-        if not reply.ok:
-            raise CommandError(_reason(reply))
+        reply = self._request(method, name, json=body)
         try:
             return reply.json() if reply.content else None
         except ValueError as exc:
             raise CommandError(f'{self.url} is no simulated array') from exc
 
+    def data(self, method: str, place: str, headers: dict[str, str],
+             body: bytes = b'') -> requests.Response:
+        """One request for data of a place, as volumes/31."""
+        return self._request(
+            method, f'data/{place}', headers=headers, data=body)
 
-def unreachable(url: str, exc: requests.RequestException) -> CommandError:
+    def _request(self, method: str, name: str, **options: Any
+                 ) -> requests.Response:
+        try:
+            reply = self.session.request(
+                method, f'{self.url}/sim/v1/{name}', timeout=_TIMEOUT,
+                **options)
+        except requests.exceptions.InvalidJSONError as exc:
+            raise CommandError(f'a value that JSON has not: {exc}') from exc
+        except (requests.RequestException, HTTPError, OSError) as exc:
+            raise unreachable(self.url, exc) from exc
+        if not reply.ok:
+            raise CommandError(_reason(reply))
+        return reply
+
+
+def unreachable(url: str, exc: Exception) -> CommandError:
     """What to tell of an array that cannot be reached."""
-    if isinstance(exc, requests.exceptions.SSLError):
+    untrusted = _UNTRUSTED.search(str(exc))
+    if untrusted is not None:
         return CommandError(
-            f'the certificate of {url} is not trusted: name the ca.crt of'
-            ' its state directory with --ca')
-    return CommandError(f'cannot reach {url}: {exc}')
+            f'the certificate of {url} is not trusted ({untrusted[1]}): name'
+            ' the ca.crt of its state directory with --ca')
+    if 'WRONG_VERSION_NUMBER' in str(exc):
+        return CommandError(f'{url} speaks no TLS; try http://')
+    hint = '; try https://' if (
+        url.startswith('http://') and 'RemoteDisconnected' in str(exc)) else ''
+    return CommandError(f'cannot reach {url}: {exc}{hint}')
 
 
 def _reason(reply: requests.Response) -> str:
@@ -78,12 +100,22 @@ def open_session(login: str, password_file: pathlib.Path | None,
     session = requests.Session()
     # The array is near: neither proxies nor .netrc have a say.
     session.trust_env = False
-    session.auth = (login, _password(password_file))
+    session.auth = (_as_sent(login), _as_sent(_password(password_file)))
     if ca is not None:
         if not ca.is_file():
             raise CommandError(f'there is no file {ca}')
+        try:
+            ssl.create_default_context(cafile=ca)
+        except OSError as exc:
+            raise CommandError(
+                f'{ca} holds no certificate that can be read') from exc
         session.verify = str(ca)
     return session
+
+
+def _as_sent(text: str) -> str:
+    """The library sends Latin-1, and an array reads UTF-8."""
+    return text.encode(errors='surrogateescape').decode('latin-1')
 
 
 def _password(path: pathlib.Path | None) -> str:
@@ -94,7 +126,7 @@ def _password(path: pathlib.Path | None) -> str:
                                f' --password-file, or set {PASSWORD}')
         return os.environ[PASSWORD]
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding='utf-8').splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         raise CommandError(f'cannot read {path}: {exc}') from exc
     if not lines or not lines[0]:

@@ -22,7 +22,9 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 import json
+import os
 import pathlib
+import signal
 import sys
 from typing import Any
 from typing import NamedTuple
@@ -33,6 +35,8 @@ from cinder_k2.cmd import replay
 from cinder_k2.cmd import sim_client
 from cinder_k2.cmd.sim_client import Client
 from cinder_k2.cmd.sim_client import CommandError
+from cinder_k2.cmd import sim_data
+from cinder_k2 import version
 
 _URL = 'https://127.0.0.1:8443'
 
@@ -44,13 +48,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         with sim_client.open_session(
                 options.login, options.password_file, options.ca) as session:
             value = options.action(Client(session, options.url), options)
+        return _told(value)
     except CommandError as exc:
         print(f'k2-sim-ctl: error: {exc}', file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Who reads has seen enough; nothing more goes there at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _told(value: object) -> int:
+    """Print what an action gives, and the exit status that it means."""
     if isinstance(value, bool):
         return 0 if value else 1
     if value is not None:
-        print(json.dumps(value, indent=2))
+        print(json.dumps(value, indent=2), flush=True)
     return 0
 
 
@@ -167,13 +182,41 @@ def _replay(client: Client, options: argparse.Namespace) -> bool:
     except requests.RequestException as exc:
         raise sim_client.unreachable(client.url, exc) from exc
     print(f'{run.sent} requests sent, {run.compared} answers compared,'
-          f' {len(differing)} differ')
+          f' {len(differing)} differ, {run.skipped} refusals not sent')
     return not differing
 
 
 def _write(client: Client, options: argparse.Namespace) -> object:
     return client.call('POST', 'contents', {
         'volume': options.volume, 'token': options.token})
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(
+            f'must be a whole number from 0, not {text!r}')
+    return int(text)
+
+
+def _save(client: Client, options: argparse.Namespace) -> None:
+    """Passwords of CHAP profiles and peers are in it: for its owner only."""
+    saved = client.call('GET', 'save')
+    try:
+        number = os.open(options.file,
+                         os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(number, 'w', encoding='utf-8') as file:
+            json.dump(saved, file)
+    except OSError as exc:
+        raise CommandError(f'cannot write {options.file}:'
+                           f' {exc.strerror}') from exc
+
+
+def _restore(client: Client, options: argparse.Namespace) -> object:
+    try:
+        saved = json.loads(options.file.read_text(encoding='utf-8'))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise CommandError(f'cannot use {options.file}: {exc}') from exc
+    return client.call('POST', 'restore', saved)
 
 
 _SOME: Argument = ('fields', {'metavar': 'FIELD=VALUE', 'nargs': '+'})
@@ -187,6 +230,15 @@ _OUTPUT: Argument = ('--output', {
 _IGNORE: Argument = ('--ignore', {
     'action': 'append', 'default': [], 'metavar': 'GLOB',
     'help': 'fields that are not compared; can be repeated'})
+_PLACE: Argument = ('place', {
+    'metavar': 'PLACE', 'help': 'as volumes/31, volsnaps/7'})
+_DATA: Argument = ('file', {
+    'metavar': 'FILE', 'help': '- for standard input or output'})
+_OFFSET: Argument = ('--offset', {
+    'type': _natural, 'default': 0, 'metavar': 'BYTES',
+    'help': '(default: 0)'})
+_LENGTH: Argument = ('--length', {
+    'type': _natural, 'metavar': 'BYTES', 'help': '(default: to the end)'})
 _KIB: Argument = ('--kib', {
     'type': int, 'metavar': 'N',
     'help': 'keep the latest N KiB (default: 65536)'})
@@ -241,14 +293,27 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
                        (_OUTPUT,)),
         'replay': Verb('send a recording to the array, and tell which'
                        ' answers differ', _replay, (_FILE, _IGNORE))}),
-    'contents': ('what volumes hold, as tokens', {
-        'show': Verb('the tokens by volume', _call('GET', 'contents')),
-        'write': Verb('write as a host does', _write, (
+    'data': ('the data of volumes, and of their images in snapshots', {
+        'read': Verb('copy it to a file', sim_data.read,
+                     (_PLACE, _DATA, _OFFSET, _LENGTH)),
+        'write': Verb('write a file, as a host does', sim_data.write,
+                      (_PLACE, _DATA, _OFFSET)),
+        'discard': Verb('give it up, as UNMAP does', sim_data.discard,
+                        (_PLACE, _OFFSET, _LENGTH))}),
+    'contents': ('the texts that volumes begin with', {
+        'show': Verb('the texts by volume', _call('GET', 'contents')),
+        'write': Verb('write one as a host does', _write, (
             ('volume', {'type': int, 'metavar': 'ID'}),
             ('token', {'metavar': 'TOKEN'})))}),
     'state': ('the whole state', {
         'show': Verb('all objects, without secrets', _call('GET', 'state')),
         'leftovers': Verb('what users have made', _call('GET', 'leftovers')),
+        'seed': Verb('make more objects, as: seed volumes=100 hosts=10',
+                     _set('seed'), (_SOME,)),
+        'save': Verb('write it to a file, secrets among it', _save,
+                     (_FILE,)),
+        'restore': Verb('take what was saved in place of the own', _restore,
+                        (_FILE,)),
         'reset': Verb('back to factory state', _call('POST', 'reset'))}),
 }
 
@@ -259,6 +324,8 @@ def _parser() -> argparse.ArgumentParser:
         ' (k2-sim): faults, latency, switches, recordings.',
         epilog='The password comes from --password-file or'
         f' {sim_client.PASSWORD}. Values are JSON, or else taken as text.')
+    parser.add_argument('--version', action='version',
+                        version=f'%(prog)s {version.version()}')
     parser.add_argument('--url', default=_URL, help=f'(default: {_URL})')
     parser.add_argument(
         '--ca', type=pathlib.Path, metavar='FILE',

@@ -15,19 +15,25 @@
 import argparse
 from collections.abc import Callable
 from collections.abc import Sequence
+import contextlib
 import dataclasses
+import json
 import pathlib
 from typing import Any
 from typing import TypeVar
 
+from cinder_k2.simulator.config import reading
+from cinder_k2.simulator.config.settings import Account
+from cinder_k2.simulator.config.settings import DATA_PLANES
+from cinder_k2.simulator.config.settings import Peers
+from cinder_k2.simulator.config.settings import Seed
+from cinder_k2.simulator.config.settings import seed_of
+from cinder_k2.simulator.config.settings import Settings
+from cinder_k2.simulator.config import settings_file
 from cinder_k2.simulator import equipment
+from cinder_k2.simulator import errors
 from cinder_k2.simulator import profiles
-from cinder_k2.simulator import reading
-from cinder_k2.simulator.settings import Account
-from cinder_k2.simulator.settings import Peers
-from cinder_k2.simulator.settings import seed_of
-from cinder_k2.simulator.settings import Settings
-from cinder_k2.simulator.settings import SettingsError
+from cinder_k2 import version
 
 _T = TypeVar('_T')
 _Part = TypeVar('_Part', Account, Peers)
@@ -43,24 +49,20 @@ def parse(argv: Sequence[str] | None = None
     options = vars(parser.parse_args(argv))
     settings = Settings()
     if 'config' in options:
-        settings = _from_file(options.pop('config'))
+        settings = settings_file.load(options.pop('config'))
     try:
         settings = _overridden(settings, options)
     except ValueError as exc:
-        parser.error(f'argument --seed: must be {exc}')
+        parser.error(str(exc))
+    address = equipment.repeated((*settings.equipment.iscsi, *settings.wan))
+    if address:
+        parser.error(f'address {address} is there twice; of all portals'
+                     ' (--portal, iscsi) and addresses for replication (wan)'
+                     ' each can only be in one place')
     if settings.state_dir is None:
         parser.error('give a state directory with --state-dir, or as'
                      ' state_dir in the file of --config')
     return settings, settings.state_dir
-
-
-def _from_file(path: pathlib.Path) -> Settings:
-    try:
-        from cinder_k2.simulator import settings_file
-    except ImportError as exc:
-        raise SettingsError(f'{exc.name} is not installed; install the extra'
-                            ' "simulator" of cinder-k2') from exc
-    return settings_file.load(path)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,15 +76,17 @@ def _parser() -> argparse.ArgumentParser:
         ' directory; new passwords are printed once. Give clients its'
         ' ca.crt. The state survives restarts. SIGTERM or Ctrl-C stops'
         ' the service.')
+    parser.add_argument('--version', action='version',
+                        version=f'%(prog)s {version.version()}')
     parser.add_argument(
-        '--config', type=pathlib.Path, metavar='FILE',
+        '--config', type=_argument(reading.path), metavar='FILE',
         help='YAML file that describes the array; options win over it')
     parser.add_argument(
         '--listen', type=_argument(reading.endpoint),
         metavar='HOST:PORT', help='where to listen, [HOST]:PORT for IPv6;'
         ' port 0 takes a free one (default: 127.0.0.1:8443)')
     parser.add_argument(
-        '--state-dir', type=pathlib.Path, metavar='DIR',
+        '--state-dir', type=_argument(reading.path), metavar='DIR',
         help='directory of state and certificates, made if missing')
     parser.add_argument(
         '--profile', choices=profiles.NAMES,
@@ -91,10 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--no-tls', dest='tls', action='store_false', help='plain HTTP')
     parser.add_argument(
-        '--tls-name', dest='tls_names', action='append', metavar='NAME',
+        '--tls-name', dest='tls_names', action='append',
+        type=_argument(reading.tls_name), metavar='NAME',
         help='further host name or address in the certificate; can be'
         ' repeated')
     _add_accounts(parser)
+    _add_data_plane(parser)
     _add_behaviour(parser)
     _add_replication(parser)
     return parser
@@ -121,14 +127,26 @@ def _add_accounts(parser: argparse.ArgumentParser) -> None:
         '--login', type=_argument(reading.login), metavar='NAME',
         help='account of the array (default: admin)')
     group.add_argument(
-        '--password-file', type=pathlib.Path, metavar='FILE',
+        '--password-file', type=_argument(reading.path), metavar='FILE',
         help='file with its password')
     group.add_argument(
         '--control-login', type=_argument(reading.login), metavar='NAME',
         help='account of the control API (default: control)')
     group.add_argument(
-        '--control-password-file', type=pathlib.Path, metavar='FILE',
+        '--control-password-file', type=_argument(reading.path),
+        metavar='FILE',
         help='file with its password')
+
+
+def _add_data_plane(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--data-plane', choices=DATA_PLANES,
+        help='serve volumes and views to iSCSI initiators, tgt: by tgtd,'
+        ' lio: by the target of the kernel; where that cannot run, say so'
+        ' and serve the API alone (default: none)')
+    parser.add_argument(
+        '--require-data-plane', dest='data_plane_required',
+        action='store_true', help='where it cannot run, do not start')
 
 
 def _add_behaviour(parser: argparse.ArgumentParser) -> None:
@@ -140,11 +158,15 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
     parser.add_argument(
+        '--switch', action='append', type=_argument(_switch),
+        metavar='NAME=VALUE', help='a behaviour other than that of the'
+        ' profile, such as clones_movable=true; can be repeated')
+    parser.add_argument(
         '--random-seed', type=_argument(reading.natural), metavar='N',
         help='what all that is left to chance comes from, so that a run can'
         ' be repeated (default: a new one)')
     parser.add_argument(
-        '--restore', type=pathlib.Path, metavar='FILE',
+        '--restore', type=_argument(reading.path), metavar='FILE',
         help='begin with a saved state (what GET /sim/v1/save gave) in'
         ' place of the one that is there')
     new = parser.add_argument_group(
@@ -158,7 +180,8 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         '--portal', dest='iscsi', action='append',
         type=_argument(reading.plain_address), metavar='ADDRESS',
         help='address of an iSCSI portal; can be'
-        f' repeated (default: {", ".join(equipment.PORTALS)})')
+        f' repeated (default: {", ".join(equipment.PORTALS)}; with a data'
+        f' plane {", ".join(equipment.LOCAL_PORTALS)})')
     new.add_argument(
         '--seed', action='append', type=_argument(reading.counted),
         metavar='KIND=NUMBER', help='make so many volumes, hosts or'
@@ -178,14 +201,30 @@ def _add_replication(parser: argparse.ArgumentParser) -> None:
         '--peer-login', type=_argument(reading.login), metavar='NAME',
         help='account on the peers (default: admin)')
     group.add_argument(
-        '--peer-password-file', type=pathlib.Path, metavar='FILE',
+        '--peer-password-file', type=_argument(reading.path),
+        metavar='FILE',
         help='file whose first line is the password there (default: the'
         ' password that this login has here)')
     group.add_argument(
-        '--peer-ca', type=pathlib.Path, metavar='FILE',
+        '--peer-ca', type=_argument(reading.path), metavar='FILE',
         help='certificates that the peers are checked with, as their'
         ' ca.crt; it may come later than the start. An array without TLS'
         ' reaches its peers without it, too')
+
+
+def _switch(text: object) -> tuple[str, Any]:
+    """NAME=VALUE; the value is JSON, or else taken as text."""
+    name, _, value = str(text).partition('=')
+    found: Any = value
+    with contextlib.suppress(ValueError):
+        found = json.loads(value)
+    try:
+        profiles.Switches().change({name: found})
+    except errors.ApiError as exc:
+        raise ValueError(f'NAME=VALUE of a switch ({exc})') from exc
+    if name == 'rate_limit':
+        raise ValueError('another switch; there is --rate-limit')
+    return name, found
 
 
 def _peer(text: object) -> tuple[str, str]:
@@ -196,21 +235,40 @@ def _peer(text: object) -> tuple[str, str]:
 def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
     """The settings with what the command line says instead.
 
-    Raises ValueError for a seed that makes no sense.
+    Raises ValueError for what makes no sense together.
     """
-    for name, convert in (('iscsi', equipment.in_turn),
-                          ('peer_addresses', dict), ('tls_names', tuple)):
+    for name, convert in (('iscsi', equipment.in_turn), ('tls_names', tuple)):
         if name in options:
             options[name] = convert(options[name])
+    for name, option in (('peer_addresses', '--peer'), ('seed', '--seed'),
+                         ('switch', '--switch')):
+        if name in options:
+            options[name] = _by_name(option, options[name])
     first, *others = settings.users
     return dataclasses.replace(
         settings,
         users=(_part(first, options, ''), *others),
         control=_part(settings.control, options, 'control_'),
         peers=_part(settings.peers, options, 'peer_'),
-        seed=seed_of({**dataclasses.asdict(settings.seed),
-                      **dict(options.pop('seed', ()))}),
+        seed=_seed(settings.seed, options.pop('seed', {})),
+        switches={**settings.switches, **options.pop('switch', {})},
         **options)
+
+
+def _by_name(option: str, pairs: Sequence[tuple[str, _T]]) -> dict[str, _T]:
+    """The values of an option that is given for several names."""
+    found = dict(pairs)
+    for name in found:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise ValueError(f'argument {option}: {name} is there twice')
+    return found
+
+
+def _seed(seed: Seed, counts: dict[str, int]) -> Seed:
+    try:
+        return seed_of({**dataclasses.asdict(seed), **counts})
+    except ValueError as exc:
+        raise ValueError(f'argument --seed: must be {exc}') from exc
 
 
 def _part(part: _Part, options: dict[str, Any], prefix: str) -> _Part:

@@ -13,14 +13,18 @@
 """What both drivers share: Cinder's interface, and which array is asked."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import functools
 import inspect
+import operator
 import typing
 
 from cinder import exception
 from cinder.i18n import _
+from cinder.objects import fields
 from cinder.volume import driver
 from oslo_log import log as logging
 
@@ -51,18 +55,42 @@ def _route(method: M, names: Iterable[str],
     :param names: parameters with a row or rows; the first that is not empty
         is used, and without any it is the array that serves
     """
+    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
+        row = next((_first(given[name]) for name in names
+                    if _first(given.get(name)) is not None), None)
+        return (driver._sides.serving if row is None
+                else choose(driver._sides, row))
+    return _sent_to(method, side_of)
+
+
+def _sent_to(method: M, side_of: Callable[
+        ['K2Driver', Mapping[str, typing.Any]], Side]) -> M:
+    """Send a call to the array that its arguments, by name, tell."""
     places = inspect.signature(method)
 
     @functools.wraps(method)
     @errors.translated
     def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
              ) -> typing.Any:
-        given = places.bind(self, *args, **kwargs).arguments
-        row = next((_first(given[name]) for name in names
-                    if _first(given.get(name)) is not None), None)
-        side = (self._sides.serving if row is None
-                else choose(self._sides, row))
+        side = side_of(self, places.bind(self, *args, **kwargs).arguments)
         return getattr(side, method.__name__)(*args, **kwargs)
+    return typing.cast(M, call)
+
+
+def _unless_generic(method: M, name: str) -> M:
+    """A call about a group that the arrays know, whatever its rows say.
+
+    :param name: the parameter with the group, or group snapshot
+    :raises NotImplementedError: Cinder does it, volume by volume
+    """
+    places = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
+             ) -> typing.Any:
+        membership.check_consistent(
+            places.bind(self, *args, **kwargs).arguments[name])
+        return method(self, *args, **kwargs)
     return typing.cast(M, call)
 
 
@@ -104,30 +132,52 @@ def _renew(known: sides.Sides[Side], row: typing.Any) -> None:
             row.obj_reset_changes(['provider_id'])
 
 
-def _together(method: M, *names: str) -> M:
-    """A call to the array that has all rows, as they are now."""
-    places = inspect.signature(method)
+def _together(method: M, rows_of: Callable[
+        [Mapping[str, typing.Any]], Iterable[typing.Any]]) -> M:
+    """A call to the array that has all rows, as they are now.
 
-    @functools.wraps(method)
-    @errors.translated
-    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
-             ) -> typing.Any:
-        given = places.bind(self, *args, **kwargs).arguments
-        found = self._by_side([row for name in names
-                               for row in given.get(name) or ()])
+    :param rows_of: which, by the arguments
+    """
+    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
+        found = driver._by_side(rows_of(given))
         if len(found) > 1:
             raise exceptions.GroupUnsuitable(
                 'its volumes are on different arrays: '
                 f'{", ".join(side.array.address for side in found)}. Fail '
                 'them over, or back, to one of them first.')
-        side = next(iter(found), self._sides.serving)
-        return getattr(side, method.__name__)(*args, **kwargs)
-    return typing.cast(M, call)
+        return next(iter(found), driver._sides.serving)
+    return _sent_to(method, side_of)
+
+
+def _changed(given: Mapping[str, typing.Any]) -> list[typing.Any]:
+    """Rows that tell where a group is that is updated.
+
+    What leaves it may be elsewhere, or was never made; what joins may not.
+    """
+    added = given.get('add_volumes') or ()
+    leaving = [row for row in given.get('remove_volumes') or ()
+               if row.provider_id]
+    if leaving and not added:
+        return leaving
+    return [*added, *leaving, *(row for row in given['group'].volumes
+                                if row.provider_id)]
 
 
 def _with_source(method: M, *names: str) -> M:
     """A call that makes something of a row, where new things are made."""
     return _route(method, names, sides.Sides.with_source)
+
+
+def _with_group(method: M, source: str | None = None) -> M:
+    """A call that makes a volume, of a row if it is given one.
+
+    It is made where new things are made, or not at all.
+    """
+    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
+        driver._check_group(given['volume'])
+        return (driver._sides.serving if source is None
+                else driver._sides.with_source(given[source]))
+    return _sent_to(method, side_of)
 
 
 class K2Driver(stats.StatsMixin, failover.FailoverMixin,
@@ -172,10 +222,11 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
                 target.settings)
             primary.meet(lookup.Peer(
                 target.backend_id, side.array, target.address, target.rpo,
-                side.release_copies))
+                side.release_copies, side.leave_copies))
+            side.primary = primary
             side.meet(lookup.Peer(
                 sides.DEFAULT, primary.array, str(settings.endpoint),
-                target.rpo, primary.release_copies))
+                target.rpo, primary.release_copies, primary.leave_copies))
         try:
             self._sides = sides.Sides(primary, targets, self._active_id)
         except KeyError:
@@ -208,21 +259,83 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
 
     # Volumes
 
-    create_volume = _serving(Side.create_volume)
-    create_volume_from_snapshot = _with_source(
+    create_volume = _with_group(Side.create_volume)
+    create_volume_from_snapshot = _with_group(
         Side.create_volume_from_snapshot, 'snapshot')
-    create_cloned_volume = _with_source(Side.create_cloned_volume,
-                                        'src_vref')
-    delete_volume = _having_now(Side.delete_volume, 'volume')
+    create_cloned_volume = _with_group(Side.create_cloned_volume, 'src_vref')
     extend_volume = _having_now(Side.extend_volume, 'volume')
     revert_to_snapshot = _having_now(Side.revert_to_snapshot, 'volume')
     snapshot_revert_use_temp_snapshot = _serving(
         Side.snapshot_revert_use_temp_snapshot)
 
+    @errors.translated
+    def delete_volume(self, volume: typing.Any) -> None:
+        """Delete a volume on the array that has it.
+
+        One that was never made may have left something on an array that
+        served before a failover, or failback.
+
+        :raises VolumeIsBusy: the array must keep it
+        """
+        _renew(self._sides, volume)
+        side = self._sides.of(volume)
+        if (volume.launched_at is None
+                and provider.system_of(volume.provider_id) is None):
+            self._on_others([side], f'volume {volume.id}',
+                            lambda other: other.delete_volume(volume))
+        side.delete_volume(volume)
+
+    def _on_others(self, those: Collection[Side], what: str,
+                   clear: Callable[[Side], None]) -> None:
+        """Clear up on all arrays but those, as far as they let it."""
+        for other in self._sides.others(those):
+            try:
+                with other.array.grace():
+                    clear(other)
+            except (rest.RestError, exceptions.K2Error,
+                    exception.CinderException) as error:
+                LOG.warning('Whether something of %(what)s is left on the '
+                            'array at %(address)s is not known: %(error)s', {
+                                'what': what, 'error': error,
+                                'address': other.array.address})
+
+    def _check_group(self, volume: typing.Any) -> None:
+        """See that the array that serves has a new volume's group.
+
+        :raises GroupUnsuitable: another one has volumes of it
+        """
+        if not (self._sides.targets and volume.group_id
+                and membership.is_consistent(volume.group)):
+            return
+        for row in volume.group.volumes:
+            side = self._sides.of(row)
+            if side is not self._sides.serving:
+                raise exceptions.GroupUnsuitable(
+                    f'its volumes are on the array at {side.array.address}, '
+                    'and new ones are made on that at '
+                    f'{self._sides.serving.array.address}. Fail the back end '
+                    'over to the first, or back, and try again.')
+
     # Snapshots
 
     create_snapshot = _having_now(Side.create_snapshot, 'snapshot')
-    delete_snapshot = _having(Side.delete_snapshot, 'snapshot')
+
+    @errors.translated
+    def delete_snapshot(self, snapshot: typing.Any) -> None:
+        """Delete a snapshot on the array that has it.
+
+        The driver inside Cinder took its own on the primary, where they stay
+        when their volume is failed over; their rows have no ids. Nor has
+        that of one that was never made, maybe where its volume was before.
+        """
+        places = [self._sides.of(snapshot)]
+        if provider.system_of(snapshot.provider_id) is None:
+            places.append(self._sides.named(sides.DEFAULT))
+            if provider.is_replicated(snapshot.volume.provider_id):
+                self._on_others(places, f'snapshot {snapshot.id}',
+                                lambda other: other.delete_snapshot(snapshot))
+        for side in dict.fromkeys(places):
+            side.delete_snapshot(snapshot)
 
     # Type and place
 
@@ -268,19 +381,31 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     # Groups
 
     create_group = _serving(Side.create_group)
-    update_group = _together(Side.update_group, 'add_volumes',
-                             'remove_volumes')
-    create_group_from_src = _with_source(Side.create_group_from_src,
-                                         'snapshots', 'source_vols')
-    create_group_snapshot = _having(Side.create_group_snapshot, 'snapshots')
-    delete_group_snapshot = _having(Side.delete_group_snapshot, 'snapshots')
+    update_group = _unless_generic(
+        _together(Side.update_group, _changed), 'group')
+    create_group_from_src = _unless_generic(_with_source(
+        Side.create_group_from_src, 'snapshots', 'source_vols'), 'group')
+    create_group_snapshot = _unless_generic(_having(
+        Side.create_group_snapshot, 'snapshots'), 'group_snapshot')
+    delete_group_snapshot = _unless_generic(_having(
+        Side.delete_group_snapshot, 'snapshots'), 'group_snapshot')
 
     @errors.translated
     def delete_group(self, context: typing.Any, group: typing.Any,
                      volumes: Sequence[typing.Any]
                      ) -> tuple[lookup.ModelUpdate, Updates]:
-        """Delete a group and its volumes, on whichever arrays they are."""
-        return self._on_each(Side.delete_group, context, group, volumes)
+        """Delete a group and its volumes, on whichever arrays they are.
+
+        Another array may have its volume group, from when that one served.
+        """
+        membership.check_consistent(group)
+        told, updates = self._on_each(Side.delete_group, context, group,
+                                      volumes)
+        if told['status'] == fields.GroupStatus.DELETED:
+            self._on_others([self._sides.of(row) for row in volumes]
+                            or [self._sides.serving], f'group {group.id}',
+                            lambda other: other.drop_group(group))
+        return told, updates
 
     # Replication of groups; failover is in cinder_k2.driver.failover
 
@@ -308,8 +433,8 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
                 'back, to one of them first.')
         done = [getattr(side, method.__name__)(context, group, rows)
                 for side, rows in found.items()]
-        worst = next((one for one, _ in done if one.get('status') == 'error'),
-                     done[0][0])
+        worst = next((one for one, _ in done if 'error' in (
+            one.get('status'), one.get('replication_status'))), done[0][0])
         return worst, [update for _, rows in done for update in rows]
 
     def _by_side(self, rows: Iterable[typing.Any]
@@ -321,7 +446,8 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
             found.setdefault(self._sides.of(row), []).append(row)
         return found
 
-    enable_replication = _together(Side.enable_replication, 'volumes')
+    enable_replication = _together(Side.enable_replication,
+                                   operator.itemgetter('volumes'))
     get_replication_error_status = _serving(
         Side.get_replication_error_status)
 

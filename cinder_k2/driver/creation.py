@@ -12,7 +12,6 @@
 """Making what Cinder asks for, replicated if its type says so."""
 
 from collections.abc import Callable
-import dataclasses
 import typing
 
 from oslo_log import log as logging
@@ -45,12 +44,11 @@ class CreationMixin(membership.MembershipMixin, deletion.DeletionMixin):
             return {**self._ids(made, volume.name_id), **replication.DISABLED}
         try:
             with self.deadline(fresh=True):
-                self._start(volume, made, link)
+                started = self._start(volume, made, link)
         except Exception:
             with excutils.save_and_reraise_exception():
                 self._unmake(made)
-        return {**self._ids(dataclasses.replace(made, replicated=True),
-                            volume.name_id), **replication.ENABLED}
+        return {**self._ids(started, volume.name_id), **replication.ENABLED}
 
     def _link_for(self, volume: typing.Any) -> flows.Link | None:
         """Where a new volume is to be replicated to; None for nowhere.

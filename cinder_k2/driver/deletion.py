@@ -12,6 +12,7 @@
 
 """Deleting volumes and snapshots."""
 
+from collections.abc import Collection
 from collections.abc import Iterable
 import dataclasses
 import typing
@@ -25,6 +26,7 @@ from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver import attachments
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
+from cinder_k2.driver import parents
 from cinder_k2.driver import reclaim
 from cinder_k2.driver import replication
 from cinder_k2 import exceptions
@@ -81,6 +83,12 @@ class DeletionMixin(attachments.AttachmentsMixin,
     def _delete_known(self, volume: typing.Any, known: Backing) -> None:
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
+        # Without an answer of the other array that takes all the time.
+        with self.deadline(fresh=True):
+            self._delete_single(volume, known)
+
+    def _delete_single(self, volume: typing.Any, known: Backing) -> None:
+        """Delete a volume that has no copy any more."""
         if known.moving:
             known = self._delete_moving(volume, known)
         else:
@@ -114,6 +122,15 @@ class DeletionMixin(attachments.AttachmentsMixin,
         """
         for volume in volumes:
             self._disconnect_ours(Backing(group=0, volume=volume))
+
+    def leave_copies(self, volumes: Collection[typing.Any]) -> None:
+        """Let go of what volumes here were made from, and which are deleted.
+
+        For copies of volumes that another array has now. One call, and more
+        for clones.
+        """
+        for parent in parents.find(self._array, volumes).values():
+            self._leave_parent(parent.of(Backing(group=0, volume=0)), True)
 
     def _check_deletable(self, known: Backing) -> None:
         """See that nothing keeps a volume. Two calls, none but ours deleted.
@@ -277,10 +294,12 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 found = dataclasses.replace(
                     found, parent=origin.snapshot, parent_group=origin.group,
                     hidden_parent=parent is not None)
-            if not self._delete_backing(found):
+            with self.deadline(fresh=True):
+                deleted = self._delete_backing(found)
+            if not deleted:
                 return
         elif self._may_be_replicated(volume):
-            self._sweep(name_id)
+            self._sweep(volume, name_id)
         self._delete_own_group_by_name(name_id)
         self._drop_temporary_view(name_id)
         if parent is not None:

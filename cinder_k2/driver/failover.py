@@ -25,6 +25,7 @@ from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.driver import relocation
+from cinder_k2.driver import replication
 from cinder_k2.driver.side import Side
 from cinder_k2.driver import sides
 from cinder_k2 import exceptions
@@ -83,7 +84,7 @@ class FailoverMixin:
         return target, [
             {'volume_id': volume.id, 'updates': updates[volume.id]}
             for volume in volumes], [
-            {'group_id': group.id, 'updates': _group_update(group, [
+            {'group_id': group.id, 'updates': _saved(group, [
                 updates[v.id] for v in volumes if v.group_id == group.id])}
             for group in groups or ()]
 
@@ -109,11 +110,17 @@ class FailoverMixin:
         :returns: the updates of the group, and of its volumes
         """
         try:
+            if self._sides.serving.is_failing_over():
+                # It may be about to hand over what this would give back.
+                raise _unusable(_(
+                    'a failover, or failback, of the back end is at work; '
+                    'try again after that'))
             moved = self._move(volumes, self._target(secondary_backend_id,
                                                      volumes))
         except exception.InvalidReplicationTarget as error:
             # If it were raised Cinder would set all volumes to error.
-            moved = {volume.id: relocation.refused(str(error))
+            LOG.error('Group %(id)s: %(why)s', {'id': group.id, 'why': error})
+            moved = {volume.id: replication.in_error(str(error))
                      for volume in volumes}
         updates = {key: _of_group(update) for key, update in moved.items()}
         return _group_update(group, list(updates.values())), [
@@ -147,13 +154,13 @@ class FailoverMixin:
 
     def _fullest(self, volumes: Sequence[typing.Any]) -> str:
         """The target that has most of the volumes."""
-        names = [name for unit in relocation.units(volumes)
-                 for name in unit.sessions]
-
         def sessions(backend_id: str) -> int:
             array = self._sides.named(backend_id).array
             try:
-                return len(array.replication.find_many(names))
+                return len(array.replication.find_many([
+                    name for unit in relocation.units(
+                        relocation.copied_to(array.system.id, volumes))
+                    for name in unit.sessions]))
             except _BROKEN as error:
                 LOG.warning('Replication target %(id)s does not answer: '
                             '%(error)s', {'id': backend_id, 'error': error})
@@ -223,6 +230,23 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
             **({'status': fields.GroupStatus.AVAILABLE} if mended else {})}
 
 
+def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
+    """The update of a group, after its row says so, as its volumes' do.
+
+    Cinder saves it after all volumes, and not at all if one is deleted
+    meanwhile. One without volumes is as Cinder says of the back end.
+    """
+    update = _group_update(group, volumes)
+    try:
+        if volumes:
+            group.conditional_update(dict(update), {})
+    except Exception as error:
+        # The database's own; Cinder tries, too.
+        LOG.error('The row of group %(id)s was not changed: %(error)s',
+                  {'id': group.id, 'error': error})
+    return update
+
+
 def _of_group(update: Update) -> Update:
     """What Cinder is to be told if it was a group that was to be moved.
 
@@ -230,7 +254,7 @@ def _of_group(update: Update) -> Update:
     """
     if update['replication_status'] != _STATUS.FAILOVER_ERROR:
         return update
-    return relocation.refused(update['replication_extended_status'])
+    return replication.in_error(update['replication_extended_status'])
 
 
 def _tell(volume: typing.Any, update: Update) -> None:

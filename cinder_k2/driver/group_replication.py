@@ -16,8 +16,11 @@ instant. Volumes of other groups have a session each. Which volumes a
 consistency group has cannot change while it is replicated (REP-5).
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
+import functools
 import typing
 
 from oslo_log import log as logging
@@ -36,6 +39,9 @@ from cinder_k2 import volume_types
 
 LOG = logging.getLogger(__name__)
 
+_IN_PART = ('Its replication has ended, that of others of its group has not: '
+            'disable the replication of the group once more.')
+
 Updates = list[lookup.ModelUpdate]
 Pairs = Sequence[tuple[typing.Any, Backing]]
 
@@ -47,20 +53,22 @@ class GroupReplicationMixin(groups.GroupsMixin):
     def enable_replication(self, context: typing.Any, group: typing.Any,
                            volumes: Sequence[typing.Any]
                            ) -> tuple[lookup.ModelUpdate, Updates]:
-        """Replicate all volumes of a group, or none.
+        """Replicate all volumes of a group.
+
+        Of a consistency group, or none; of others those that can be.
 
         :returns: the updates of the group, and of its volumes
         :raises InvalidGroup: its volumes are to go to different places, or
             are not where the array needs them
         """
-        pairs = self._pairs(group, volumes)
-        new = [pair for pair in pairs if not pair[1].replicated]
         link = self._link_of(volumes)
-        if link is not None and new:
-            if membership.is_consistent(group):
-                self._start_group(group, pairs, link)
-            else:
-                self._start_each(new, link)
+        if link is not None and not membership.is_consistent(group):
+            failed = self._of_each(volumes, functools.partial(
+                self._start_one, link))
+            return dict(replication.ERROR if failed else replication.ENABLED
+                        ), _told(volumes, failed, replication.VOLUME_ENABLED)
+        if link is not None:
+            self._start_group(group, volumes, link)
         return dict(replication.ENABLED), _all(
             volumes, replication.VOLUME_ENABLED)
 
@@ -69,19 +77,39 @@ class GroupReplicationMixin(groups.GroupsMixin):
                             volumes: Sequence[typing.Any]
                             ) -> tuple[lookup.ModelUpdate, Updates]:
         """End the replication of a group; its copies are deleted."""
+        if not membership.is_consistent(group):
+            failed = self._of_each(volumes, self._end_one)
+            # Cinder takes no second request if one is said to be disabled.
+            return dict(replication.ERROR if failed else replication.DISABLED
+                        ), _told(volumes, failed, replication.in_error(
+                            _IN_PART) if failed
+                            else replication.VOLUME_DISABLED)
         self._end_group(group, volumes)
         return dict(replication.DISABLED), _all(
             volumes, replication.VOLUME_DISABLED)
 
-    # On
+    def _of_each(self, volumes: Sequence[typing.Any],
+                 act: Callable[[typing.Any], None]) -> dict[str, str]:
+        """Do something to each volume of a group; why some failed, by id.
 
-    def _pairs(self, group: typing.Any, volumes: Sequence[typing.Any]
-               ) -> Pairs:
-        if membership.is_consistent(group):
-            return list(zip(volumes, self._members(volumes) if volumes
-                            else [], strict=True))
-        return [(volume, self._full(volume, 'which the array cannot '
-                                    'replicate')) for volume in volumes]
+        If that were raised Cinder would set all volumes to error. Of an
+        array that is lost no further volumes are asked for.
+        """
+        failed, lost = {}, None
+        for volume in volumes:
+            try:
+                if lost is not None:
+                    raise lost
+                with self.deadline(fresh=True):
+                    act(volume)
+            except (rest.RestError, exceptions.K2Error) as error:
+                LOG.error('Volume %(id)s: %(why)s',
+                          {'id': volume.id, 'why': error})
+                lost = error if isinstance(error, rest.Unreachable) else None
+                failed[volume.id] = str(error)
+        return failed
+
+    # On
 
     def _link_of(self, volumes: Sequence[typing.Any]) -> flows.Link | None:
         """Where the volumes of a group are to be replicated to.
@@ -97,48 +125,36 @@ class GroupReplicationMixin(groups.GroupsMixin):
                 'are one for all volumes of a replicated group.')
         return next(iter(links), None)
 
-    def _start_group(self, group: typing.Any, pairs: Pairs,
+    def _start_group(self, group: typing.Any, volumes: Sequence[typing.Any],
                      link: flows.Link) -> None:
-        number, name = pairs[0][1].group, naming.consistency_group(group.id)
+        members = self._members(volumes)
+        if all(backing.replicated for backing in members):
+            return
+        pairs = list(zip(volumes, members, strict=True))
+        number, name = members[0].group, naming.consistency_group(group.id)
         order = flows.Order(
             link, self._session_name(group.id, number, name), number, name,
             [self._member(*pair) for pair in pairs])
         with self._noted(pairs, order):
-            self._begin([volume for volume, _ in pairs], order)
+            self._begin(volumes, order)
 
-    def _start_each(self, pairs: Pairs, link: flows.Link) -> None:
-        done: list[typing.Any] = []
-        try:
-            for volume, backing in pairs:
-                with self.deadline(fresh=True):
-                    self._protect(volume, backing, link)
-                done.append((volume, backing))
-        except Exception:
-            for volume, backing in done:
-                self._take_back_protection(volume, backing)
-            raise
-
-    def _take_back_protection(self, volume: typing.Any, backing: Backing
-                              ) -> None:
-        try:
-            with self.deadline(fresh=True):
-                self._unprotect_for_good(volume, backing)
-        except (rest.RestError, exceptions.K2Error) as error:
-            LOG.warning('Volume %(id)s stays replicated, though its group '
-                        'is not: %(error)s', {'id': volume.id,
-                                              'error': error})
+    def _start_one(self, link: flows.Link, volume: typing.Any) -> None:
+        backing = self._full(volume, 'which the array cannot replicate')
+        if not backing.replicated:
+            self._protect(volume, backing, link)
 
     # Off
+
+    def _end_one(self, volume: typing.Any) -> None:
+        backing = self._made(volume)
+        if backing and backing.replicated:
+            self._unprotect_for_good(volume, backing)
 
     def _end_group(self, group: typing.Any, volumes: Sequence[typing.Any]
                    ) -> None:
         known = [(volume, backing) for volume in volumes
                  if (backing := self._made(volume)) and backing.replicated]
-        if not membership.is_consistent(group):
-            for volume, backing in known:
-                with self.deadline(fresh=True):
-                    self._unprotect_for_good(volume, backing)
-        elif known:
+        if known:
             self._end_session(group, volumes, known)
 
     def _made(self, volume: typing.Any) -> Backing | None:
@@ -156,7 +172,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
                   {volume.name_id: volume for volume in volumes})
         with self.deadline(fresh=True):
             for volume, backing in known:
-                self._note(volume, backing, replicated=False, reserved=False)
+                self._note_unreplicated(volume, backing)
 
     # Away
 
@@ -170,7 +186,6 @@ class GroupReplicationMixin(groups.GroupsMixin):
 
         :returns: as for one that is not replicated
         """
-        membership.check_consistent(group)
         known = [(volume, backing) for volume in volumes if (
             backing := self._known_backing(volume)) and backing.replicated]
         if not known:
@@ -190,3 +205,10 @@ class GroupReplicationMixin(groups.GroupsMixin):
 
 def _all(rows: Iterable[typing.Any], update: lookup.ModelUpdate) -> Updates:
     return [{'id': row.id, **update} for row in rows]
+
+
+def _told(rows: Iterable[typing.Any], failed: Mapping[str, str],
+          others: lookup.ModelUpdate) -> Updates:
+    return [{'id': row.id, **(replication.in_error(failed[row.id])
+                              if row.id in failed else others)}
+            for row in rows]

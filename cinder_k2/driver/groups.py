@@ -100,7 +100,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             "deleted", "available" (the array must keep it) or
             "error_deleting"
         """
-        membership.check_consistent(group)
         self._mark_together(volumes)
         updates = [self._delete_member(volume) for volume in volumes]
         if any(u['status'] != _DELETED['status'] for u in updates):
@@ -117,6 +116,15 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         return dict(_DELETED), updates
 
     @errors.operation
+    def drop_group(self, group: typing.Any) -> None:
+        """Delete the volume group of a group that is gone. Two calls.
+
+        For a group whose volumes were not here, or that had none. What is
+        not empty stays.
+        """
+        self._delete_volume_group(group)
+
+    @errors.operation
     def create_group_from_src(
             self, context: typing.Any, group: typing.Any,
             volumes: Sequence[typing.Any],
@@ -131,7 +139,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         taken, which is hidden and goes with the last clone. Nothing stays
         if one volume fails.
         """
-        membership.check_consistent(group)
         if snapshots:
             return self._copy_group(group, volumes,
                                     [self._source(s) for s in snapshots])
@@ -149,7 +156,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
 
         :raises InvalidGroup: the array has a volume in another place
         """
-        membership.check_consistent(group_snapshot)
         group = self._backing(snapshots[0].volume).group
         with self._group_held(group):
             # An update of the group may have come first.
@@ -173,7 +179,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         :returns: if somebody else's objects need it, all its snapshots are
             "available" and itself in error
         """
-        membership.check_consistent(group_snapshot)
         found = self._taken_together(group_snapshot, snapshots)
         try:
             if found is not None:

@@ -50,6 +50,8 @@ class Peer:
     :ivar rpo: seconds, where a volume type says nothing else
     :ivar release: unmaps volumes there, by their ids, from the hosts that
         this driver made
+    :ivar leave: lets go of what was needed there for the volumes of rows,
+        when those are deleted there
     """
 
     backend_id: str
@@ -57,6 +59,7 @@ class Peer:
     address: str
     rpo: int
     release: Callable[[Collection[int]], None]
+    leave: Callable[[Collection[typing.Any]], None]
 
 
 def current(row: typing.Any) -> typing.Any:

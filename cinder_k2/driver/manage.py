@@ -13,7 +13,6 @@
 """Bringing what is on the array under Cinder's management, and out of it."""
 
 from collections.abc import Iterable
-import dataclasses
 import typing
 
 from cinder import context
@@ -111,9 +110,8 @@ class ManageMixin(deletion.DeletionMixin):
             return {**self._ids(taken, volume.name_id),
                     **replication.DISABLED}
         with self.deadline(fresh=True):
-            self._start(volume, taken, link)
-        return {**self._ids(dataclasses.replace(taken, replicated=True),
-                            volume.name_id), **replication.ENABLED}
+            started = self._start(volume, taken, link)
+        return {**self._ids(started, volume.name_id), **replication.ENABLED}
 
     def _check_volume(self, volume: typing.Any,
                       candidate: inventory.FoundVolume) -> None:

@@ -95,6 +95,7 @@ class MigrationMixin(promotion.PromotionMixin):
             self._protect(volume, self._full(
                 volume, 'which the array cannot replicate'), link)
             return True, dict(replication.VOLUME_ENABLED)
+        self._check_target(wanted.target)
         session = self._array.replication.find(
             *naming.session_names(volume.name_id))
         if (session is None or session.peer is None
@@ -107,9 +108,9 @@ class MigrationMixin(promotion.PromotionMixin):
 
     def _change_rpo(self, session: array_replication.Session | None,
                     rpo: int) -> None:
-        """Give a session another rpo. One call or none.
+        """Give a session, if there is one, another rpo. One call or none.
 
-        :raises ReplicationError: there is none, or the volume is away
+        :raises ReplicationError: the volume is away
         """
         if session is None or session.rpo in (None, rpo):
             return

@@ -60,7 +60,6 @@ class RegroupMixin(promotion.PromotionMixin):
         :raises InvalidGroup: the array keeps a volume where it is, or it is
             of another kind than the group; nothing was moved
         """
-        membership.check_consistent(group)
         name = naming.consistency_group(group.id)
         home = self._array.groups.ensure(name, membership.dedup_of(group))
         leaving = [(v, backing) for v in remove_volumes or ()

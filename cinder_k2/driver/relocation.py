@@ -12,6 +12,7 @@
 """Moving volumes from array to array, and what their rows say then."""
 
 import collections
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
-from cinder_k2.driver import lookup
 from cinder_k2.driver import membership
+from cinder_k2.driver import parents
 from cinder_k2.driver import provider
 from cinder_k2.driver import replication
 from cinder_k2.driver.side import Side
@@ -40,8 +41,7 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 _STATUS = fields.ReplicationStatus
-# Characters of a text in Cinder's database.
-_LONGEST = 255
+_ATTEMPTS = 5
 
 Volumes = Sequence[typing.Any]
 Update = dict[str, typing.Any]
@@ -51,6 +51,8 @@ Outcomes = Mapping[str, failover.Outcome]
 _SAVED = ('provider_id', 'replication_status', 'replication_extended_status')
 _SPLIT = ('Its group was failed over, or back, in part: call failover-host '
           'once more with the target, then with "default".')
+_IN_PART = ('It is not replicated, but others of its group are. Turn the '
+            'replication of the group off and on again.')
 # Of what Cinder has a row of, and no array a volume.
 _UNMADE = failover.Outcome(failover.HERE, {}, 'It was never made.')
 
@@ -91,17 +93,67 @@ def fail_over(volumes: Volumes, there: Side, every: sides.Sides[Side]
                  for v in volumes if _is_elsewhere(
                      v, there.array.system.id, others)}
     wanted = [v for v in volumes if v.id not in elsewhere]
+    _mend_names(there.array, wanted)
+    made_from = parents.find(there.array, wanted)
+    ready = copied_to(there.array.system.id, wanted)
     try:
         outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
-                    **failover.fail_over(there.array, units(wanted))}
+                    **_strays(wanted, ready, there.array),
+                    **failover.fail_over(there.array, units(ready))}
     except exceptions.TakeoverUnknown as unknown:
         for volume in wanted:
             if _key(volume) in unknown.keys:
-                volume.conditional_update(refused(str(unknown)), {})
+                volume.conditional_update(
+                    replication.in_error(str(unknown)), {})
         raise
-    updates = {v.id: _failed_over(v, there.array, outcomes[_key(v)])
-               for v in wanted}
-    return {**_saved(wanted, updates), **elsewhere}
+    return {**_saved(wanted, lambda v: _failed_over(
+        v, there.array, outcomes[_key(v)], made_from.get(v.id))), **elsewhere}
+
+
+def copied_to(system: str, volumes: Volumes) -> Volumes:
+    """Volumes that an array has, or is to have the copies of, by their rows.
+
+    What else it has of their names may be years old: of a time when they
+    were replicated to it, and left there when it could not be reached.
+    """
+    strays = {_key(v) for v in volumes if _is_stray(v, system)}
+    return [v for v in volumes if _key(v) not in strays]
+
+
+def _is_stray(volume: typing.Any, system: str) -> bool:
+    """Whether a row says that it is another array that has the copy."""
+    known = _known(volume)
+    return (known is not None and known.target not in (None, system)
+            and provider.system_of(volume.provider_id) != system)
+
+
+def _strays(volumes: Volumes, ready: Volumes, there: Array
+            ) -> dict[str, failover.Outcome]:
+    """What becomes of those that are copied to another array."""
+    stray = failover.Outcome(failover.HERE, {}, (
+        f'It is not replicated to the array at {there.address}. Fail over to '
+        'the one that it is replicated to.'))
+    return dict.fromkeys({_key(v) for v in volumes}
+                         - {_key(v) for v in ready}, stray)
+
+
+def _mend_names(array: Array, volumes: Volumes) -> None:
+    """Have rows of migrated volumes say which id is in the names.
+
+    The driver inside Cinder names them by their own, and leaves the other one
+    in the row. One call if there are any.
+    """
+    migrated = [v for v in volumes
+                if v.provider_id is None and v.id != v.name_id]
+    found = array.replication.find_many([
+        name for v in migrated for owner in (v.id, v.name_id)
+        for name in naming.session_names(owner)]) if migrated else {}
+    for volume in migrated:
+        own, other = (any(name in found for name in
+                          naming.session_names(owner))
+                      for owner in (volume.id, volume.name_id))
+        if own and not other:
+            _rewrite(volume, {'_name_id': None})
 
 
 def _systems(those: Sequence[Side]) -> frozenset[str]:
@@ -127,17 +179,27 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
     :raises RestError, K2Error: ``home`` cannot serve; nothing was done
     """
     home.check()
-    plain = [v for v in volumes if _is_plain(v, home)]
-    updates = {v.id: {**_mended(v), **replication.VOLUME_DISABLED}
-               for v in plain}
+    updates = _of_plain(volumes, home)
     away = [v for v in volumes if v.id not in updates]
     for side, its in _places(away, every, updates).items():
-        if side is home:
-            found = _at_home(its, home, every)
-        else:
-            found = _bring_home(its, side, home, timeout)
-        updates.update(_saved(its, found))
+        updates.update(_at_home(its, home, every) if side is home
+                       else _bring_home(its, side, home, timeout))
     return updates
+
+
+def _of_plain(volumes: Volumes, home: Side) -> dict[str, Update]:
+    """The updates of volumes without a session.
+
+    That is an error if it is why their groups are replicated in part: the
+    service was killed when it turned that on, or off. Cinder turns it off
+    only if no volume says that it is.
+    """
+    plain = {v.id: v for v in volumes if _is_plain(v, home)}
+    in_part = {v.group_id for v in volumes if v.id not in plain
+               and v.group_id and v.group.is_replicated}
+    return {v.id: {**_mended(v), **(
+        replication.in_error(_IN_PART) if v.group_id in in_part
+        else replication.VOLUME_DISABLED)} for v in plain.values()}
 
 
 def _places(volumes: Volumes, every: sides.Sides[Side],
@@ -146,15 +208,19 @@ def _places(volumes: Volumes, every: sides.Sides[Side],
 
     :param updates: gets those of volumes whose array does not answer
     """
-    by_system = collections.defaultdict(list)
+    by_system: dict[typing.Any, list[typing.Any]] = (
+        collections.defaultdict(list))
     for volume in volumes:
-        by_system[provider.system_of(volume.provider_id)].append(volume)
+        # Where one without ids is takes no call.
+        by_system[provider.system_of(volume.provider_id)
+                  or every.of(volume)].append(volume)
     places: dict[Side, list[typing.Any]] = collections.defaultdict(list)
     for its in by_system.values():
         try:
             places[every.of(its[0])] += its
         except (rest.RestError, exceptions.K2Error) as error:
-            updates.update((v.id, refused(str(error))) for v in its)
+            updates.update((v.id, replication.in_error(str(error)))
+                           for v in its)
     return _without_split(places, updates)
 
 
@@ -170,7 +236,8 @@ def _without_split(places: dict[Side, list[typing.Any]],
         for volume in its:
             sides_of[_key(volume)].add(side)
     split = {key for key, found in sides_of.items() if len(found) > 1}
-    updates.update((v.id, refused(_SPLIT)) for its in places.values()
+    updates.update((v.id, replication.in_error(_SPLIT))
+                   for its in places.values()
                    for v in its if _key(v) in split)
     return {side: [v for v in its if _key(v) not in split]
             for side, its in places.items()}
@@ -178,12 +245,14 @@ def _without_split(places: dict[Side, list[typing.Any]],
 
 def _bring_home(volumes: Volumes, side: Side, home: Side, timeout: float
                 ) -> dict[str, Update]:
+    _mend_names(side.array, volumes)
+    made_from = parents.find(home.array, volumes)
     outcomes = failover.fail_back(
         side.array, home.array, units(volumes), timeout=timeout,
         unmap=_Unmapper(side, home), reserve=_Reserver(volumes, side.array))
-    return {v.id: _failed_back(v, side.array, home.array,
-                               outcomes.get(_key(v), _UNMADE))
-            for v in volumes}
+    return _saved(volumes, lambda v: _failed_back(
+        v, side.array, home.array, outcomes.get(_key(v), _UNMADE),
+        made_from.get(v.id)))
 
 
 def _at_home(volumes: Volumes, home: Side, every: sides.Sides[Side]
@@ -192,14 +261,15 @@ def _at_home(volumes: Volumes, home: Side, every: sides.Sides[Side]
 
     Their replication is taken up again where it rests.
     """
+    _mend_names(home.array, volumes)
     wanted = units(volumes)
     reasons = _resting(home.array, wanted)
     for name in every.targets:
         left = [unit for unit in wanted if reasons[unit.key]]
         if left:
             reasons.update(_protected_again(home, every.named(name), left))
-    return {v.id: {**_mended(v), **_said(reasons.get(
-        _key(v), _UNMADE.reason))} for v in volumes}
+    return _saved(volumes, lambda v: {**_mended(v), **_said(
+        reasons.get(_key(v), _UNMADE.reason))})
 
 
 def _protected_again(home: Side, target: Side,
@@ -234,15 +304,9 @@ def _why_resting(session: array_replication.Session | None) -> str:
 
 
 def _said(reason: str) -> Update:
-    return refused(reason) if reason else {
+    return replication.in_error(reason) if reason else {
         'replication_status': _STATUS.ENABLED,
         'replication_extended_status': None}
-
-
-def refused(reason: str) -> Update:
-    """The update of a volume that stays what and where it is."""
-    return {'replication_status': _STATUS.ERROR,
-            'replication_extended_status': _short(reason)}
 
 
 class _Unmapper:
@@ -270,12 +334,16 @@ class _Reserver:
                 if all([self._reserve(one) for one in self._members[key]])]
 
     def _reserve(self, volume: typing.Any) -> bool:
-        known = _known(volume) or self._find(volume)
-        if known is None:
-            return False
-        ids = _dumped(volume, self._array, dataclasses.replace(
-            known, reserved=True))
-        return bool(_rewrite(volume, ids))
+        for _ in range(_ATTEMPTS):
+            known = _known(volume) or self._find(volume)
+            if known is None:
+                return False
+            done = _rewrite(volume, _dumped(
+                volume, self._array, dataclasses.replace(known,
+                                                         reserved=True)))
+            if done is not False or not _is_as_before(volume):
+                return bool(done)
+        return False
 
     def _find(self, volume: typing.Any) -> Backing | None:
         """What backs a volume whose row does not tell."""
@@ -320,34 +388,65 @@ def _known(volume: typing.Any) -> Backing | None:
         Backing, system, volume.provider_id, volume.name_id)
 
 
-def _saved(volumes: Volumes, updates: Mapping[str, Update]
+def _saved(volumes: Volumes, tell: Callable[[typing.Any], Update]
            ) -> dict[str, Update]:
     """Have rows say at once what became of volumes.
 
     Cinder saves the updates too, but all of them after all is done, and none
     after one that fails.
 
-    :returns: the updates; of a row that somebody else changed meanwhile what
-        it says by now
+    :param tell: the update of a volume, by its row as it is
+    :returns: the updates, by id of the volume, without ids that were saved:
+        Cinder is late, and somebody may have changed them again
     """
     # Those of a group one after the other.
-    return {volume.id: _save(volume, updates[volume.id])
+    return {volume.id: _save(volume, tell)
             for volume in sorted(volumes, key=_key)}
 
 
-def _save(volume: typing.Any, update: Update) -> Update:
-    if _rewrite(volume, {key: update[key] for key in _SAVED
-                         if key in update}) is not False:
-        return update
+def _save(volume: typing.Any, tell: Callable[[typing.Any], Update]
+          ) -> Update:
+    for _ in range(_ATTEMPTS):
+        update = tell(volume)
+        done = _rewrite(volume, {key: update[key] for key in _SAVED
+                                 if key in update})
+        if done:
+            update.pop('provider_id', None)
+        if done is not False:
+            break
+        if not _is_as_before(volume):
+            return _overtaken(volume)
+    return update
+
+
+def _is_as_before(volume: typing.Any) -> bool:
+    """Read a row anew; whether it is about the same volume and session.
+
+    Whoever makes a clone notes that in the row of the source.
+    """
+    before, system = _known(volume), provider.system_of(volume.provider_id)
     try:
-        found = lookup.current(volume)
+        volume.refresh()
     except exception.VolumeNotFound:
-        return update
-    LOG.warning('Volume %(id)s was changed while it was failed over, or back: '
-                'its replication is %(status)s.', {
-                    'id': volume.id, 'status': found.replication_status})
-    return {key: found[key] for key in ('replication_status',
-                                        'provider_id')}
+        return False
+    now = _known(volume)
+    if before is None or now is None:
+        return before is None and (now is None or now.replicated)
+    return (system == provider.system_of(volume.provider_id)
+            and before == dataclasses.replace(
+                now, has_clones=before.has_clones))
+
+
+def _overtaken(volume: typing.Any) -> Update:
+    """The update of a volume that something else was done to meanwhile."""
+    known = _known(volume)
+    LOG.warning('Volume %(id)s was changed while it was failed over, or back.',
+                {'id': volume.id})
+    if known is not None and not known.replicated:
+        return dict(replication.VOLUME_DISABLED)
+    return replication.in_error(
+        'It was changed while it was failed over, or back. See where it is, '
+        'and call failover-host once more.')
 
 
 def _rewrite(volume: typing.Any, update: Update) -> bool | None:
@@ -365,8 +464,8 @@ def _rewrite(volume: typing.Any, update: Update) -> bool | None:
         return None
 
 
-def _failed_over(volume: typing.Any, there: Array,
-                 outcome: failover.Outcome) -> Update:
+def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
+                 parent: parents.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.THERE and name in outcome.volumes:
         # What was made there is as it was.
@@ -375,16 +474,17 @@ def _failed_over(volume: typing.Any, there: Array,
         return {'replication_status': (_STATUS.ENABLED if stays
                                        else _STATUS.FAILED_OVER),
                 'replication_extended_status': None, **_mended(volume),
-                **_ids(volume, there, *outcome.volumes[name])}
+                **_ids(volume, there, outcome.volumes[name], parent)}
     if provider.system_of(volume.provider_id) == there.system.id:
-        return {**refused(outcome.reason), **_mended(volume)}
+        return {**replication.in_error(outcome.reason), **_mended(volume)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
-            'replication_extended_status': _short(
+            'replication_extended_status': replication.shortened(
                 outcome.reason or _UNMADE.reason)}
 
 
 def _failed_back(volume: typing.Any, side: Array, home: Array,
-                 outcome: failover.Outcome) -> Update:
+                 outcome: failover.Outcome, parent: parents.Parent | None
+                 ) -> Update:
     """What is to be said of a volume that was to be brought home.
 
     One that could not be is served as before, so its status stays; Cinder
@@ -393,7 +493,7 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
     """
     name = naming.volume(volume.name_id)
     if name in outcome.volumes:
-        return {**_ids(volume, home, *outcome.volumes[name]),
+        return {**_ids(volume, home, outcome.volumes[name], parent),
                 **(_mended(volume) if outcome.ok else {}),
                 **_said(outcome.reason)}
     known = _known(volume)
@@ -402,7 +502,7 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
         freed = _dumped(volume, side,
                         dataclasses.replace(known, reserved=False))
     return {**freed, **_mended(volume),
-            **refused(outcome.reason or _UNMADE.reason)}
+            **replication.in_error(outcome.reason or _UNMADE.reason)}
 
 
 def _mended(volume: typing.Any) -> Update:
@@ -413,22 +513,21 @@ def _mended(volume: typing.Any) -> Update:
     return {'status': 'in-use' if volume.volume_attachment else 'available'}
 
 
-def _ids(volume: typing.Any, array: Array, number: int, group: int
-         ) -> Update:
+def _ids(volume: typing.Any, array: Array, ids: failover.Ids,
+         parent: parents.Parent | None) -> Update:
+    number, group = ids
     known = _known(volume)
     if (known is not None and known.volume == number and array.system.id
             == provider.system_of(volume.provider_id)):
         return _dumped(volume, array, dataclasses.replace(
             known, replicated=True, reserved=False))
-    return _dumped(volume, array, Backing(
-        group=group, volume=number, replicated=True,
-        shared=_key(volume) != volume.name_id))
+    made = Backing(group=group, volume=number, replicated=True,
+                   shared=_key(volume) != volume.name_id,
+                   has_clones=known is not None and known.has_clones,
+                   target=provider.system_of(volume.provider_id))
+    return _dumped(volume, array, parent.of(made) if parent else made)
 
 
 def _dumped(volume: typing.Any, array: Array, backing: Backing) -> Update:
     return {'provider_id': provider.dump(array.system.id, backing,
                                          volume.name_id)}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f'{text[:_LONGEST - 3]}...'

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
+import dataclasses
 import functools
 import typing
 
@@ -53,9 +54,27 @@ ERROR = {'replication_status': fields.ReplicationStatus.ERROR}
 VOLUME_ENABLED = {**ENABLED, 'replication_extended_status': None}
 VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
 
+# Characters of a text in Cinder's database.
+_LONGEST = 255
+
+
+def in_error(why: str) -> lookup.ModelUpdate:
+    """The update of a volume whose replication is in error, and why."""
+    return {**ERROR, 'replication_extended_status': shortened(why)}
+
+
+def shortened(text: str) -> str:
+    """A text as Cinder's database takes it."""
+    return text if len(text) <= _LONGEST else f'{text[:_LONGEST - 3]}...'
+
 
 class ReplicationMixin(lookup.LookupMixin):
-    """Replicates volumes of this array to one of its peers."""
+    """Replicates volumes of this array to one of its peers.
+
+    :ivar primary: that of the array that this one is a target of, if it is
+    """
+
+    primary: 'ReplicationMixin | None' = None
 
     def _link(self, spec: volume_types.TypeSpec) -> replication.Link:
         """Where a volume of a type is to be replicated to.
@@ -85,18 +104,34 @@ class ReplicationMixin(lookup.LookupMixin):
                 f'{", ".join(self.peers)}.')
         return self.peers[target]
 
+    def _check_target(self, target: str | None) -> None:
+        """See that a type does not want another target than this one.
+
+        :raises ReplicationError: it does
+        :raises InvalidExtraSpec: there is none of that name
+        """
+        if (self.primary is not None
+                and self.primary._peer(target).array is not self._array):
+            raise exceptions.ReplicationError(
+                'The new type wants another replication target than the one '
+                f'at {self._array.address}, which serves the volume: fail '
+                'back first.')
+
     # One volume, alone in its group
 
     def _start(self, volume: typing.Any, backing: Backing,
-               link: replication.Link) -> None:
+               link: replication.Link) -> Backing:
         """Make its session, and its volume on the peer. Three calls.
 
-        Two more for the first of the service.
+        Three more for the first of the service.
 
+        :returns: what backs it then
         :raises ReplicationError, Refused: the arrays do not; nothing is left
         """
+        target = link.target()
         self._begin([volume], self._order_of(
             volume, backing, link, naming.session(volume.name_id)))
+        return dataclasses.replace(backing, replicated=True, target=target)
 
     def _order_of(self, volume: typing.Any, backing: Backing,
                   link: replication.Link, name: str) -> replication.Order:
@@ -125,8 +160,9 @@ class ReplicationMixin(lookup.LookupMixin):
         Also if that fails, unless nothing is left of it: whoever deletes the
         volumes, or ends their replication, has to look for it.
         """
+        target = order.link.target()
         for volume, backing in pairs:
-            self._note(volume, backing, replicated=True)
+            self._note(volume, backing, replicated=True, target=target)
         try:
             yield
         except Exception as error:
@@ -147,7 +183,7 @@ class ReplicationMixin(lookup.LookupMixin):
                           'group': order.group_name})
             return
         for volume, backing in pairs:
-            self._note(volume, backing, replicated=False)
+            self._note_unreplicated(volume, backing)
 
     def _session_name(self, owner: str, group: int, group_name: str) -> str:
         """Name of the session of what may once have been a copy. One call.
@@ -183,21 +219,26 @@ class ReplicationMixin(lookup.LookupMixin):
         sessions = naming.session_names(owner)
         try:
             for link in self._links(sessions):
-                replication.unprotect(
-                    self._array, link, sessions, group=group,
-                    group_name=group_name,
-                    volume_names=list(map(naming.volume, rows)),
-                    release=functools.partial(self._release, rows.values()),
-                    confirm=functools.partial(self._check_unmoved,
-                                              rows.values()))
+                if replication.unprotect(
+                        self._array, link, sessions, group=group,
+                        group_name=group_name,
+                        volume_names=list(map(naming.volume, rows)),
+                        release=functools.partial(self._release,
+                                                  rows.values()),
+                        confirm=functools.partial(self._check_unmoved,
+                                                  rows.values())):
+                    self._leave(link, rows.values())
         except Exception as error:
             with excutils.save_and_reraise_exception():
                 if self._has_ended(sessions, group):
                     self._tell_unprotected(rows.values(), error)
 
-    def _check_unmoved(self, rows: Iterable[typing.Any]) -> None:
+    def _check_unmoved(self, rows: Iterable[typing.Any], opened: bool
+                       ) -> None:
         """See that volumes are here still, and stay for now. No call.
 
+        :param opened: the other array has let hosts have its copies; rows
+            are about to say so, unless the service was killed then
         :raises NotServing: one was failed over, or back, meanwhile
         :raises RowChanged: one is about to be
         """
@@ -205,9 +246,11 @@ class ReplicationMixin(lookup.LookupMixin):
             current = lookup.current(row)
             self._check_here(current)
             known = self._known_backing(current)
-            if known and known.reserved and self._is_moving(current):
+            reserved = known is not None and known.reserved
+            if (opened or reserved) and self._is_moving(current):
                 raise exceptions.RowChanged(
-                    f'Volume {row.id} is being failed back; try again.')
+                    f'Volume {row.id} is being failed over, or back; try '
+                    'again.')
 
     def _is_moving(self, volume: typing.Any) -> bool:
         """Whether a failover or failback of a volume is at work."""
@@ -225,6 +268,14 @@ class ReplicationMixin(lookup.LookupMixin):
             for peer in self.peers.values():
                 if peer.array is there:
                     peer.release(volumes)
+
+    def _leave(self, link: replication.Link | None,
+               rows: Collection[typing.Any]) -> None:
+        """Let the peer delete what only copies needed that are gone."""
+        for peer in self.peers.values():
+            if link is not None and peer.array is link.there:
+                with peer.array.deadline(fresh=True):
+                    peer.leave(rows)
 
     def _has_ended(self, sessions: Sequence[str], group: int) -> bool:
         """Whether a session does not protect any more, as far as known."""
@@ -250,7 +301,13 @@ class ReplicationMixin(lookup.LookupMixin):
                             ) -> None:
         self._unprotect(volume, backing, volume.name_id)
         with self.deadline(fresh=True):
-            self._note(volume, backing, replicated=False, reserved=False)
+            self._note_unreplicated(volume, backing)
+
+    def _note_unreplicated(self, volume: typing.Any, backing: Backing
+                           ) -> None:
+        """Have a row say that its volume has no session."""
+        self._note(volume, backing, replicated=False, reserved=False,
+                   target=None)
 
     def _grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""
@@ -270,16 +327,22 @@ class ReplicationMixin(lookup.LookupMixin):
             self._array, self._links(sessions)[0], sessions,
             group=backing.group, member=self._member(volume, backing, size))
 
-    def _sweep(self, name_id: str) -> None:
-        """Delete what a volume that was never made has left on any peer.
+    def _sweep(self, volume: typing.Any, name_id: str) -> None:
+        """Delete the copies that are left of a volume that is not here.
 
-        Three calls to each.
+        On any peer; if it was never made, here, too: before a failover it
+        may have been to be copied here. Three calls to each.
+
+        :param name_id: the id in its names
         """
-        for peer in self.peers.values():
+        arrays = [peer.array for peer in self.peers.values()]
+        if volume.launched_at is None:
+            arrays.append(self._array)
+        for array in arrays:
             try:
-                with peer.array.grace():
+                with array.grace():
                     replication.sweep(
-                        peer.array, True, naming.session(name_id),
+                        array, True, naming.session(name_id),
                         naming.volume_group(name_id),
                         [naming.volume(name_id)])
             except (rest.RestError, exceptions.K2Error) as error:
@@ -287,7 +350,7 @@ class ReplicationMixin(lookup.LookupMixin):
                             'the array at %(address)s is not known: '
                             '%(error)s', {
                                 'id': name_id, 'error': error,
-                                'address': peer.array.address})
+                                'address': array.address})
 
     # Helpers
 

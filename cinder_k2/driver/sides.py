@@ -11,9 +11,12 @@
 # under the License.
 """The arrays of one back end, and which of them has what."""
 
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 import typing
+
+from cinder.objects import fields
 
 from cinder_k2.array import Array
 from cinder_k2.driver import provider
@@ -31,6 +34,8 @@ class OneArray(typing.Protocol):
     def array(self) -> Array:
         """The array."""
 
+
+_FAILED_OVER = fields.ReplicationStatus.FAILED_OVER
 
 S = typing.TypeVar('S', bound=OneArray)
 
@@ -76,19 +81,24 @@ class Sides(typing.Generic[S]):
         """
         return self._by_id[backend_id]
 
+    def others(self, those: Collection[S]) -> list[S]:
+        """All arrays but those."""
+        return [one for one in self._by_id.values() if one not in those]
+
     def of(self, row: typing.Any) -> S:
         """The array that has a volume or snapshot.
 
-        The ids in its row say so. What has none is where its volume is, or
-        on the array that serves. Other arrays are asked who they are only if
-        that one is not meant.
+        The ids in its row say so. A snapshot that has none is where its
+        volume is. Other arrays are asked who they are only if the one that
+        serves is not meant.
 
         :raises RestError: the array that may have it does not answer
         """
         system = provider.system_of(row.provider_id)
         if system is None:
             volume = getattr(row, 'volume', None)
-            return self.serving if volume is None else self.of(volume)
+            return (self._without_ids(row) if volume is None
+                    else self.of(volume))
         if len(self._by_id) == 1:
             return self.serving
         ordered = [self.serving, *(side for name, side in self._by_id.items()
@@ -96,6 +106,16 @@ class Sides(typing.Generic[S]):
         known = next((side for side in ordered
                       if side.array.system.known_id == system), None)
         return known or self._ask(ordered, system)
+
+    def _without_ids(self, volume: typing.Any) -> S:
+        """The array that has a volume whose row has no ids.
+
+        The driver inside Cinder makes all on the primary, whichever array
+        serves. What was not made yet is to be on the one that does.
+        """
+        made_at_home = (volume.launched_at is not None
+                        and volume.replication_status != _FAILED_OVER)
+        return self._by_id[DEFAULT] if made_at_home else self.serving
 
     def _ask(self, ordered: Sequence[S], system: str) -> S:
         """Ask arrays who they are; one that is lost may not be meant."""

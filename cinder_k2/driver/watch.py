@@ -43,8 +43,6 @@ Updates = list[lookup.ModelUpdate]
 Session = sessions.Session
 
 _BINARY = 'cinder-volume'
-# Characters of a text in Cinder's database.
-_LONGEST = 255
 _WORKING = ('available', 'in-use')
 # "failed-over" is for a failback to deal with.
 _WATCHED = (fields.ReplicationStatus.ENABLED, fields.ReplicationStatus.ERROR)
@@ -85,8 +83,8 @@ class WatchMixin(replication.ReplicationMixin):
         wrong = {row.group_id for row, _ in broken}
         return [{'group_id': group.id, **replication.ERROR}
                 for group in groups if group.id in wrong], [
-            {'volume_id': row.id, **replication.ERROR,
-             'replication_extended_status': self._label(session)[:_LONGEST]}
+            {'volume_id': row.id,
+             **replication.in_error(self._label(session))}
             for row, session in broken]
 
     # Watching
@@ -123,7 +121,7 @@ class WatchMixin(replication.ReplicationMixin):
         by_owner = {_owner(session): session for session in found
                     if session.role == sessions.SOURCE
                     and session.state == sessions.SUSPENDED}
-        if not by_owner or self._is_failing_over():
+        if not by_owner or self.is_failing_over():
             return []
         now = self._client.clock.monotonic()
         self._since = {owner: self._since.get(owner, now)
@@ -205,11 +203,11 @@ class WatchMixin(replication.ReplicationMixin):
             self._silent |= {peer.address}
             return []
         self._silent -= {peer.address}
-        follows = {name for name, half in halves.items()
-                   if half.role == sessions.TARGET
-                   and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)}
         return [session for session in paused
-                if naming.peer(session.name) in follows]
+                if (half := halves.get(naming.peer(session.name)))
+                and half.is_half_of(session)
+                and half.role == sessions.TARGET
+                and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)]
 
     def _tell_of(self, broken: Mapping[str, Session]) -> None:
         """Say once that a session is suspended, and once that it is over."""
@@ -232,7 +230,7 @@ class WatchMixin(replication.ReplicationMixin):
         rows = [row for row in self._volumes(dict(replication.ERROR))
                 if not running.isdisjoint({row.name_id, row.group_id})
                 and self._may_run(row)]
-        if not rows or self._is_failing_over():
+        if not rows or self.is_failing_over():
             return
         for row in rows:
             row.conditional_update(
@@ -275,31 +273,46 @@ class WatchMixin(replication.ReplicationMixin):
             self._tell_missing(row)
 
     def _should_run(self, volume: typing.Any) -> bool:
-        """Whether a volume that is here has a session by its row."""
+        """Whether a volume is here that Cinder believes to be replicated.
+
+        Also if its ids say that it is not any more: the service was killed
+        then before Cinder saved so.
+        """
         known = self._known_backing(volume)
-        return known is not None and known.replicated and not known.reserved
+        return known is not None and not known.reserved
 
     def _without_session(self, rows: Sequence[typing.Any]
                          ) -> list[typing.Any]:
-        """Those whose session was not made just now, or is at rest."""
+        """Those whose session was not made just now, or is at rest.
+
+        One that an array wants idle while a volume grows is no trouble of
+        the others in its group, so all rows of a session count, as they are
+        after the look at it.
+        """
         resting = [row for row in rows if _is_at_rest(row, 0)]
-        if not resting or self._is_failing_over():
+        if not resting or self.is_failing_over():
             return []
-        names = [name for row in resting
-                 for owner in (row.name_id, row.group_id) if owner
-                 for name in naming.session_names(owner)]
-        active = set(map(_owner, filter(
-            _is_active, self._array.replication.find_many(names).values())))
-        return [row for row in resting
-                if active.isdisjoint({row.name_id, row.group_id})]
+        owners = {self._owner_of(row) for row in resting}
+        owners -= set(map(_owner, filter(_is_active, (
+            self._array.replication.find_many([
+                name for owner in owners
+                for name in naming.session_names(owner)]).values()))))
+        quiet = {owner for owner, its in self._rows_of(owners).items()
+                 if all(_is_at_rest(row, 0) for row in its)}
+        return [row for row in resting if self._owner_of(row) in quiet]
+
+    def _owner_of(self, volume: typing.Any) -> str:
+        """The id in the name of a volume's session."""
+        known = self._known_backing(volume)
+        return str(volume.group_id if known and known.shared
+                   else volume.name_id)
 
     def _tell_missing(self, row: typing.Any) -> None:
         why = (f'The array at {self._array.address} has no replication '
                'session for it, or an idle one. Turn its replication off and '
                'on again, by its type or its group.')
         if row.conditional_update(
-                {**replication.ERROR,
-                 'replication_extended_status': why[:_LONGEST]},
+                replication.in_error(why),
                 {**replication.ENABLED, 'status': row.status,
                  'provider_id': row.provider_id}):
             LOG.error('Volume %(id)s is not replicated: %(why)s',
@@ -308,7 +321,7 @@ class WatchMixin(replication.ReplicationMixin):
                 row.group.conditional_update(dict(replication.ERROR),
                                              dict(replication.ENABLED))
 
-    def _is_failing_over(self) -> bool:
+    def is_failing_over(self) -> bool:
         """Whether a failover or failback is at work; it suspends, too."""
         driver, admin = self._driver, context.get_admin_context()
         row = (objects.Cluster.get_by_id(admin, None, name=driver.cluster_name,
@@ -321,7 +334,7 @@ class WatchMixin(replication.ReplicationMixin):
     def _is_moving(self, volume: typing.Any) -> bool:
         """Whether a failover or failback of a volume is at work."""
         group = volume.group_id and volume.group
-        return self._is_failing_over() or bool(
+        return self.is_failing_over() or bool(
             group and group.replication_status
             == fields.ReplicationStatus.FAILING_OVER)
 

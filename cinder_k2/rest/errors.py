@@ -102,6 +102,12 @@ class NotConnected(Unreachable):
     in_doubt = False
 
 
+class OutOfTime(NotConnected):
+    """No time was left to send the request."""
+
+    hint = ''
+
+
 class CertificateError(RestError):
     """The array's certificate is not the one we may trust."""
 
@@ -118,7 +124,7 @@ class AuthenticationFailed(RestError):
 class Forbidden(RestError):
     """403: the role of the user does not allow it."""
 
-    hint = 'the user in san_login needs the role admin'
+    hint = 'the user in san_login needs the role mgmt-app or admin'
 
 
 class NotFound(RestError):

@@ -74,10 +74,11 @@ class Retry:
         self._clock.sleep(delay)
 
     def _to_tell(self, error: errors.RestError) -> errors.RestError:
-        # The last try may have been cut off by the deadline: then what the
-        # array said a moment before tells more.
-        if (isinstance(error, errors.Unreachable) and self._last
-                and not isinstance(self._last, errors.Unreachable)):
+        # The last try may have been cut off by the deadline: then what was
+        # wrong a moment before tells more.
+        if self._last and (isinstance(error, errors.OutOfTime) or (
+                isinstance(error, errors.Unreachable)
+                and not isinstance(self._last, errors.Unreachable))):
             return self._last
         return error
 

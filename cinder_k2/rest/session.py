@@ -137,9 +137,8 @@ class Session:
         """
         place = self.transport.place(request)
         if not deadline.left():
-            raise errors.NotConnected(
-                f'the {deadline.seconds:g} seconds for it have passed',
-                place, hint='')
+            raise errors.OutOfTime(
+                f'the {deadline.seconds:g} seconds for it have passed', place)
         if not self._connections.acquire(timeout=deadline.left()):
             raise errors.Busy('no free connection in time', place)
         try:

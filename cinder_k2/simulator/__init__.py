@@ -16,23 +16,31 @@ An independent reading of the API: nothing here imports the driver's
 packages, and they import nothing of this one.
 """
 
+from cinder_k2.simulator.access.users import Flex
+from cinder_k2.simulator.access.users import User
+from cinder_k2.simulator.adapters.asgi import asgi_app
+from cinder_k2.simulator.adapters.requests_adapter import RequestsAdapter
+from cinder_k2.simulator.adapters.threaded import ThreadedServer
 from cinder_k2.simulator.array import Array
-from cinder_k2.simulator.asgi import asgi_app
+from cinder_k2.simulator.blocks.contents import Contents
 from cinder_k2.simulator.clock import Clock
 from cinder_k2.simulator.clock import FakeClock
-from cinder_k2.simulator.conversation import Address
 from cinder_k2.simulator.errors import ApiError
 from cinder_k2.simulator.errors import StateError
-from cinder_k2.simulator.fault_rules import FaultRule
-from cinder_k2.simulator.links import connect
-from cinder_k2.simulator.messages import Exchange
-from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator.faults.fault_rules import FaultRule
+from cinder_k2.simulator.peers.connecting import connect
+from cinder_k2.simulator.planes.base import Plane
+from cinder_k2.simulator.planes.base import PlaneError
+from cinder_k2.simulator.planes.lio import lio_plane
+from cinder_k2.simulator.planes.tgt import tgt_plane
 from cinder_k2.simulator.profiles import Switches
-from cinder_k2.simulator.requests_adapter import RequestsAdapter
-from cinder_k2.simulator.threaded import ThreadedServer
-from cinder_k2.simulator.users import User
+from cinder_k2.simulator.protocol.conversation import Address
+from cinder_k2.simulator.protocol.messages import Exchange
+from cinder_k2.simulator.protocol.messages import Response
 
 __all__ = (
-    'Address', 'ApiError', 'Array', 'Clock', 'Exchange', 'FakeClock',
-    'FaultRule', 'RequestsAdapter', 'Response', 'StateError', 'Switches',
-    'ThreadedServer', 'User', 'asgi_app', 'connect')
+    'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'Exchange',
+    'FakeClock', 'FaultRule', 'Flex', 'Plane', 'PlaneError',
+    'RequestsAdapter', 'Response', 'StateError', 'Switches',
+    'ThreadedServer', 'User', 'asgi_app', 'connect', 'lio_plane',
+    'tgt_plane')

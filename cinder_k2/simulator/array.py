@@ -12,55 +12,67 @@
 
 """The simulated array: a core without any input or output of its own."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import threading
 from typing import Any
+from typing import TypeVar
 import urllib.parse
 
-from cinder_k2.simulator import archive as archive_module
+from cinder_k2.simulator.access import accounts
+from cinder_k2.simulator.access import limiter
+from cinder_k2.simulator.access import roles
+from cinder_k2.simulator.access import users as users_module
+from cinder_k2.simulator.api import service
+from cinder_k2.simulator.blocks import contents as contents_module
 from cinder_k2.simulator import clock as clock_module
-from cinder_k2.simulator import control
-from cinder_k2.simulator import control_api
-from cinder_k2.simulator import conversation
-from cinder_k2.simulator import disk as disk_module
+from cinder_k2.simulator.config.settings import Seed
+from cinder_k2.simulator.console import routes as console_module
+from cinder_k2.simulator.control import control
+from cinder_k2.simulator.control import control_api
+from cinder_k2.simulator.control import outages
+from cinder_k2.simulator.data import absent
+from cinder_k2.simulator.data import keeper as keeper_module
+from cinder_k2.simulator.data import surveyor
 from cinder_k2.simulator import equipment as equipment_module
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import factory
-from cinder_k2.simulator import faults as faults_module
-from cinder_k2.simulator import furniture
-from cinder_k2.simulator import journal as journal_module
-from cinder_k2.simulator import limiter
-from cinder_k2.simulator import links
-from cinder_k2.simulator import messages
-from cinder_k2.simulator.messages import Exchange
-from cinder_k2.simulator.messages import Request
-from cinder_k2.simulator.messages import Response
+from cinder_k2.simulator.faults import faults as faults_module
+from cinder_k2.simulator.faults import subjects
+from cinder_k2.simulator.faults import visibility
+from cinder_k2.simulator.initial import archive as archive_module
+from cinder_k2.simulator.initial import factory
+from cinder_k2.simulator.initial import opening
+from cinder_k2.simulator.peers import links
+from cinder_k2.simulator.planes import base as planes
+from cinder_k2.simulator.planes import publisher as publisher_module
 from cinder_k2.simulator import profiles
-from cinder_k2.simulator import recorder
-from cinder_k2.simulator import roles
+from cinder_k2.simulator.protocol import conversation
+from cinder_k2.simulator.protocol import messages
+from cinder_k2.simulator.protocol.messages import Exchange
+from cinder_k2.simulator.protocol.messages import Request
+from cinder_k2.simulator.protocol.messages import Response
+from cinder_k2.simulator.protocol import peering
+from cinder_k2.simulator.recording import journal as journal_module
+from cinder_k2.simulator.recording import performance
+from cinder_k2.simulator.recording import recorder
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import seeding as seeding_module
-from cinder_k2.simulator import service
-from cinder_k2.simulator.settings import Seed
-from cinder_k2.simulator import store as store_module
-from cinder_k2.simulator import subjects
-from cinder_k2.simulator import users as users_module
-from cinder_k2.simulator import visibility
-from cinder_k2.simulator import wire
 
 LOG = logging.getLogger(__name__)
-BASE = '/api/v2'
-# How often one request may find that a peer must be asked more.
+# How often one request may find that it has more to ask for.
 _ASKINGS = 5
+# What may have to wait for files; beside all of the control API.
+_WITH_COPIES = ('/snapshots', '/replication/sessions')
+T = TypeVar('T')
 
 
 class Array:
@@ -73,8 +85,11 @@ class Array:
     and so does equipment, which takes the place of all of them; later the
     state knows them. role: that of login; users: accounts beside it.
     control_user: the one account of the control API; None opens it to all
-    of the array's. switches: choices that differ from the profile's.
-    seeding: what a new state has from the start, until it is reset.
+    of the array's. flex: a second way to the resources, with a token.
+    switches: choices that differ from the profile's. seeding: what a new
+    state has from the start, until it is reset. contents: the bytes of
+    volumes, which no other array uses; None lets tokens stand for them and
+    nothing else.
 
     Raises StateError when the state cannot be used or belongs to an array
     of another profile, ValueError for an unknown profile or role, ApiError
@@ -94,8 +109,10 @@ class Array:
                  role: str = 'admin',
                  users: Iterable[users_module.User] = (),
                  control_user: users_module.User | None = None,
+                 flex: users_module.Flex | None = None,
                  switches: Mapping[str, Any] | None = None,
-                 seeding: Seed | None = None) -> None:
+                 seeding: Seed | None = None,
+                 contents: contents_module.Contents | None = None) -> None:
         self.profile = profile
         self._choices = dict(switches or {})
         self.switches = self._switches()
@@ -105,20 +122,47 @@ class Array:
         self.recorder = recorder.Recorder()
         self.login = (login, password)
         self.closed = False
+        # Whether tend() is called all the time, so that no request does.
+        self.is_tended = False
         self._equipment = equipment or equipment_module.simple(
             name, portals, wan_addresses, capacity)
-        self._users = users_module.Users(
-            (users_module.User(login, password, role), *users))
-        self._controllers = self._users if control_user is None \
-            else users_module.Users([control_user])
+        self._accounts = accounts.Accounts(
+            (users_module.User(login, password, role), *users),
+            control_user, flex)
         self._limiter = limiter.Limiter(self.switches, self.clock)
         self._visibility = visibility.Visibility(self.clock)
+        # Who moves data notes here what statistics show.
+        self.io = performance.Performance(self.clock)
         self.lock = threading.RLock()
-        self.store = self._open_store(store, seeding)
+        self.store = opening.open_store(
+            store, profile, self._equipment, seeding, self.switches,
+            self.clock)
+        self._keep(contents)
         self._service = service.Service(
-            self.store, self.switches, self.clock, self._visibility)
+            self.store, self.switches, self.clock, self._visibility,
+            self.io)
         self.links = links.Links(self)
         self.control = control.Control(self)
+        self.outages = outages.Outages(self.control, self.clock.time)
+        self.console = console_module.Console(
+            self, self._accounts.users, self._accounts.controllers)
+
+    def _keep(self, contents: contents_module.Contents | None) -> None:
+        """Begin to look after the data, if there is any."""
+        self.contents = contents
+        self._publisher: publisher_module.Publisher | None = None
+        self.keeper: keeper_module.Keeper | absent.NoKeeper
+        self.surveyor: surveyor.Surveyor | absent.NoSurveyor
+        if contents is None:
+            self.keeper, self.surveyor = absent.NoKeeper(), absent.NoSurveyor()
+            return
+        try:
+            self.keeper = keeper_module.Keeper(
+                contents, self.store, self.lock, self.clock)
+        except BaseException:
+            self.store.close()
+            raise
+        self.surveyor = surveyor.Surveyor(contents, self.store, self.lock)
 
     @property
     def name(self) -> str:
@@ -131,43 +175,22 @@ class Array:
         switches.change(self._choices)
         return switches
 
-    def _open_store(self, path: str | os.PathLike[str] | None,
-                    seed: Seed | None) -> store_module.Store:
-        disk = None if path is None else disk_module.Disk(path)
-        with contextlib.ExitStack() as stack:
-            if disk is not None:
-                stack.callback(disk.close)
-                self._check_profile(disk)
-            store = store_module.Store(disk)
-            stack.callback(store.close)
-            if not store.tables['system/state'].rows:
-                with store.transaction():
-                    factory.build(store, self._equipment, self.clock)
-                    if seed is not None:
-                        seeding_module.plant(base.Scope(
-                            store, self.switches, self.clock), seed)
-                store.flush()
-            elif furniture.is_missing(store):
-                with store.transaction():
-                    furniture.furnish(store)
-                store.flush()
-            stack.pop_all()
-        return store
+    def own(self, resource: str, number: int, live: bool = False) -> str:
+        """The token of a volume or an image in a view that is written to.
 
-    def _check_profile(self, disk: disk_module.Disk) -> None:
-        found = disk.meta('profile')
-        if found is None:
-            disk.set_meta('profile', self.profile)
-        elif found != self.profile:
-            raise errors.StateError(
-                f'state {disk.path} is of profile {found}, not'
-                f' {self.profile}')
+        No other row has it, its file is as long as the row is large, and
+        both are on disk. live: from now on initiators write to the file
+        (see Contents.live). Call it without the array's lock. Raises
+        ApiError (404, 400), StateError, and TypeError without contents.
+        """
+        return self.keeper.own(resource, number, live)
 
     def reset(self) -> None:
         """Back to factory state, and to the switches of the start.
 
         The equipment is that of the start, too, and ids begin anew.
         """
+        self.outages.end()
         with self.lock:
             with self.store.transaction():
                 known = peers.equipment(self.store)
@@ -175,9 +198,11 @@ class Array:
                 factory.build(self.store, self._equipment, self.clock)
                 peers.install(self.store, known)
             self._visibility.clear()
+            self.io.clear()
             self.switches.change(dataclasses.asdict(self._switches()))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
+        self.keeper.sweep()
 
     def save(self) -> archive_module.Archive:
         """The whole state as it is now; switches and faults are not in it."""
@@ -185,17 +210,36 @@ class Array:
             return archive_module.of(self.store, self.profile)
 
     def restore(self, archive: archive_module.Archive) -> None:
-        """Take a saved state, as archive.read() gives it, for the own."""
+        """Take a saved state, as archive.read() gives it, for the own.
+
+        Data is not in it: what is here already under the saved tokens is
+        taken as it is now, the rest reads as zeros.
+        """
+        self.outages.end()
         with self.lock:
             with self.store.transaction():
                 self.store.clear()
                 archive_module.fill(self.store, archive)
+                self.keeper.drop_missing()
             self._visibility.clear()
+            self.io.clear()
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
+        self.keeper.sweep()
+
+    def serve(self, plane: planes.Plane) -> planes.Exports:
+        """Let initiators reach what is mapped, until the array is closed.
+
+        Takes the plane over; gives what it serves now. Raises PlaneError
+        if it cannot, and TypeError without contents.
+        """
+        self._publisher = publisher_module.Publisher(self, plane)
+        return self._publisher.exports
 
     def close(self) -> None:
         """Release the state file; for its peers the array is lost."""
+        if self._publisher is not None:
+            self._publisher.close()
         with self.lock:
             self.closed = True
             self.store.close()
@@ -224,9 +268,12 @@ class Array:
             method.upper(), urllib.parse.unquote(path), query,
             {name.lower(): value
              for name, value in (headers or {}).items()}, body)
-        if control_api.serves(request.path):
-            response = self._controlled(request)
-            yield Exchange(response, commit=self.store.commit)
+        if self._publisher is not None:
+            # What this thread did for nobody is not this request's.
+            self._publisher.taken()
+        aside = self._aside(request)
+        if aside is not None:
+            yield self._awaiting(Exchange(aside))
             return
         entry = self.journal.enter(
             request.method, request.path, query,
@@ -235,8 +282,7 @@ class Array:
         status = 0
         exchange = None
         try:
-            exchange = dataclasses.replace(
-                self._exchange(request, entry), commit=self.store.commit)
+            exchange = self._awaiting(self._answered(request, entry))
             status = 0 if exchange.cut == 'reset' \
                 else exchange.response.status
             yield exchange
@@ -246,31 +292,48 @@ class Array:
                 self.recorder.add(
                     request, exchange, entry, self.clock.time())
 
-    def _controlled(self, request: Request) -> Response:
-        try:
-            if request.path == wire.PATH:
-                # Arrays talk as those who replicate.
-                user = self._authenticate(request)
-                roles.check(user.role, request.method, replicas.SESSIONS)
-            else:
-                self._controllers.authenticate(
-                    request.headers.get('authorization', ''))
-            return control_api.answer(self.control, request)
-        except errors.ApiError as exc:
-            return messages.refusal(exc.status, exc.message)
-        except errors.StateError as exc:
-            return messages.refusal(500, str(exc))
+    def _awaiting(self, exchange: Exchange) -> Exchange:
+        """With all that must be there before the reply leaves."""
+        return dataclasses.replace(
+            exchange, commit=self.store.commit,
+            publication=None if self._publisher is None
+            else self._publisher.taken())
 
-    def _authenticate(self, request: Request) -> users_module.User:
-        return self._users.authenticate(
-            request.headers.get('authorization', ''))
+    def _aside(self, request: Request) -> Response | None:
+        """The reply, if the request is not one to the array's API."""
+        if control_api.serves(request.path):
+            return _replied(request, lambda: self._controlled(request))
+        if console_module.serves(request.path):
+            return self.console.answer(request)
+        return None
+
+    def _controlled(self, request: Request) -> Response:
+        header = request.headers.get('authorization', '')
+        if request.path in (peering.PATH, peering.DATA_PATH):
+            # Arrays talk as those who replicate.
+            user = self._accounts.users.authenticate(header)
+            roles.check(user.role, request.method, replicas.SESSIONS)
+            request = dataclasses.replace(request, role=user.role)
+        else:
+            self._accounts.controllers.authenticate(header)
+        return control_api.answer(self.control, request)
+
+    def _answered(self, request: Request,
+                  entry: journal_module.Entry) -> Exchange:
+        """There is a reply, whatever happens."""
+        try:
+            return self._exchange(request, entry)
+        except Exception:
+            LOG.exception('%s %s failed', request.method, request.path)
+            return Exchange(messages.refusal(500, 'Internal error'))
 
     def _exchange(self, request: Request,
                   entry: journal_module.Entry) -> Exchange:
         try:
-            user = self._authenticate(request)
+            user, base_path = self._accounts.admit(
+                request.path, request.headers.get('authorization', ''))
             self._limiter.take(user.role)
-            path = request.path.removeprefix(BASE)
+            path = request.path.removeprefix(base_path)
             if path == request.path or path and path[0] != '/':
                 raise errors.no_resource()
             roles.check(user.role, request.method, path)
@@ -280,6 +343,7 @@ class Array:
         request = Request(request.method, path, request.query,
                           request.headers, request.body, user.role,
                           user.login)
+        self.outages.settle()
         plan = self.faults.plan(
             request.method, path.strip('/'),
             lambda: subjects.of(request, self.store))
@@ -289,36 +353,95 @@ class Array:
     def _struck(self, request: Request,
                 plan: faults_module.Plan) -> Exchange:
         """The reply after the fault rules have done their work on it."""
-        done = Response(200, {'Content-Type': messages.JSON_TYPE})
-        if plan.is_carried_out:
-            done = self._serve(request, plan.weather)
+        done = Response(200)
+        with self.outages.during(plan.outages):
+            if plan.is_carried_out:
+                done = _replied(
+                    request, lambda: self._serve(request, plan.weather))
         return faults_module.spoilt(done, plan)
 
     def _serve(self, request: Request,
                weather: visibility.Weather) -> Response:
-        talk = conversation.Conversation()
+        talk = conversation.Conversation(self.contents)
         try:
-            self.links.look()
-            response = self._answer(request, weather, talk)
+            self._attend()
+            response = self._discuss(talk, lambda: self._service.answer(
+                request, weather, talk))
             self.links.tell(talk.touched)
+            if not self.is_tended:
+                self.links.deliver()
             return response
-        except errors.ApiError as exc:
+        except errors.ApiError:
             self.links.cancel(talk)
-            return messages.refusal(exc.status, exc.message)
-        except errors.StateError as exc:
-            return messages.refusal(500, str(exc))
-        except Exception:
-            LOG.exception('%s %s failed', request.method, request.path)
-            return messages.refusal(500, 'Internal error')
+            raise
 
-    def _answer(self, request: Request, weather: visibility.Weather,
-                talk: conversation.Conversation) -> Response:
-        """The reply, after peers were asked what they must be asked."""
-        for _ in range(_ASKINGS):
-            talk.begin()
-            try:
-                with self.lock:
-                    return self._service.answer(request, weather, talk)
-            except conversation.UnansweredError:
-                self.links.ask(talk)
-        raise errors.refused('The peer has no answer that lasts')
+    def _discuss(self, talk: conversation.Conversation,
+                 carry_out: Callable[[], T]) -> T:
+        """What comes of it, after all was answered that it asks for."""
+        with contextlib.ExitStack() as until:
+            until.callback(self.keeper.end, talk)
+            for _ in range(_ASKINGS):
+                talk.begin()
+                try:
+                    with self.lock:
+                        return carry_out()
+                except conversation.UnansweredError:
+                    self.links.ask(talk, until)
+                    self.keeper.freeze(talk, until)
+            raise errors.refused('The peer has no answer that lasts')
+
+    def _attend(self) -> None:
+        """Do what is due; a request that comes then is not to blame."""
+        if self.is_tended:
+            self.links.look_near()
+            return
+        try:
+            self.tend()
+        except (errors.ApiError, errors.StateError) as exc:
+            LOG.error('what was due failed: %s', exc)
+
+    def tend(self) -> None:
+        """Do all that is due by the clock, also what takes its time.
+
+        Raises what went wrong after all has been tried.
+        """
+        if self.closed:
+            return
+        with contextlib.ExitStack() as steps:
+            # The last goes first, and each whatever became of the others:
+            # a disk that is full must not keep files from being removed.
+            steps.callback(self.keeper.tend)
+            steps.callback(self.links.deliver)
+            steps.callback(self.links.look)
+            steps.callback(self._do_due, self.links.settle)
+            steps.callback(self._do_due, self._service.expire)
+
+    def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
+        talk = conversation.Conversation(self.contents)
+        self._discuss(talk, functools.partial(carry_out, base.Scope(
+            self.store, self.switches, self.clock, talk=talk)))
+
+    def may_wait(self, path: str) -> bool:
+        """Whether a request may have to wait for a peer, or for files.
+
+        path is as in the URL.
+        """
+        path = urllib.parse.unquote(path)
+        if self.keeper.has_files and path != peering.PATH and (
+                control_api.serves(path) or path.removeprefix(accounts.BASE)
+                .startswith(_WITH_COPIES)):
+            return True
+        return self.links.may_wait(path)
+
+
+def _replied(request: Request, answer: Callable[[], Response]) -> Response:
+    """What answer gives; a refusal or a failure is a reply, too."""
+    try:
+        return answer()
+    except errors.ApiError as exc:
+        return messages.refusal(exc.status, exc.message)
+    except errors.StateError as exc:
+        return messages.refusal(500, str(exc))
+    except Exception:
+        LOG.exception('%s %s failed', request.method, request.path)
+        return messages.refusal(500, 'Internal error')

@@ -15,6 +15,10 @@
 import threading
 import time
 
+#: Where an array's time ends: the first second of the year 9999. Nothing
+#: that writes dates has one after that year.
+END = 253370764800.0
+
 
 class Clock:
     """Real time, plus what advance() added to it."""

@@ -12,6 +12,7 @@
 
 """What an array is made with: its name, size, ports and addresses."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 import dataclasses
@@ -20,6 +21,8 @@ import ipaddress
 
 # Addresses that no network has (RFC 5737).
 PORTALS = ('192.0.2.11', '192.0.2.12', '192.0.2.13', '192.0.2.14')
+# Addresses that every Linux machine has, for initiators on the same one.
+LOCAL_PORTALS = ('127.0.0.11', '127.0.0.12', '127.0.0.13', '127.0.0.14')
 WAN_ADDRESSES = ('198.51.100.11', '198.51.100.12')
 CAPACITY_KIB = 100 * 2 ** 30
 NODES = 2
@@ -91,6 +94,18 @@ def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],
     return Equipment(
         name, in_turn(portals), in_turn(wan_addresses, len(portals)),
         capacity=capacity)
+
+
+def repeated(interfaces: Iterable[Interface]) -> str:
+    """The first address that is there already, or nothing."""
+    seen: set[str] = set()
+    for interface in interfaces:
+        for text in interface.every_address():
+            address, _ = net_of(text)
+            if address in seen:
+                return address
+            seen.add(address)
+    return ''
 
 
 def net_of(address: str) -> tuple[str, str]:

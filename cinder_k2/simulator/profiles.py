@@ -24,9 +24,14 @@ from cinder_k2.simulator import errors
 
 # Seconds; a session that takes longer to start does not (REP-6).
 START_LIMIT = 60
-_CHOICES = {'failed_over_from': ('any', 'in_sync', 'suspended'),
-            'create_reply': ('object', 'empty'),
-            'unknown_filter': ('none', 'ignored')}
+# Of any number among the switches; of seconds, more than 30 years.
+_LARGEST = 10 ** 9
+#: The values of those switches that have few.
+CHOICES: dict[str, tuple[Any, ...]] = {
+    'failed_over_from': ('any', 'in_sync', 'suspended'),
+    'create_reply': ('object', 'empty'),
+    'create_status': (200, 201),
+    'unknown_filter': ('none', 'ignored')}
 
 
 @dataclasses.dataclass
@@ -35,6 +40,8 @@ class Switches:
 
     thin_clones: POST /volumes knows the fields of a thin clone (CLN-5), and
         snapshots show num_of_clones.
+    ignore_clone_fields: without thin clones their fields are passed over in
+        silence, in place of a refusal (CLN-5).
     clones_movable: a thin clone may move to another group (CLN-7).
     delete_host_with_initiators: its initiators go along (HST-3).
     delete_host_in_group: a host need not leave its group first (HST-4).
@@ -53,6 +60,8 @@ class Switches:
     linger_reads: a deleted snapshot stays listed with is_deleted for so many
         reads (QRY-10).
     linger_seconds: the same for so many seconds, in place of reads.
+    delete_seconds: a deleted volume stays listed with marked_for_deletion
+        for so many seconds (VOL-17).
     full: no space is left: what needs some is refused.
     rate_limit, rate_burst: requests per second and how many at once, 0 is
         no limit (ERR-5).
@@ -84,9 +93,11 @@ class Switches:
     dedup_patch: PATCH is_dedup of a volume group is offered (VG-4).
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
+    one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
     """
 
     thin_clones: bool = False
+    ignore_clone_fields: bool = False
     clones_movable: bool = False
     delete_host_with_initiators: bool = False
     delete_host_in_group: bool = False
@@ -105,6 +116,7 @@ class Switches:
     unstable_pages: bool = False
     linger_reads: int = 0
     linger_seconds: float = 0.0
+    delete_seconds: float = 0.0
     full: bool = False
     rate_limit: float = 0.0
     rate_burst: int = 50
@@ -117,7 +129,7 @@ class Switches:
     session_policies_required: bool = False
     session_name_required: bool = False
     repeat_commands: bool = False
-    grow_suspended: bool = True
+    grow_suspended: bool = False
     grow_in_session: bool = False
     create_reply: str = 'object'
     unknown_filter: str = 'none'
@@ -127,6 +139,7 @@ class Switches:
     netvlans: bool = False
     dedup_patch: bool = False
     vmware_support_patch: bool = False
+    one_lun_map: bool = False
 
     def offers(self, feature: str) -> bool:
         """Whether the array has a feature; every array has the unnamed.
@@ -164,16 +177,20 @@ class Switches:
         if type(value) is not kind:
             raise errors.refused(
                 f'Switch {name} must be of type {kind.__name__}')
-        if value not in _CHOICES.get(name, (value,)):
+        if value not in CHOICES.get(name, (value,)):
             raise errors.refused(f'Switch {name} must be one of '
-                                 + ', '.join(_CHOICES[name]))
+                                 + ', '.join(map(str, CHOICES[name])))
+        if kind in (int, float) and not 0 <= value <= _LARGEST:
+            raise errors.refused(
+                f'Switch {name} must be from 0 to {_LARGEST}')
+        if kind is tuple and not all(type(item) is str for item in value):
+            raise errors.refused(f'Switch {name} must be a list of names')
         return value
 
 
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
-    'sdp': {'thin_clones': True, 'clones_movable': True,
-            'page_size': 1000},
+    'sdp': {'thin_clones': True, 'page_size': 1000},
 }
 NAMES = tuple(_PROFILES)
 

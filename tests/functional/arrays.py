@@ -16,6 +16,7 @@ import atexit
 import base64
 import datetime
 import functools
+import itertools
 import json
 import shutil
 import tempfile
@@ -23,7 +24,7 @@ from typing import Any
 import urllib.parse
 
 from cinder_k2 import simulator
-from cinder_k2.simulator import tls
+from cinder_k2.simulator.adapters import tls
 
 LOGIN = 'openstack'
 # Something that no log line has by chance.
@@ -32,6 +33,8 @@ PASSWORD = 'Kx7-secret-of-the-array'
 ROLE = 'mgmt-app'
 TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
+# The ways that need less of the driver; tests of the strict ones switch.
+_SWITCHES = {'clones_movable': True, 'grow_suspended': True}
 _ADMIN = simulator.User('administrator', 'their-own-password')
 _ADMIN_TOKEN = base64.b64encode(
     f'{_ADMIN.login}:{_ADMIN.password}'.encode()).decode()
@@ -83,7 +86,7 @@ class Served:
     def __init__(self, profile: str, name: str = '') -> None:
         self.array = simulator.Array(
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
-            password=PASSWORD, role=ROLE, users=[_ADMIN])
+            password=PASSWORD, role=ROLE, users=[_ADMIN], switches=_SWITCHES)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)
@@ -102,6 +105,11 @@ class Served:
     def host(self) -> str:
         """What peers know it by."""
         return f'{self.address}:{self.port}'
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._server.stop()
+        self.array.close()
 
     def is_clean(self) -> bool:
         """Whether nothing that a user makes is on the array."""
@@ -129,17 +137,36 @@ def folder() -> str:
     return path
 
 
-@functools.cache
+_served: dict[str, Served] = {}
+_pairs: dict[str, tuple[Served, Served]] = {}
+
+
 def served(profile: str) -> Served:
     """The process's array of a profile, started when first asked for."""
-    return Served(profile)
+    if profile not in _served:
+        _served[profile] = Served(profile)
+    return _served[profile]
 
 
-@functools.cache
 def pair(profile: str) -> tuple[Served, Served]:
     """The process's two arrays of a profile that replicate to each other."""
-    first, second = (Served(profile, f'sim-{profile}-{letter}')
-                     for letter in 'ab')
-    simulator.connect(first.array, second.array,
-                      hosts=(first.host, second.host))
-    return first, second
+    if profile not in _pairs:
+        first, second = (Served(profile, f'sim-{profile}-{letter}')
+                         for letter in 'ab')
+        simulator.connect(first.array, second.array,
+                          hosts=(first.host, second.host))
+        _pairs[profile] = first, second
+    return _pairs[profile]
+
+
+def give_up() -> list[Served]:
+    """Let the next who asks have new arrays; returns the old ones."""
+    old = [*_served.values(), *itertools.chain(*_pairs.values())]
+    _served.clear()
+    _pairs.clear()
+    return old
+
+
+def give_up_pair(profile: str) -> tuple[Served, Served]:
+    """Let the next who asks have a new pair; returns the old one."""
+    return _pairs.pop(profile)

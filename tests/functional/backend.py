@@ -44,7 +44,10 @@ DRIVERS = {'iscsi': 'cinder_k2.driver.K2ISCSIDriver',
 # A group type whose snapshots hold all volumes at one instant.
 CONSISTENT = {'consistent_group_snapshot_enabled': '<is> True'}
 
+# Names of back ends that were closed go to later ones: Cinder keeps for ever
+# what it has learnt of a section of cinder.conf.
 _numbers = itertools.count(1)
+_free_names: list[str] = []
 
 
 class OperationFailed(Exception):
@@ -271,16 +274,18 @@ class Backend:
             lambda operation: contextlib.nullcontext())
         self.cinder = cinder_env.cinder()
         self.context = self.cinder.context()
-        self.name = f'k2-{next(_numbers)}'
+        self.name = (_free_names.pop() if _free_names
+                     else f'k2-{next(_numbers)}')
         self.host = f'{self.cinder.host}@{self.name}'
         self.cluster = cluster and f'{cluster}@{self.name}'
         section = {
             'volume_driver': DRIVERS.get(protocol, protocol),
             'volume_backend_name': self.name, 'san_ip': address,
             'san_api_port': port, **options}
-        self.cinder.add_section(
+        self.cinder.set_section(
             self.name, {k: v for k, v in section.items() if v is not None})
         cfg.CONF.register_opt(cmd_volume.host_opt, group=self.name)
+        self._managers: list[Any] = []
         self._types: dict[Any, Any] = {}
         self._group_types: dict[Any, str] = {}
         self._load()
@@ -291,6 +296,7 @@ class Backend:
             host=self.host, service_name=self.name, binary='cinder-volume',
             cluster=self.cluster)
         self.manager = self._service.manager
+        self._managers.append(self.manager)
         self._bus = _Bus(self.manager, f'{self.host}#{self.name}',
                          self.cluster and f'{self.cluster}#{self.name}')
         self._api = volume_api.API()
@@ -321,9 +327,19 @@ class Backend:
         self._load()
         return self.start()
 
+    def close(self) -> None:
+        """Stop, and let Cinder forget that there was such a back end."""
+        for manager in self._managers:
+            manager._tpe.shutdown()
+        del cloud.backends[self.host]
+        self.cinder.forget_backend(self.name, [
+            *(kind.id for kind in self._types.values()),
+            *self._group_types.values()])
+        _free_names.append(self.name)
+
     def change_driver(self, protocol: str) -> bool:
         """Let the section name another driver, and restart."""
-        self.cinder.add_section(self.name, {
+        self.cinder.set_section(self.name, {
             'volume_driver': DRIVERS.get(protocol, protocol)})
         return self.restart()
 

@@ -25,6 +25,7 @@ from unittest import mock
 
 import testtools
 
+from cinder_k2.array import cache
 from cinder_k2 import waiting
 from tests.functional import arrays
 from tests.functional import backend
@@ -139,6 +140,9 @@ class FunctionalTest(testtools.TestCase):
             monotonic=lambda _: self.clock.monotonic())
         patch.start()
         self.addCleanup(patch.stop)
+        # Budgets are of a back end that remembers what it has learnt, also
+        # when the tests that share it take their time.
+        self.enterContext(mock.patch.object(cache, '_LIFETIME', 1e9))
         cinder_env.cinder().forget_everything()
         self._lock_watch = lock_order.Watch()
         self.enterContext(self._lock_watch.installed())
@@ -146,6 +150,9 @@ class FunctionalTest(testtools.TestCase):
         self._metered = self.keeps_budgets
         self._over_budget: list[str] = []
         self._made: list[tuple[str, int]] = []
+        self._own: list[backend.Backend] = []
+        self._retired: list[arrays.Served] = []
+        self.addCleanup(self._close_own)
         self.addCleanup(self._check_what_is_left)
         self.use(self.protocol, self.profile, **self.options)
 
@@ -156,7 +163,8 @@ class FunctionalTest(testtools.TestCase):
         self.admin = self.array.admin
         key = (protocol, profile or self.profile, *sorted(options.items()))
         if key not in _backends:
-            _backends[key] = self.own(protocol, **options)
+            _backends[key] = self._started(
+                self._section(protocol, **options))
         self.backend = _backends[key]
         self.backend.meter = self._meter
         self._used.append(self.backend)
@@ -168,8 +176,7 @@ class FunctionalTest(testtools.TestCase):
 
         What it learns of the array is its own.
         """
-        self.backend = self.new_backend(protocol, **options)
-        self.assertTrue(self.backend.start(), self.log.errors_text())
+        self.backend = self._started(self.new_backend(protocol, **options))
         self._used.append(self.backend)
         return self.backend
 
@@ -178,10 +185,29 @@ class FunctionalTest(testtools.TestCase):
 
         Options replace the usual ones; None leaves one out.
         """
+        made = self._section(protocol, **options)
+        self._own.append(made)
+        return made
+
+    def _started(self, made: backend.Backend) -> backend.Backend:
+        self.assertTrue(made.start(), self.log.errors_text())
+        return made
+
+    def _section(self, protocol: str, **options: Any) -> backend.Backend:
         settings = {**self.array.options(), **options}
         address = settings.pop('san_ip', self.array.address)
         port = settings.pop('san_api_port', self.array.port)
         return backend.Backend(address, port, protocol, **settings)
+
+    def retire(self, *served: arrays.Served) -> None:
+        """Stop arrays when this test has ended."""
+        self._retired.extend(served)
+
+    def _close_own(self) -> None:
+        for made in self._own:
+            made.close()
+        for array in self._retired:
+            array.stop()
 
     # Hosts
 
@@ -306,8 +332,8 @@ class FunctionalTest(testtools.TestCase):
                 self.assertNotIn(secret, self.log.text())
         except Exception:
             # The next test starts with a new array and new back ends.
-            arrays.served.cache_clear()
-            arrays.pair.cache_clear()
+            self.retire(*arrays.give_up())
+            self._own.extend(_backends.values())
             _backends.clear()
             raise
 

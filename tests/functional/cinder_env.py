@@ -17,6 +17,7 @@ scheduler, of which there is none, and quotas, which no driver sees.
 """
 
 import atexit
+from collections.abc import Iterable
 import functools
 import os
 import shutil
@@ -51,6 +52,7 @@ state_path = {state}
 transport_url = fake:///
 rootwrap_config = /etc/cinder/rootwrap.conf
 reinit_driver_count = 0
+service_down_time = 3600
 quota_driver = tests.functional.cinder_env.NoQuotas
 [database]
 connection = sqlite:///{state}/{database}?timeout=60
@@ -70,6 +72,11 @@ _TABLES = ('image_volume_cache_entries', 'volume_glance_metadata',
            'snapshots', 'volume_metadata', 'volume_admin_metadata',
            'volumes', 'group_volume_type_mapping', 'group_snapshots',
            '"groups"', 'workers', 'messages', 'driver_initiator_data')
+# Where the rows of a back end and of a type are.
+_PLACES = (('services', 'host'), ('clusters', 'name'))
+_TYPES = (('volume_type_extra_specs', 'volume_type_id'),
+          ('encryption', 'volume_type_id'), ('volume_types', 'id'),
+          ('group_type_specs', 'group_type_id'), ('group_types', 'id'))
 
 
 class NoQuotas:
@@ -100,8 +107,7 @@ class Cinder:
         self.host = host
         self.state = state or temporary_directory()
         self._config = os.path.join(self.state, f'{host}.conf')
-        self._text = _DEFAULTS.format(host=host, state=self.state,
-                                      database=_DATABASE)
+        self._sections: dict[str, dict[str, Any]] = {}
         self._write()
         logging.register_options(CONF)
         CONF(['--config-file', self._config], project='cinder',
@@ -114,10 +120,9 @@ class Cinder:
         rpc.init(CONF)
         coordination.COORDINATOR.start()
 
-    def add_section(self, name: str, options: dict[str, Any]) -> None:
-        """Write the section of a back end into cinder.conf and load it."""
-        lines = [f'{key} = {value}' for key, value in options.items()]
-        self._text += '\n'.join([f'[{name}]', *lines, ''])
+    def set_section(self, name: str, options: dict[str, Any]) -> None:
+        """Write options of a back end into its section, and load them."""
+        self._sections.setdefault(name, {}).update(options)
         self._write()
         CONF.reload_config_files()
 
@@ -134,9 +139,32 @@ class Cinder:
                 connection.execute(
                     sqlalchemy.text(f'DELETE FROM {table}'))  # nosec
 
+    def forget_backend(self, name: str, types: Iterable[str]) -> None:
+        """Remove a back end's section, services, clusters and types.
+
+        :param types: ids of volume types and group types
+        """
+        self._sections.pop(name, None)
+        self._write()
+        with db_api.get_engine().begin() as connection:
+            for table, column in _PLACES:
+                connection.execute(sqlalchemy.text(
+                    f'DELETE FROM {table} '  # nosec
+                    f'WHERE {column} LIKE :place'), {'place': f'%@{name}'})
+            for number in types:
+                for table, column in _TYPES:
+                    connection.execute(sqlalchemy.text(
+                        f'DELETE FROM {table} '  # nosec
+                        f'WHERE {column} = :number'), {'number': number})
+
     def _write(self) -> None:
+        text = _DEFAULTS.format(host=self.host, state=self.state,
+                                database=_DATABASE)
+        for name, options in self._sections.items():
+            lines = [f'{key} = {value}' for key, value in options.items()]
+            text += '\n'.join([f'[{name}]', *lines, ''])
         with open(self._config, 'w', encoding='utf-8') as stream:
-            stream.write(self._text)
+            stream.write(text)
 
 
 @functools.cache

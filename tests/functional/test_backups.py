@@ -56,7 +56,7 @@ class Head(backup_driver.BackupDriver):
         """Nothing can be wrong."""
 
 
-class _Bus:
+class Bus:
     """In place of the message bus between API, cinder-backup and volume."""
 
     manager: Any = None
@@ -109,6 +109,9 @@ class _Bus:
                       ) -> None:
         self.volumes.remove_export(ctxt, volume.id)
 
+    def secure_file_operations_enabled(self, ctxt: Any, volume: Any) -> Any:
+        return self.volumes.secure_file_operations_enabled(ctxt, volume)
+
 
 class BackupTest(disks.DisksTest):
     """A cinder-backup beside the back end."""
@@ -117,7 +120,7 @@ class BackupTest(disks.DisksTest):
         super().setUp()
         folder = tempfile.TemporaryDirectory(prefix='cinder-k2-backup-')
         self.addCleanup(folder.cleanup)
-        self.bus = _Bus(self.backend.manager)
+        self.bus = Bus(self.backend.manager)
         for patch in (
                 mock.patch.object(Head, 'folder', folder.name),
                 mock.patch.object(backup_rpcapi, 'BackupAPI',

@@ -218,8 +218,9 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             self.backend.delete_snapshot(snapshot)
         # Three see that nothing keeps it, before its copy goes, and one that
         # nobody looks at what replication took. There, two find the copy and
-        # see that it is not mapped, one that it has no snapshots, two wait.
-        with self._calls(12, 10):
+        # see that it is not mapped, one that it has no snapshots, two wait,
+        # and one looks for what it was cloned from when it was failed over.
+        with self._calls(12, 11):
             self.backend.delete_volume(volume)
 
     def test_retype(self) -> None:
@@ -234,7 +235,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         with self._calls(2, 0):
             self.backend.retype(volume, kaminario__replication_rpo='300',
                                 **replicated.REPLICATED)
-        with self._calls(7, 10):
+        with self._calls(7, 11):
             self.backend.retype(volume)
         with self._calls(0, 0):
             self.backend.retype(volume, vendor__colour='red')
@@ -249,8 +250,9 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             self.backend.create_volume(1, group, **word)
         with self._calls(3 + 3, 0):
             self.backend.enable_replication(group)
-        with self._calls(7, 8 + 2 * 3):
+        with self._calls(7, 9 + 2 * 3):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
-        with self._calls(11 + 4 * 3, 8 + 2 * 3):
+        # Two look whether the group was once made there.
+        with self._calls(11 + 4 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)

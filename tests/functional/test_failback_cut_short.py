@@ -18,6 +18,7 @@ Whatever happens, what a host was told is written is not lost.
 from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
+import itertools
 import json
 from typing import Any
 from unittest import mock
@@ -34,20 +35,12 @@ from tests.functional import test_failover
 from tests.functional import test_replication_weather as weather
 
 
-class CutShortTest(test_failover.FailoverTest):
-    """A volume that was failed over has newer data on the secondary."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.volume = self.replicated()
-        self.write(self.volume, 'first')
-        self.pass_time()
-        self.fails_over()
-        self.write(self.volume, 'second')
+class CuttingTest(test_failover.GroupsTest):
+    """Helpers."""
 
     @contextlib.contextmanager
-    def _killed_after(self, state: str, array: arrays.Served
-                      ) -> Iterator[None]:
+    def killed_after(self, state: str, array: arrays.Served
+                     ) -> Iterator[None]:
         """The service dies when an array has carried a command out."""
         command = replication.Replication.command_many
 
@@ -69,8 +62,8 @@ class CutShortTest(test_failover.FailoverTest):
         self.assertTrue(self.backend.restart())
 
     @contextlib.contextmanager
-    def _meanwhile(self, number: int, act: Callable[[], Any]
-                   ) -> Iterator[None]:
+    def meanwhile(self, number: int, act: Callable[[], Any]
+                  ) -> Iterator[None]:
         """Something happens when a replication snapshot was just taken."""
         take, taken = replication.Replication.take_snapshots, []
 
@@ -85,6 +78,18 @@ class CutShortTest(test_failover.FailoverTest):
                                watch):
             yield
         self.assertGreaterEqual(len(taken), number)
+
+
+class CutShortTest(CuttingTest):
+    """A volume that was failed over has newer data on the secondary."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.replicated()
+        self.write(self.volume, 'first')
+        self.pass_time()
+        self.fails_over()
+        self.write(self.volume, 'second')
 
     def _assert_reserved(self) -> None:
         failure = self.assertRaises(
@@ -104,7 +109,7 @@ class CutShortTest(test_failover.FailoverTest):
 
     def test_killed_when_the_primary_has_taken_over(self) -> None:
         """No host may write to what is about to be overwritten."""
-        with self._killed_after('failed_over', self.primary):
+        with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self._assert_reserved()
         self.fails_back()
@@ -114,7 +119,7 @@ class CutShortTest(test_failover.FailoverTest):
 
     def test_failed_over_once_more_then(self) -> None:
         """It is served again, and what is written then is never lost."""
-        with self._killed_after('failed_over', self.primary):
+        with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self.fails_over()
         self.backend.detach(self.backend.attach(self.volume, self.host()))
@@ -134,7 +139,7 @@ class CutShortTest(test_failover.FailoverTest):
 
     def test_replication_ends_then(self) -> None:
         """Nothing hands it over any more, so hosts can have it."""
-        with self._killed_after('failed_over', self.primary):
+        with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self._assert_reserved()
         self.backend.retype(self.volume)
@@ -144,7 +149,7 @@ class CutShortTest(test_failover.FailoverTest):
     def test_reverted_then(self) -> None:
         """What is written to it would be lost, whoever writes."""
         snapshot = self.backend.create_snapshot(self.volume)
-        with self._killed_after('failed_over', self.primary):
+        with self.killed_after('failed_over', self.primary):
             self.backend.fail_back()
         self.volume.refresh()
         self.assertRaises(exception.VolumeBackendAPIException,
@@ -178,7 +183,7 @@ class CutShortTest(test_failover.FailoverTest):
 
     def test_the_primary_dies_when_all_is_home(self) -> None:
         """Rows say secondary, where the copy is closed: it is opened."""
-        with self._killed_after('in_sync', self.primary):
+        with self.killed_after('in_sync', self.primary):
             self.backend.fail_back()
         with self.lost(self.primary):
             self.fails_over()
@@ -192,7 +197,7 @@ class CutShortTest(test_failover.FailoverTest):
 
     def test_a_host_comes_during_the_last_copying(self) -> None:
         """It is refused, for what it writes would not go over."""
-        with self._meanwhile(2, self._assert_reserved):
+        with self.meanwhile(2, self._assert_reserved):
             self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('second', self.read(self.volume))
@@ -203,13 +208,36 @@ class CutShortTest(test_failover.FailoverTest):
         others = [self.replicated() for _ in range(2)]
         self.pass_time()
         self.fails_over()
-        with self._meanwhile(1, lambda: self.backend.delete_volume(
+        with self.meanwhile(1, lambda: self.backend.delete_volume(
                 others[0])):
             self.assertRaises(exception.VolumeNotFound,
                               self.backend.fail_back)
         for volume in (self.volume, others[1]):
             self.assert_row(volume, 'enabled', 'available', self.primary)
             self.backend.detach(self.backend.attach(volume, self.host()))
+
+    def test_a_volume_is_deleted_before_cinder_has_saved(self) -> None:
+        """Cinder stops there, and saves nothing of groups any more."""
+        self.fails_back()
+        groups = [self.group(kind) for kind in (
+            test_failover.REPLICATED_GROUP, test_failover.EACH_REPLICATED)]
+        self.pass_time()
+        for move, status in ((self.backend.fail_over, 'failed-over'),
+                             (self.backend.fail_back, 'enabled')):
+            self.backend.enable()
+            other = self.replicated()
+            self.pass_time()
+            finish = self.backend.manager.finish_failover
+
+            def delete(*args: Any) -> None:
+                finish(*args)
+                self.backend.delete_volume(other)
+
+            with mock.patch.object(self.backend.manager, 'finish_failover',
+                                   delete):
+                self.assertRaises(exception.VolumeNotFound, move)
+            for group in groups:
+                self.assert_group(group, status, 'available')
 
     def test_the_secondary_is_lost_and_the_service_restarts(self) -> None:
         """The back end goes home, with what is there."""
@@ -237,6 +265,121 @@ class CutShortTest(test_failover.FailoverTest):
         self.secondary.control.clear_faults()
         self.fails_back()
         self.assert_row(other, 'enabled', 'in-use', self.primary)
+
+
+class GroupCutShortTest(CuttingTest):
+    """A consistency group that was failed over has newer data there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.group_row = self.group(test_failover.REPLICATED_GROUP)
+        self.members = self.backend.members(self.group_row)
+        self.pass_time()
+        self.fails_over()
+        for volume in self.members:
+            self.write(volume, 'second')
+
+    def _assert_all(self, array: arrays.Served) -> None:
+        """The volumes are there with their newest data; hosts get them."""
+        for volume in self.members:
+            self.assertIs(array, self.holder(volume))
+            self.assertEqual('second', self.read(volume))
+            self.backend.detach(self.backend.attach(volume, self.host()))
+
+    def test_hosts_may_have_had_one_of_them_since(self) -> None:
+        """Another failover freed one row, before its service was killed."""
+        with self.killed_after('failed_over', self.primary):
+            self.backend.fail_back()
+        freed = self.members[1]
+        ids = {key: value for key, value in self.ids(freed).items()
+               if key != 'reserved'}
+        freed.update({'provider_id': json.dumps(ids, separators=(',', ':'))})
+        freed.save()
+        self.write(freed, 'newest')
+        self.backend.fail_back()
+        for volume in self.members:
+            self.assert_row(volume, 'error', 'available', self.secondary,
+                            'what hosts wrote since')
+        self.assertEqual('newest', self.read(freed))
+        self.backend.disable_replication(self.group_row)
+
+    def test_one_of_them_is_changed_meanwhile(self) -> None:
+        """None goes home without the other."""
+        def change() -> None:
+            row = self.backend.volume(self.members[1].id)
+            row.update({'provider_id': json.dumps(
+                {**self.ids(row), 'moving': True})})
+            row.save()
+
+        with self.meanwhile(1, change):
+            self.backend.fail_back()
+        self.assert_row(self.members[0], 'error', 'available',
+                        self.secondary, 'It was changed meanwhile; try again')
+        self._assert_all(self.secondary)
+        self.fails_back()
+        self._assert_all(self.primary)
+
+
+class KilledGroupTest(CuttingTest, weather.WeatherTest):
+    """The service dies at each step of what is done to a consistency group."""
+
+    def _at_each_step(self, act: Callable[[Any], Any], away: bool,
+                      check: Callable[[Any], Any]) -> None:
+        """Do it once more afterwards; nothing is left in the end."""
+        for number in itertools.count():
+            group = self._written(away)
+            died = False
+            try:
+                with weather.killed_at(number):
+                    act(group)
+            except weather.Killed:
+                died = True
+                self.assertTrue(self.backend.restart())
+                self._set_free(group)
+                act(group)
+            check(group)
+            self.come_home()
+            if not died:
+                break
+        self.assertGreater(number, 1)
+
+    def _written(self, away: bool) -> Any:
+        group = self.group(test_failover.REPLICATED_GROUP)
+        for volume in self.backend.members(group):
+            self.write(volume, 'data')
+        self.pass_time()
+        if away:
+            self.fails_over()
+            self.backend.enable()
+        return group
+
+    def _set_free(self, group: Any) -> None:
+        """What an operator does where Cinder itself does not."""
+        self.reset_states()
+        row = self.backend.group(group.id)
+        row.status = 'available'
+        row.save()
+
+    def _assert_all(self, group: Any, status: str, array: arrays.Served
+                    ) -> None:
+        self.assert_group(group, status, 'available')
+        self.assert_members(group, status, 'available', array)
+        for volume in self.backend.members(group):
+            self.assertEqual('data', self.read(volume))
+
+    def test_failover(self) -> None:
+        self._at_each_step(
+            lambda _: self.backend.fail_over(), False,
+            lambda group: self._assert_all(group, 'failed-over',
+                                           self.secondary))
+
+    def test_failback(self) -> None:
+        self._at_each_step(
+            lambda _: self.backend.fail_back(), True,
+            lambda group: self._assert_all(group, 'enabled', self.primary))
+
+    def test_deletion(self) -> None:
+        self._at_each_step(self.backend.delete_group, False, lambda _: None)
 
 
 class SplitGroupTest(test_failover.FailoverTest):
@@ -281,6 +424,7 @@ class SeveralTargetsTest(test_failover.FailoverTest):
     def test_one_after_the_other(self) -> None:
         """What the first target does not have goes to the second."""
         other = arrays.Served(self.profile, 'sim-third')
+        self.retire(other)
         self.own('iscsi', driver_ssl_cert_verify=False, replication_device=(
             self.device(backend_id='small', san_ip='localhost',
                         port=other.port)
@@ -292,7 +436,7 @@ class SeveralTargetsTest(test_failover.FailoverTest):
         with self.lost(self.primary):
             self.backend.fail_over('small')
             self.assert_row(volume, 'failover-error', 'error',
-                            why='no replication session')
+                            why='It is not replicated to the array')
             self.fails_over()
             self.assert_row(volume, 'failed-over', 'available',
                             self.secondary)

@@ -232,6 +232,17 @@ class TargetsTest(FailoverTest):
                       'replication_device', self.log.errors_text())
         self.assertIs(self.primary, self.holder(volume))
 
+    def test_a_type_that_names_the_array_that_serves(self) -> None:
+        """What is made there can go to the primary alone."""
+        self.fails_over()
+        self.backend.enable()
+        volume = self.replicated(
+            kaminario__replication_target=replicated.TARGET)
+        self.assert_replicated(volume)
+        self.assertIs(self.secondary, self.holder(volume))
+        self.fails_back()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+
     def test_the_target_is_lost(self) -> None:
         """Nothing happens, and it can be done later."""
         volume = self.replicated()
@@ -547,6 +558,24 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('grown', self.read(self.volume))
 
+    def test_a_volume_of_another_name(self) -> None:
+        """Its hosts cannot be taken from it, so it stays with them."""
+        self.fails_over()
+        attachment = self.backend.attach(self.volume, self.host())
+        number = self.ids(self.volume)['volume']
+        self.secondary.admin.update('volumes', number, name='else')
+        self.write(self.volume, 'second')
+        self.fails_back()
+        self.assert_row(self.volume, 'error', 'in-use', self.secondary,
+                        f'has no replicated volume cv-{self.volume.id}')
+        self.assertEqual('second', self.read(self.volume))
+        self.backend.detach(attachment)
+        self.assertEqual([], self.secondary.admin.list('mappings'))
+        self.secondary.admin.update('volumes', number,
+                                    name=f'rcv-{self.volume.id}')
+        self.fails_back()
+        self.assert_row(self.volume, 'enabled', 'available', self.primary)
+
     def test_too_slow(self) -> None:
         """It is served where it is, and comes home another time."""
         self.use('iscsi', k2_failback_timeout=100)
@@ -703,6 +732,73 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
 
 
+class ClonesTest(FailoverTest):
+    """Thin clones, and what an array has to keep for them."""
+
+    profile = 'sdp'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = self.backend.create_volume()
+
+    def clone(self) -> Any:
+        return self.backend.clone(
+            self.source, **replicated.REPLICATED,
+            kaminario__clone_strategy='thin')
+
+    def assert_reclaimed(self, *rows: Any) -> None:
+        """When all are deleted, in this order, nothing is hidden."""
+        for row in rows:
+            self.backend.delete_volume(row)
+        self.assertNothingLeft()
+
+    def test_at_home_again(self) -> None:
+        for _ in range(2):
+            clone = self.clone()
+            self.fails_over()
+            self.fails_back()
+            self.assert_row(clone, 'enabled', 'available', self.primary)
+            self.assert_reclaimed(self.source, clone)
+            self.source = self.backend.create_volume()
+
+    def test_deleted_away(self) -> None:
+        clone = self.clone()
+        self.fails_over()
+        self.assert_reclaimed(self.source, clone)
+
+    def test_not_replicated_any_more(self) -> None:
+        clone = self.clone()
+        self.fails_over()
+        self.backend.delete_volume(self.source)
+        self.backend.retype(clone)
+        self.assertEqual({}, self.count(self.primary))
+
+    def test_of_a_snapshot(self) -> None:
+        snapshot = self.backend.create_snapshot(self.source)
+        made = self.backend.volume_from_snapshot(
+            snapshot, **replicated.REPLICATED,
+            kaminario__clone_strategy='thin')
+        self.fails_over()
+        self.fails_back()
+        self.backend.delete_snapshot(snapshot)
+        self.assert_reclaimed(self.source, made)
+
+    def test_made_away(self) -> None:
+        """The array that it was made on keeps a copy later."""
+        self.fails_over()
+        self.backend.enable()
+        self.source = self.backend.create_volume()
+        clone, again = self.clone(), self.clone()
+        self.fails_back()
+        self.backend.delete_volume(self.source)
+        self.backend.delete_volume(clone)
+        # The other source, and the other clone.
+        self.assertEqual(2, self.count(self.primary)['volumes'])
+        self.fails_over()
+        self.backend.delete_volume(again)
+        self.assertEqual({}, self.count(self.secondary))
+
+
 class GroupsTest(FailoverTest):
     """Groups that are replicated fail over by themselves, or with all."""
 
@@ -815,6 +911,27 @@ class MoreGroupsTest(GroupsTest):
         self.fails_over()
         self.backend.delete_group(group)
         self.assertNothingLeft()
+
+    def test_without_volumes(self) -> None:
+        """It is deleted where it was made, whichever array serves now."""
+        group = self.empty_group(REPLICATED_GROUP)
+        self.fails_over()
+        self.backend.enable()
+        other = self.empty_group(REPLICATED_GROUP)
+        self.backend.delete_group(group)
+        self.fails_back()
+        self.backend.delete_group(other)
+        self.assertNothingLeft()
+
+    def test_without_volumes_on_an_array_that_is_lost(self) -> None:
+        group = self.empty_group(REPLICATED_GROUP)
+        with self.lost(self.primary):
+            self.fails_over()
+            self.backend.delete_group(group)
+        self.assertIn(f'Whether something of group {group.id} is left on the '
+                      f'array at 127.0.0.1:{self.primary.port}',
+                      self.log.errors_text())
+        self.sweep(self.primary)
 
     def test_mended_with_the_host(self) -> None:
         """A group that a failover of the host left behind."""

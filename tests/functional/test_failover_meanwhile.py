@@ -18,6 +18,7 @@ never be what an operation takes for a copy.
 
 from collections.abc import Callable
 import contextlib
+import json
 from typing import Any
 from unittest import mock
 
@@ -26,7 +27,8 @@ from cinder import exception
 from cinder_k2.array import replication
 from cinder_k2.driver import relocation
 from cinder_k2.driver.side import Side
-from cinder_k2.flows import replication as flows
+from cinder_k2.flows.failover import takeover
+from cinder_k2.flows.replication import halves
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import replicated
@@ -35,6 +37,7 @@ from tests.functional.test_failover import EACH_REPLICATED
 from tests.functional.test_failover import REPLICATED_GROUP
 from tests.functional import test_group_replication as groups
 
+LOST = {'kind': 'reset', 'method': '*', 'path': '*'}
 PLAIN = {'kaminario__replication': 'disabled'}
 CONSISTENT = {'consistent_group_snapshot_enabled': '<is> True'}
 
@@ -124,12 +127,45 @@ class OperationsTest(MeanwhileTest):
 
     def test_a_failover_while_replication_ends(self) -> None:
         volume = self.written()
-        with self.once(flows, '_suspend', self.fails_over, before=False):
+        with self.once(halves, '_suspend', self.fails_over, before=False):
             self.refused(self.backend.retype, volume)
         self.write(volume, 'newest')
         self.assert_newest(volume, self.secondary, 'failed-over')
         self.fails_back()
         self.assert_newest(volume, self.primary, 'enabled')
+
+    def test_replication_ends_before_rows_say_where_volumes_are(self
+                                                                ) -> None:
+        """The other array has taken over: what it has is no copy now."""
+        volume, save, told = self.written(), relocation._saved, []
+        note = Side._note_unreplicated
+
+        def saved(*args: Any) -> Any:
+            """The copy is deleted before the row is saved, if at all."""
+            def late(*of_volume: Any) -> None:
+                told.append(save(*args))
+                note(*of_volume)
+
+            with mock.patch.object(Side, '_note_unreplicated', late):
+                self.refused(self.backend.retype, volume)
+            return told[0] if told else save(*args)
+
+        with mock.patch.object(relocation, '_saved', saved):
+            self.fails_over()
+        self.write(volume, 'newest')
+        self.assert_newest(volume, self.secondary, 'failed-over')
+        self.fails_back()
+        self.assert_newest(volume, self.primary, 'enabled')
+
+    def test_replication_ends_before_cinder_has_saved(self) -> None:
+        """Cinder, which is late, does not say that it goes on."""
+        volume = self.written()
+        with self.once(self.backend.manager, 'finish_failover',
+                       lambda: self.backend.retype(volume), before=False):
+            self.fails_over()
+        self.assertNotIn('replicated', self.ids(volume))
+        self.fails_back()
+        self.assert_row(volume, 'disabled', 'available', self.secondary)
 
     def test_replication_ends_while_the_data_comes_home(self) -> None:
         volume = self.away()
@@ -139,6 +175,24 @@ class OperationsTest(MeanwhileTest):
         self.assert_newest(volume, self.secondary, 'disabled')
         self.assertEqual({}, self.count(self.primary))
 
+    def test_replication_begins_anew_while_the_data_comes_home(self) -> None:
+        """The copy at home is another one by then, with other ids."""
+        volume = self.away()
+
+        def off_and_on() -> None:
+            self.backend.retype(volume)
+            self.backend.retype(volume, **replicated.REPLICATED)
+
+        with self.once(replication.Replication, 'take_snapshots',
+                       off_and_on, before=False):
+            self.fails_back()
+        self.assert_row(volume, 'error', 'available', self.secondary,
+                        'Its replication was begun anew meanwhile')
+        self.pass_time()
+        self.fails_back()
+        self.assert_newest(volume, self.primary, 'enabled')
+        self.assert_replicated(volume)
+
     def test_replication_ends_after_the_primary_took_over(self) -> None:
         """It is not clear yet where the volume is, so that is refused."""
         volume = self.away()
@@ -146,8 +200,19 @@ class OperationsTest(MeanwhileTest):
                 self.backend.retype, volume)):
             self.fails_back()
         self.assert_newest(volume, self.primary, 'enabled')
-        self.assertIn('is being failed back', self.log.errors_text())
+        self.assertIn('is being failed over, or back', self.log.errors_text())
         self.assert_replicated(volume)
+
+    def test_an_array_that_dies_while_replication_ends(self) -> None:
+        """Whether it has ended nobody knows, so the row stays as it is."""
+        volume = self.written()
+        with self.once(halves, '_suspend', lambda: self.primary.control.
+                       add_fault(LOST), before=False):
+            self.refused(self.backend.retype, volume)
+        self._calm()
+        self.assert_row(volume, 'enabled', 'available', self.primary)
+        self.backend.retype(volume)
+        self.assert_alone(volume)
 
     def test_a_clone_that_notes_its_source(self) -> None:
         volume = self.written()
@@ -159,6 +224,76 @@ class OperationsTest(MeanwhileTest):
         self.assertFalse(self.is_mapped(volume, self.primary))
         self.assertTrue(self.is_mapped(volume, self.secondary))
 
+    def _clones(self, owner: Any, name: str, move: Callable[[], Any]
+                ) -> Any:
+        """A volume that was moved while somebody made a clone of it."""
+        volume = self.written()
+        if move == self.fails_back:
+            self.fails_over()
+            self.backend.enable()
+        self.write(volume, 'newest')
+        self.pass_time()
+        with self.once(owner, name, lambda: self.backend.clone(
+                volume, **PLAIN, kaminario__clone_strategy='view'),
+                before=False):
+            move()
+        self.assertTrue(self.ids(volume)['has_clones'])
+        return volume
+
+    def test_a_clone_is_made_in_a_failover(self) -> None:
+        volume = self._clones(takeover, 'volumes_of', self.fails_over)
+        self.assert_newest(volume, self.secondary, 'failed-over')
+
+    def test_a_clone_is_made_in_a_failback(self) -> None:
+        volume = self._clones(replication.Replication, 'take_snapshots',
+                              self.fails_back)
+        self.assert_newest(volume, self.primary, 'enabled')
+        self.backend.detach(self.backend.attach(volume, self.host()))
+
+    def test_a_clone_is_made_in_the_last_moments(self) -> None:
+        volume = self._clones(relocation._Reserver, '__call__',
+                              self.fails_back)
+        self.assert_newest(volume, self.primary, 'enabled')
+        self.backend.detach(self.backend.attach(volume, self.host()))
+
+    def test_a_source_of_clones(self) -> None:
+        """Its row says so still when it is back where they are."""
+        volume = self.written()
+        self.backend.clone(volume, **PLAIN, kaminario__clone_strategy='view')
+        for move in (self.fails_over, self.fails_back):
+            move()
+            self.assertTrue(self.ids(volume)['has_clones'])
+
+    def test_clones_all_the_time(self) -> None:
+        """It stays where it is, and its row says why."""
+        volume = self.away()
+        write = relocation._rewrite
+        with mock.patch.object(
+                relocation, '_rewrite', lambda row, update: False
+                if '"reserved"' in str(update) else write(row, update)):
+            self.fails_back()
+        self.assert_row(volume, 'error', 'available', self.secondary,
+                        'It was changed meanwhile')
+        self.fails_back()
+
+    def test_a_volume_that_somebody_else_moves(self) -> None:
+        """Nobody says that all is well."""
+        volume = self.written()
+        home = self.ids(volume)
+
+        def move() -> None:
+            row = self.backend.volume(volume.id)
+            row.provider_id = json.dumps({**home, 'volume': 99})
+            row.save()
+
+        with self.once(takeover, 'volumes_of', move):
+            self.fails_over()
+        self.assert_row(volume, 'error', 'available', self.primary,
+                        'It was changed while it was failed over')
+        self.assertEqual(99, self.ids(volume)['volume'])
+        volume.provider_id = json.dumps(home)
+        volume.save()
+
     def test_a_device_that_is_gone(self) -> None:
         """The older copy is nobody's to use."""
         group = self.group(EACH_REPLICATED, 1)
@@ -167,12 +302,9 @@ class OperationsTest(MeanwhileTest):
         self.pass_time()
         self.backend.failover_group(group, replicated.TARGET)
         self.write(volume, 'newest')
-        read = self.backend
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch(
-                'cinder_k2.driver.config.replication_targets', autospec=True,
-                return_value=()))
-            self.assertTrue(read.restart())
+        with mock.patch('cinder_k2.driver.config.replication_targets',
+                        autospec=True, return_value=()):
+            self.assertTrue(self.backend.restart())
             self.refused(self.backend.create_snapshot, volume)
             self.assertRaises(exception.VolumeBackendAPIException,
                               self.backend.attach, volume, self.host())
@@ -258,6 +390,28 @@ class SplitTest(MeanwhileTest):
         members[0].save()
         self.backend.fail_back()
 
+    def test_a_group_that_the_arrays_do_not_know(self) -> None:
+        """It is Cinder's alone, so nobody asks where its volumes are."""
+        group = self.backend.create_group(self.backend.volume_type(),
+                                          vendor__colour='red')
+        here = self.backend.create_volume(1, group)
+        self.fails_over()
+        self.backend.enable()
+        there = self.backend.create_volume(1)
+        here.update({'status': 'available'})
+        here.save()
+        self.backend.update_group(group, add=[there], remove=[here])
+        self.backend.update_group(group, add=[here])
+        self.assertEqual({group.id}, {self.backend.volume(one.id).group_id
+                                      for one in (here, there)})
+        snapshot = self.backend.create_group_snapshot(group)
+        with self.lost(self.primary):
+            self.assertTrue(self.backend.restart())
+            self.backend.update_group(group, remove=[here])
+        self.backend.update_group(group, add=[here])
+        self.backend.delete_group_snapshot(snapshot)
+        self.backend.delete_group(group)
+
     def test_a_plain_group(self) -> None:
         """It is deleted on both, and does not change hands."""
         group = self.backend.create_group(self.backend.volume_type(),
@@ -275,13 +429,100 @@ class SplitTest(MeanwhileTest):
         self.backend.delete_volume(there, force=True)
         failure.row.update({'status': 'available'})
         failure.row.save()
-        self.backend.create_volume(1, group)
+        # As if it were not refused.
+        with mock.patch.object(type(self.backend.driver), '_check_group',
+                               autospec=True):
+            self.backend.create_volume(1, group)
         self.backend.delete_group(group)
         self.assertNothingLeft()
+
+    def test_one_that_another_would_join(self) -> None:
+        """No second volume group is made for that."""
+        group = self.backend.create_group(self.backend.volume_type(),
+                                          **CONSISTENT)
+        self.backend.create_volume(1, group)
+        self.fails_over()
+        self.backend.enable()
+        there = self.backend.create_volume(1)
+        before = self.count(self.secondary)
+        failure = self.assertRaises(
+            backend.OperationFailed, self.backend.update_group, group,
+            add=[there])
+        self.assertIn('its volumes are on different arrays',
+                      str(failure.cause))
+        self.assertEqual(before, self.count(self.secondary))
+
+    def test_a_volume_that_is_made_for_one(self) -> None:
+        """Not apart from the others, whatever it is made of."""
+        group = self.backend.create_group(self.backend.volume_type(),
+                                          **CONSISTENT)
+        self.backend.create_volume(1, group)
+        self.fails_over()
+        self.backend.enable()
+        source = self.backend.create_volume(1)
+        for make in (lambda: self.backend.create_volume(1, group),
+                     lambda: self.backend.clone(source, group=group)):
+            failure = self.assertRaises(backend.OperationFailed, make)
+            self.assertIn(
+                f'its volumes are on the array at {self.primary.address}:'
+                f'{self.primary.port}, and new ones are made on that at '
+                f'{self.primary.address}:{self.secondary.port}. Fail the',
+                str(failure.cause))
+            self.assertEqual(1, self.count(self.secondary)['volumes'])
+            self.backend.update_group(group, remove=[failure.row])
+            self.backend.delete_volume(failure.row)
+        self.fails_back()
+        self.backend.create_volume(1, group)
+        self.assertEqual(1, self.count(self.primary)['volume_groups'])
 
 
 class WeatherTest(MeanwhileTest):
     """Arrays and links that fail in the middle of a failback."""
+
+    def _fail_back_both(self, one: Any, other: Any, method: str, path: str
+                        ) -> None:
+        """The primary is busy with something of the first."""
+        self.primary.control.add_fault({
+            'kind': 'busy', 'method': method, 'path': path, 'times': 100000})
+        self.backend.fail_back()
+        self._calm()
+        self.assert_row(other, 'enabled', 'available', self.primary)
+        one.refresh()
+        self.assertEqual('error', one.replication_status)
+        self.assertIs(self.secondary, self.holder(one))
+        self.backend.fail_back()
+        self.assertIs(self.primary, self.holder(one))
+
+    def test_a_delete_that_waited_for_the_other_array(self) -> None:
+        """What is left to do has time of its own."""
+        volume, unprotect = self.replicated(), Side._unprotect
+
+        def wait(this: Any, *args: Any) -> None:
+            unprotect(this, *args)
+            self.clock.sleep(3600)
+
+        with mock.patch.object(Side, '_unprotect', wait):
+            self.backend.delete_volume(volume)
+
+    def test_a_mapping_that_cannot_go_now(self) -> None:
+        one, other = self.replicated(), self.replicated()
+        attachment = self.backend.attach(one, self.host())
+        self.pass_time()
+        self.fails_over()
+        number, = [m['id'] for m in self.primary.admin.list('mappings')]
+        self._fail_back_both(one, other, 'DELETE', f'mappings/{number}')
+        self.backend.detach(attachment)
+
+    def test_a_copy_that_cannot_grow_now(self) -> None:
+        one, other = self.replicated(), self.replicated()
+        self.pass_time()
+        self.fails_over()
+        with self.lost(self.primary):
+            self.backend.extend_volume(one, 2)
+        number, = [v['id'] for v in self.primary.admin.list(
+            'volumes', name=f'cv-{one.id}')]
+        self._fail_back_both(one, other, 'PATCH', f'volumes/{number}')
+        self.assert_replicated(one, size=2)
 
     def test_an_array_that_dies_with_many_volumes(self) -> None:
         """It is not asked for each of them."""
@@ -296,8 +537,7 @@ class WeatherTest(MeanwhileTest):
 
         begun = self.clock.slept
         with self.once(Side, 'disconnect_volumes', die):
-            with self.once(Side, 'disconnect_volumes', lambda: None):
-                self.backend.fail_back()
+            self.backend.fail_back()
         self.assertLess(self.clock.slept - begun, 100)
         self._calm()
         self.fails_back()
@@ -337,8 +577,7 @@ class WeatherTest(MeanwhileTest):
                 return False
             return arrived(this, generation)
 
-        with self.once(Side, 'disconnect_volumes', lambda: None), \
-                mock.patch.object(replication.Session, 'has_arrived', late), \
+        with mock.patch.object(replication.Session, 'has_arrived', late), \
                 mock.patch.object(
                     relocation._Reserver, '__call__',
                     lambda this, keys: begun.append(
@@ -349,6 +588,40 @@ class WeatherTest(MeanwhileTest):
         self.assert_row(slow, 'error', 'available', self.secondary,
                         'After 600 seconds')
         self.fails_back()
+
+    def _fail_back_in_doubt(self) -> None:
+        """Nobody knows whether the primary has taken over."""
+        with self.told(self.primary, 'failed_over',
+                       lambda: self.primary.control.add_fault(LOST)):
+            self.backend.fail_back()
+
+    def test_the_primary_may_have_taken_over(self) -> None:
+        """No host gets the volume before that is clear."""
+        volume = self.away()
+        self._fail_back_in_doubt()
+        self.assert_row(volume, 'error', 'available', self.secondary,
+                        'The other array may have taken over')
+        self.assertRaises(exception.VolumeBackendAPIException,
+                          self.backend.driver.initialize_connection, volume,
+                          self.host())
+        self.assertFalse(self.is_mapped(volume, self.secondary))
+        self._calm()
+        self.fails_back()
+        self.assert_newest(volume, self.primary, 'enabled')
+
+    def test_replication_of_a_group_ends_then(self) -> None:
+        """Nothing hands it over any more, so hosts can have it."""
+        group = self.group(REPLICATED_GROUP)
+        members = self.backend.members(group)
+        self.pass_time()
+        self.fails_over()
+        self.backend.enable()
+        self._fail_back_in_doubt()
+        self._calm()
+        self.backend.disable_replication(group)
+        for volume in members:
+            self.backend.detach(self.backend.attach(volume, self.host()))
+            self.assertIs(self.secondary, self.holder(volume))
 
     def test_made_away_and_failed_over_again(self) -> None:
         """It is as it was: replicated, and watched."""
@@ -370,6 +643,34 @@ class WeatherTest(MeanwhileTest):
 
 class GroupCommandsTest(groups.GroupsTest):
     """The same for a group that is failed over by itself."""
+
+    def test_a_group_while_the_back_end_comes_home(self) -> None:
+        """Nobody gets its volumes when they are about to be handed over."""
+        group = self.enabled(1, groups.EACH)
+        volume, = self.volumes
+        self.time_passes()
+        self.backend.fail_over()
+        self.write(volume, 'first')
+        command, begun = replication.Replication.command_many, []
+
+        def watch(this: Any, sessions: Any, wanted: str) -> Any:
+            if wanted == 'failed_over' and not begun:
+                begun.append(wanted)
+                with contextlib.suppress(backend.OperationFailed):
+                    self.backend.failover_group(group, replicated.TARGET)
+                    self.backend.detach(self.backend.attach(volume,
+                                                            self.host()))
+                    self.write(volume, 'newest')
+            return command(this, sessions, wanted)
+
+        with mock.patch.object(replication.Replication, 'command_many',
+                               watch):
+            self.backend.fail_back()
+        self.time_passes()
+        self.assertIs(self.primary, self.holder(volume))
+        self.assertEqual('first', self.read(volume))
+        self.assertIn('of the back end is at work', self.log.errors_text())
+        self.assert_replicated(volume)
 
     def test_a_clone_in_the_queue(self) -> None:
         group = self.enabled(1, groups.EACH)

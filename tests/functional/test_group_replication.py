@@ -15,10 +15,12 @@
 import json
 import logging
 from typing import Any
+from unittest import mock
 
 from cinder import exception
 from cinder.volume import qos_specs
 
+from cinder_k2.driver import watch
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import replicated
@@ -551,6 +553,47 @@ class WatchTest(replicated.ReplicatedTest):
         self.look()
         self.assert_replicated(self.volume)
 
+    def _in_error(self) -> None:
+        """The row says error, though the session runs."""
+        self.volume.update({'replication_status': 'error'})
+        self.volume.save()
+
+    def test_nothing_is_set_right_while_a_failback_is_at_work(self) -> None:
+        """It may be about to say what is wrong."""
+        self._in_error()
+        service = self.backend.service()
+        for status, found in (('failing-over', 'error'),
+                              ('enabled', 'enabled')):
+            service.replication_status = status
+            service.save()
+            self.look()
+            self.volume.refresh()
+            self.assertEqual(found, self.volume.replication_status)
+
+    def test_a_row_that_changes_while_it_is_set_right(self) -> None:
+        """Whoever changes it knows better."""
+        is_failing_over = watch.WatchMixin.is_failing_over
+        elsewhere = json.dumps({**self.ids(self.volume), 'reserved': True})
+        for change in ({'status': 'retyping'}, {'provider_id': elsewhere}):
+            self._in_error()
+            before = {key: self.volume[key] for key in change}
+
+            def late(side: Any) -> bool:
+                self.volume.update(change)
+                self.volume.save()
+                return is_failing_over(side)
+
+            with mock.patch.object(watch.WatchMixin, 'is_failing_over',
+                                   late):
+                self.look()
+            self.volume.refresh()
+            self.assertEqual('error', self.volume.replication_status,
+                             str(change))
+            self.volume.update(before)
+            self.volume.save()
+            self.look()
+            self.assert_status('enabled')
+
     def test_another_array_has_the_volume(self) -> None:
         before = self.ids(self.volume)
         self.volume.provider_id = json.dumps(
@@ -648,7 +691,7 @@ class EachReplicatedTest(GroupsTest):
         self.assert_replicated(*self.volumes)
 
     def test_one_that_cannot(self) -> None:
-        """Then none is."""
+        """The others are, and nobody says that anything is wrong with it."""
         group = self.group(3, EACH)
         self.backend.enable_replication(group)
         self.backend.disable_replication(group)
@@ -656,8 +699,45 @@ class EachReplicatedTest(GroupsTest):
                    after=2, times=TRIES)
         self.assertRaises(backend.OperationFailed,
                           self.backend.enable_replication, group)
-        self.assertEqual({}, self.sessions())
+        self._assert_one_in_error(group)
+        self.assertEqual(4, len(self.sessions()))
+        self.backend.disable_replication(group)
+        self.assert_not_replicated()
         self.assertEqual({}, self.count(self.secondary))
+
+    def _assert_one_in_error(self, group: Any) -> None:
+        self.refresh()
+        self.assertEqual({'available'}, {v.status for v in self.volumes})
+        self.assertEqual(1, len([v for v in self.volumes if (
+            v.replication_status == 'error'
+            and v.replication_extended_status)]))
+        self.assertEqual('error',
+                         self.backend.group(group.id).replication_status)
+
+    def test_one_that_has_to_stay_replicated(self) -> None:
+        self.expose_copies()
+        group = self.enabled(3, EACH)
+        self.map_to_a_stranger(self.secondary,
+                               f'rcv-{self.volumes[1].id}')
+        self.assertRaises(backend.OperationFailed,
+                          self.backend.disable_replication, group)
+        self.assertEqual({'error'}, self.statuses())
+        self.assertEqual({'available'}, {v.status for v in self.volumes})
+        self.assertEqual(2, len(self.sessions()))
+        self.remove_the_stranger(self.secondary)
+        self.backend.disable_replication(group)
+        self.assert_not_replicated()
+
+    def test_an_array_that_is_lost(self) -> None:
+        """It is not asked for each of them."""
+        group = self.enabled(5, EACH)
+        begun = self.clock.slept
+        with self.lost(self.primary):
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.disable_replication, group)
+        self.assertLess(self.clock.slept - begun, 300)
+        self.refresh()
+        self.assertEqual({'error'}, self.statuses())
 
 
 @base.everywhere

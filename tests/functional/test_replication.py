@@ -15,11 +15,12 @@
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
+import uuid
 
 from cinder import compute
 from cinder import exception
 
-from cinder_k2.flows import replication as flows
+from cinder_k2.flows.replication import copies
 from cinder_k2 import simulator
 from tests.functional import arrays
 from tests.functional import backend
@@ -339,14 +340,14 @@ class EndingTest(test_failover.GroupsTest):
 
     def _exposed_meanwhile(self, act: Callable[[], Any]) -> int:
         """Somebody makes that view when the driver has just looked."""
-        look, made = flows._Copies.look, []
+        look, made = copies.Copies.look, []
 
         def look_and_miss(*args: Any) -> Any:
             found = look(*args)
             made.append(self._expose_history())
             return found
 
-        with mock.patch.object(flows._Copies, 'look', look_and_miss):
+        with mock.patch.object(copies.Copies, 'look', look_and_miss):
             act()
         return made[0]
 
@@ -803,8 +804,8 @@ class ReplicatedImagesTest(replicated.ReplicatedDisksTest,
         self.assertNothingLeft()
 
 
-class TwoTargetsTest(replicated.ReplicatedTest):
-    """A type chooses among several arrays."""
+class ThreeArraysTest(replicated.ReplicatedTest):
+    """Two targets, the second of which is "moon"."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -812,7 +813,7 @@ class TwoTargetsTest(replicated.ReplicatedTest):
         simulator.connect(self.primary.array, self.third.array,
                           hosts=(self.primary.host, self.third.host))
         # The other tests want two arrays by themselves.
-        self.addCleanup(arrays.pair.cache_clear)
+        self.retire(self.third, *arrays.give_up_pair(self.profile))
         self._use_devices(self.device(), self.device(
             backend_id='moon', san_ip=self.third.address,
             port=self.third.port))
@@ -836,6 +837,15 @@ class TwoTargetsTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', session['state'])
         volume.refresh()
         self.assertEqual('enabled', volume.replication_status)
+
+    @staticmethod
+    def _system(array: arrays.Served) -> Any:
+        state, = array.admin.list('system/state')
+        return state['system_id']
+
+
+class TwoTargetsTest(ThreeArraysTest):
+    """A type chooses among several arrays."""
 
     def test_a_type_chooses(self) -> None:
         volume = self.replicated()
@@ -926,10 +936,19 @@ class TwoTargetsTest(replicated.ReplicatedTest):
             row.refresh()
             self.assertEqual('enabled', row.replication_status)
 
-    @staticmethod
-    def _system(array: arrays.Served) -> Any:
-        state, = array.admin.list('system/state')
-        return state['system_id']
+    def test_another_target_while_it_is_away(self) -> None:
+        """It can be replicated to the primary only."""
+        volume = self.replicated()
+        self.primary.control.advance(400)
+        self.backend.fail_over(replicated.TARGET)
+        self.assertRaises(backend.OperationFailed, self.backend.retype,
+                          volume, **REPLICATED, **MOON)
+        self.assertIn('which serves the volume: fail back first',
+                      self.log.text())
+        self.backend.retype(volume, vendor__colour='red', **REPLICATED)
+        self.backend.fail_back()
+        self.backend.retype(volume, **REPLICATED, **MOON)
+        self._assert_at(self.third, volume)
 
     def test_a_device_that_is_no_peer(self) -> None:
         """It is in the way of nothing that goes elsewhere."""
@@ -1002,6 +1021,14 @@ class WrongTypesTest(replicated.ReplicatedTest):
         self.own('iscsi', replication_device=self.device(
             san_ip='192.0.2.7'))
         self._assert_refused('has no replication peer', **REPLICATED)
+
+    def test_a_session_that_the_array_refuses(self) -> None:
+        """Nothing is left for Cinder's deletion of the row to find."""
+        self.fault('status', 'POST', 'replication/sessions', status=400,
+                   times=TRIES)
+        failure = self.assertRaises(backend.OperationFailed, self.replicated)
+        self.assertNothingLeft()
+        self.backend.delete_volume(failure.row)
 
     def test_rpo_of_the_device(self) -> None:
         self.own('iscsi', replication_device=self.device(rpo=900))
@@ -1089,15 +1116,82 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
     def test_failover_and_back(self) -> None:
         self._use_ours()
         self.primary.control.advance(400)
-        service = self.backend.fail_over()
+        service = self._fails_over_and_back()
         self.assertEqual(self.secondary.host, service.active_backend_id)
+        self.assert_replicated(self.other)
+
+    def test_what_stays_on_the_primary(self) -> None:
+        """Their rows do not say where they are, and are not forgotten."""
+        plain = self.backend.create_volume()
+        snapshots = [self.backend.create_snapshot(one)
+                     for one in (self.volume, plain)]
+        attachment = self.backend.attach(plain, self.host())
+        self._use_ours()
+        self.primary.control.advance(400)
+        self.backend.fail_over()
+        self.assertEqual(1, len(self.primary.admin.list('mappings')))
+        self.backend.detach(attachment)
+        self.assertEqual([], self.primary.admin.list('mappings'))
+        # The driver that made it is to remove it.
+        host, = self.primary.admin.list('hosts')
+        self.primary.admin.delete('hosts', host['id'])
+        for snapshot in snapshots:
+            self.backend.delete_snapshot(snapshot)
+            self.assertEqual([], self.primary.admin.list(
+                'snapshots', short_name=f'cs-{snapshot.id}'))
+        self.backend.delete_volume(plain)
+        self.assertEqual([], self.primary.admin.list(
+            'volumes', name=f'cv-{plain.id}'))
+
+    def test_what_stays_on_a_primary_that_is_lost(self) -> None:
+        """It is not taken for gone."""
+        plain = self.backend.create_volume()
+        snapshot = self.backend.create_snapshot(self.volume)
+        self._use_ours()
+        self.primary.control.advance(400)
+        with self.lost(self.primary):
+            self.backend.fail_over()
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.delete_volume, plain)
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.delete_snapshot, snapshot)
+        self.backend.delete_volume(plain, force=True)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.fail_back()
+        self.assertEqual(2, self.count(self.primary)['volumes'])
+        self.assertNotIn(f'cs-{snapshot.id}', [
+            one['short_name'] for one in self.primary.admin.list(
+                'snapshots')])
+
+    def _fails_over_and_back(self) -> Any:
+        """It grows meanwhile. What the service was while it was away."""
+        service = self.backend.fail_over()
         self.volume.refresh()
         self.assertEqual('failed-over', self.volume.replication_status)
         self.assertIs(self.secondary, self.holder(self.volume))
         self.backend.extend_volume(self.volume, 2)
         self.backend.fail_back()
         self.assert_replicated(self.volume, size=2)
-        self.assert_replicated(self.other)
+        return service
+
+    def _migrated(self) -> None:
+        """It names a migrated volume by its id; Cinder notes another."""
+        self.volume.update({'_name_id': str(uuid.uuid4())})
+        self.volume.save()
+
+    def test_failover_of_a_migrated_volume(self) -> None:
+        self._migrated()
+        self._use_ours()
+        self.primary.control.advance(400)
+        self._fails_over_and_back()
+
+    def test_a_migrated_volume_that_it_has_failed_over(self) -> None:
+        self.primary.control.advance(400)
+        self.backend.fail_over()
+        self._migrated()
+        self._use_ours()
+        self.backend.fail_back()
+        self.assert_replicated(self.volume)
 
     def test_it_has_failed_over(self) -> None:
         """Ours finds what is under the names of copies now."""

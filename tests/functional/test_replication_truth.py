@@ -13,14 +13,19 @@
 """What rows say of replication that has stopped, or has only half begun."""
 
 from collections.abc import Callable
+from collections.abc import Iterator
 import contextlib
 import dataclasses
+import json
 from typing import Any
 from unittest import mock
 
 from cinder.db import api as db_api
 
+from cinder_k2.array.volumes import Volumes
 from cinder_k2.driver import config
+from cinder_k2.driver.side import Side
+from cinder_k2.flows.replication import ending
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
@@ -57,6 +62,11 @@ class TruthTest(replicated.ReplicatedTest):
         for array in (self.secondary, self.primary):
             for session in array.admin.list('replication/sessions'):
                 array.admin.delete('replication/sessions', session['id'])
+
+    def let_nothing_begin(self) -> None:
+        """No session starts, and none is deleted, until all is calm."""
+        for fault in (REFUSED, BROKEN):
+            self.primary.control.add_fault(fault)
 
     def assert_status(self, row: Any, status: str) -> None:
         row.refresh()
@@ -166,47 +176,157 @@ class MissingTest(TruthTest):
         self.assert_replicated(volume, size=2)
 
 
-class KilledRetypeTest(TruthTest, weather.WeatherTest):
+class EndingTest(TruthTest):
+    """Replication that ends while the target is slow, or lost."""
+
+    def test_an_array_that_is_busy_then(self) -> None:
+        """What the other one has taken of the time is not its doing."""
+        volume, look = self.replicated(), ending._look_there
+        self.pass_time()
+
+        def slow(*args: Any) -> Any:
+            found = look(*args)
+            self.clock.sleep(self.options['k2_retry_timeout'])
+            return found
+
+        self.primary.control.add_fault({
+            'kind': 'busy', 'times': 1, 'method': 'PATCH',
+            'path': 'replication/sessions/*'})
+        with mock.patch.object(ending, '_look_there', slow), \
+                self.lost(self.secondary):
+            self.backend.retype(volume)
+        self.clear(self.secondary, volume)
+        self.assert_alone(volume)
+
+
+class KilledRetypes(TruthTest, weather.WeatherTest):
+    """Helpers."""
+
+    def assert_true_when_killed(self, begin: dict[str, str], **specs: str
+                                ) -> None:
+        """At each step, and when only Cinder has still to save it."""
+        number = 0
+        while self.dies_in(weather.killed_at(number), begin, specs):
+            number += 1
+        self.assertGreater(number, 2)
+        self.assertTrue(self.dies_in(self._killed_at_the_end(), begin,
+                                     specs))
+
+    @contextlib.contextmanager
+    def _killed_at_the_end(self) -> Iterator[None]:
+        retype = self.backend.driver.retype
+
+        def die(*args: Any, **kwargs: Any) -> None:
+            retype(*args, **kwargs)
+            raise weather.Killed
+
+        with mock.patch.object(self.backend.manager.driver, 'retype', die):
+            yield
+
+    def dies_in(self, kill: contextlib.AbstractContextManager[None],
+                begin: dict[str, str], specs: dict[str, str]) -> bool:
+        """Whether a retype was killed; all that rows say then is true."""
+        volume, died = self.backend.create_volume(**begin), True
+        self.pass_time()
+        with contextlib.suppress(weather.Killed), kill:
+            self.backend.retype(volume, **specs)
+            died = False
+        self.assertTrue(self.backend.restart())
+        self.reset_states()
+        self.look()
+        volume.refresh()
+        self.assertIn(volume.replication_status,
+                      ['enabled', 'disabled', 'error'])
+        if volume.replication_status == 'enabled':
+            self.assertIn(('source', 'in_sync'), self.sessions().values())
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+        return died
+
+
+class KilledRetypeTest(KilledRetypes):
     """The service dies in a retype, and nobody tries it again."""
 
-    def _assert_true_when_killed(self, begin: dict[str, str],
-                                 **specs: str) -> None:
-        for number in range(20):
-            volume = self.backend.create_volume(**begin)
-            self.pass_time()
-            with contextlib.suppress(weather.Killed), weather.killed_at(
-                    number):
-                self.backend.retype(volume, **specs)
-                self.assertGreater(number, 2)
-                return
-            self.assertTrue(self.backend.restart())
-            self.reset_states()
-            self.look()
-            volume.refresh()
-            running = ('source', 'in_sync') in self.sessions().values()
-            if volume.replication_status == 'enabled':
-                self.assertTrue(running, f'step {number}')
-            self.backend.delete_volume(volume)
-            self.assertNothingLeft()
-        self.fail('It never came through.')
-
     def test_off(self) -> None:
-        self._assert_true_when_killed(REPLICATED)
+        self.assert_true_when_killed(REPLICATED)
 
     def test_on(self) -> None:
-        self._assert_true_when_killed({}, **REPLICATED)
+        self.assert_true_when_killed({}, **REPLICATED)
+
+
+class KilledRedirectTest(KilledRetypes, test_replication.ThreeArraysTest):
+    """The same in a retype to another target."""
+
+    def test_it(self) -> None:
+        self.assert_true_when_killed(REPLICATED, **REPLICATED,
+                                     **test_replication.MOON)
+
+    def test_between_the_two(self) -> None:
+        with mock.patch.object(Side, '_protect', autospec=True,
+                               side_effect=weather.Killed):
+            self.assertTrue(self.dies_in(contextlib.nullcontext(), REPLICATED,
+                                         {**REPLICATED,
+                                          **test_replication.MOON}))
+
+
+class KilledGroupCommandTest(groups.GroupsTest, TruthTest,
+                             weather.WeatherTest):
+    """The service dies when it replicates a group of volumes, or ends that."""
+
+    def _has_a_way_out(self, number: int, begin: Callable[[Any], Any],
+                       act: Callable[[Any], Any]) -> bool:
+        """The one of the guide: look again, then turn it off."""
+        group = self.group(2, groups.EACH)
+        begin(group)
+        self.pass_time()
+        died = True
+        with contextlib.suppress(weather.Killed), weather.killed_at(number):
+            act(group)
+            died = False
+        self.assertTrue(self.backend.restart())
+        self.backend.fail_back()
+        row = self.backend.group(group.id)
+        self.assertIn(row.replication_status,
+                      ['enabled', 'disabled', 'error'])
+        if row.replication_status != 'disabled':
+            self.backend.disable_replication(group)
+        self.assert_not_replicated()
+        self.backend.enable_replication(group)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+        return died
+
+    def test_on(self) -> None:
+        number = 0
+        while self._has_a_way_out(
+                number, lambda group: self.backend.disable_replication(
+                    self.backend.enable_replication(group)),
+                self.backend.enable_replication):
+            number += 1
+        self.assertGreater(number, 4)
+
+    def test_off(self) -> None:
+        number = 0
+        while self._has_a_way_out(number, self.backend.enable_replication,
+                                  self.backend.disable_replication):
+            number += 1
+        self.assertGreater(number, 4)
 
 
 class HalfBegunTest(groups.GroupsTest, TruthTest):
     """Replication that could not begin, nor be taken back."""
 
-    def test_a_volume(self) -> None:
+    def _half_begun(self) -> Any:
+        """A volume of which that is so."""
         volume = self.backend.create_volume()
-        for fault in (REFUSED, BROKEN):
-            self.primary.control.add_fault(fault)
+        self.let_nothing_begin()
         self.assertRaises(backend.OperationFailed, self.backend.retype,
                           volume, **REPLICATED)
         self._calm()
+        return volume
+
+    def test_a_volume(self) -> None:
+        volume = self._half_begun()
         self.assertIn(f'Something of replication session ssn-{volume.id}',
                       self.log.errors_text())
         self.assertTrue(self.ids(volume)['replicated'])
@@ -214,19 +334,13 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         self.assertNothingLeft()
 
     def test_a_volume_that_is_tried_again(self) -> None:
-        volume = self.backend.create_volume()
-        for fault in (REFUSED, BROKEN):
-            self.primary.control.add_fault(fault)
-        self.assertRaises(backend.OperationFailed, self.backend.retype,
-                          volume, **REPLICATED)
-        self._calm()
+        volume = self._half_begun()
         self.backend.retype(volume, **REPLICATED)
         self.assert_replicated(volume)
 
     def test_a_group(self) -> None:
         group = self.group()
-        for fault in (REFUSED, BROKEN):
-            self.primary.control.add_fault(fault)
+        self.let_nothing_begin()
         self.assertRaises(backend.OperationFailed,
                           self.backend.enable_replication, group)
         self._calm()
@@ -280,6 +394,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
 
     def test_the_reason_is_the_first_refusal(self) -> None:
         """Not that of the look for leftovers."""
+        self.backend.delete_volume(self.replicated())
         self.primary.control.cut_link()
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': '*', 'path': '*'})
@@ -288,6 +403,21 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         self.assertIn('does not reach its replication peer',
                       str(failure.cause))
         self.backend.delete_volume(failure.row)
+
+    def test_a_target_that_does_not_answer(self) -> None:
+        """Rows have to say which array it is."""
+        self.secondary.control.add_fault(
+            {'kind': 'reset', 'method': '*', 'path': '*'})
+        volume = self.backend.create_volume()
+        self.assertRaises(backend.OperationFailed, self.backend.retype,
+                          volume, **REPLICATED)
+        self.assertNotIn('replicated', self.ids(volume))
+        failure = self.assertRaises(backend.OperationFailed, self.replicated)
+        self.assertIn('to which is to be replicated, does not answer',
+                      str(failure.cause))
+        self.backend.delete_volume(failure.row)
+        self._calm()
+        self.assertEqual({}, self.count(self.secondary))
 
 
 class ManagedTest(TruthTest):
@@ -300,8 +430,7 @@ class ManagedTest(TruthTest):
         volume = self.make(
             'volumes', name='theirs', size=replicated.GIB,
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
-        for fault in (REFUSED, BROKEN):
-            self.primary.control.add_fault(fault)
+        self.let_nothing_begin()
         failure = self.assertRaises(
             backend.OperationFailed, self.backend.manage,
             {'source-name': 'theirs'}, **REPLICATED)
@@ -315,7 +444,7 @@ class ManagedTest(TruthTest):
         self.assertEqual('theirs', found['name'])
 
 
-class OtherTargetsTest(test_replication.TwoTargetsTest):
+class OtherTargetsTest(test_replication.ThreeArraysTest):
     """Arrays number their sessions alike."""
 
     def test_a_life(self) -> None:
@@ -338,6 +467,149 @@ class OtherTargetsTest(test_replication.TwoTargetsTest):
         self.backend.retype(volume, **REPLICATED)
         self.assert_replicated(volume)
         self.sweep(self.third)
+
+
+class StaleCopyTest(test_replication.ThreeArraysTest):
+    """What a former target has, which was lost when it was to go."""
+
+    options = {'k2_retry_timeout': 20}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self._systems[self._system(self.third)] = self.third
+        self.addCleanup(self.sweep_stale)
+
+    def sweep_stale(self) -> None:
+        """An administrator deletes it."""
+        admin = self.secondary.admin
+        for session in admin.list('replication/sessions'):
+            for state in ('failed_over', 'idle'):
+                if session['state'] != state:
+                    admin.update('replication/sessions', session['id'],
+                                 name=session['name'], state=state)
+        self.sweep(self.secondary)
+
+    def pass_time(self, seconds: float = 400) -> None:
+        super().pass_time(seconds)
+        self.third.control.advance(seconds)
+
+    def _moved(self) -> Any:
+        """A volume that is copied to the third array by now."""
+        volume = self.replicated()
+        self.write(volume, 'old')
+        self.pass_time()
+        with self.lost(self.secondary):
+            self.backend.retype(volume, **REPLICATED, **test_replication.MOON)
+        self.write(volume, 'new')
+        self.pass_time()
+        self.assertIn(f'rssn-{volume.id}', self.sessions())
+        return volume
+
+    def _assert(self, volume: Any, status: str, array: Any, content: str
+                ) -> None:
+        volume.refresh()
+        self.assertEqual(status, volume.replication_status)
+        self.assertIs(array, self.holder(volume))
+        self.assertEqual(content, self.read(volume))
+
+    def test_a_failover_to_the_former_target(self) -> None:
+        volume, other = self._moved(), self.replicated()
+        self.write(other, 'new')
+        self.pass_time()
+        with self.lost(self.primary):
+            self.backend.fail_over(replicated.TARGET)
+            self._assert(other, 'failed-over', self.secondary, 'new')
+        self._assert(volume, 'failover-error', self.primary, 'new')
+        self.assertIn('It is not replicated to the array at',
+                      volume.replication_extended_status)
+        self.assertEqual(('target', 'in_sync'),
+                         self.sessions()[f'rssn-{volume.id}'])
+        self.backend.fail_back()
+        for row in (volume, other):
+            self._assert(row, 'enabled', self.primary, 'new')
+        self.backend.delete_volume(other)
+
+    def test_a_failover_to_wherever_most_are(self) -> None:
+        volume = self._moved()
+        service = self.backend.fail_over()
+        self.assertEqual('moon', service.active_backend_id)
+        self._assert(volume, 'failed-over', self.third, 'new')
+
+    def test_after_a_failover_and_back(self) -> None:
+        """It is known still who has the copy."""
+        volume = self._moved()
+        self.backend.fail_over('moon')
+        self.assertEqual(self._system(self.primary),
+                         self.ids(volume)['target'])
+        self.backend.fail_back()
+        self.assertEqual(self._system(self.third), self.ids(volume)['target'])
+        self.backend.fail_over(replicated.TARGET)
+        self._assert(volume, 'failover-error', self.primary, 'new')
+        self.backend.fail_back()
+        self.backend.retype(volume)
+        self.assertNotIn('target', self.ids(volume))
+
+    def test_a_group(self) -> None:
+        """All of it, also if a row of it does not tell."""
+        specs = {**REPLICATED, 'replication_enabled': '<is> True'}
+        group = self.backend.create_group(
+            self.backend.volume_type(**specs, **test_replication.MOON),
+            consistent_group_replication_enabled='<is> True')
+        volumes = [self.backend.create_volume(
+            1, group, **specs, **test_replication.MOON) for _ in range(2)]
+        self.backend.enable_replication(group)
+        self.pass_time()
+        first = self.backend.volume(volumes[0].id)
+        first.update({'provider_id': json.dumps({
+            key: value for key, value in self.ids(first).items()
+            if key != 'target'})})
+        first.save()
+        self.backend.fail_over(replicated.TARGET)
+        for volume in volumes:
+            volume.refresh()
+            self.assertIn('It is not replicated to the array at',
+                          volume.replication_extended_status)
+        self.backend.fail_back()
+        for volume in volumes:
+            volume.refresh()
+            self.assertEqual('enabled', volume.replication_status)
+        self.backend.disable_replication(group)
+
+    def _opened(self) -> Any:
+        """A volume whose stale copy an earlier version has let serve."""
+        volume = self._moved()
+        session, = self.secondary.admin.list('replication/sessions')
+        self.secondary.admin.update(
+            'replication/sessions', session['id'], name=session['name'],
+            state='failed_over')
+        copy, = self.secondary.admin.list('volumes', name=f'rcv-{volume.id}')
+        home = volume.provider_id
+        volume.update({
+            'replication_status': 'failed-over', 'provider_id': json.dumps({
+                'system': self._system(self.secondary), 'replicated': True,
+                'volume': copy['id'], 'group': int(
+                    copy['volume_group']['ref'].rpartition('/')[2])})})
+        volume.save()
+        self.addCleanup(self._put_back, volume, home)
+        return volume
+
+    def _put_back(self, volume: Any, home: str) -> None:
+        volume.update({'provider_id': home})
+        volume.save()
+        self.assertEqual('new', self.read(volume))
+
+    def test_two_sides_that_do_not_belong_together(self) -> None:
+        """Neither is overwritten, nor deleted."""
+        volume = self._opened()
+        self.backend.fail_back()
+        self._assert(volume, 'error', self.secondary, 'old')
+        self.assertIn('Its two sessions do not belong together',
+                      volume.replication_extended_status)
+        before = self.sessions()
+        self.assertRaises(backend.OperationFailed, self.backend.retype,
+                          volume)
+        self.assertIn('do not belong together: one of them', self.log.text())
+        self.assertEqual(before, self.sessions())
 
 
 class TypesTest(TruthTest):
@@ -405,8 +677,36 @@ class TypesTest(TruthTest):
         self.assertEqual(600, self._rpo())
 
 
-class GroupExtendTest(groups.GroupsTest):
+class GroupExtendTest(groups.GroupsTest, TruthTest):
     """All volumes of a consistency group have one session."""
+
+    def test_while_one_grows_the_other_is_not_in_error(self) -> None:
+        """Also on an array that wants the session idle for that (VOL-4)."""
+        for array in (self.primary, self.secondary):
+            array.control.set_switches(grow_suspended=False)
+            self.addCleanup(array.control.set_switches, grow_suspended=True)
+        group = self.enabled()
+        self.pass_time()
+        self.look()
+        grow, seen = Volumes.grow, []
+
+        def look(this: Any, volume: int, size: int) -> None:
+            if ('source', 'idle') in self.sessions().values():
+                self.look()
+                self.refresh()
+                seen.append(self.statuses())
+            grow(this, volume, size)
+
+        with mock.patch.object(Volumes, 'grow', look):
+            self.backend.extend_volume(self.volumes[0], 2)
+        self.assertEqual([{'enabled'}] * 2, seen)
+        self.assertEqual('enabled',
+                         self.backend.group(group.id).replication_status)
+        self.assertNotIn('is not replicated', self.log.errors_text())
+        self.tell(group, 'suspended', 'idle')
+        self.look()
+        self.refresh()
+        self.assertEqual({'error'}, self.statuses())
 
     def test_two_at_once(self) -> None:
         group = self.enabled()

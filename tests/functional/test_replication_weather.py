@@ -178,6 +178,13 @@ OPERATIONS = {
 }
 
 
+# What Cinder calls the driver by for them.
+METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
+           'retype_on': 'retype', 'retype_off': 'retype',
+           'extend': 'extend_volume', 'fail_over': 'failover_host',
+           'fail_back': 'failover_host'}
+
+
 class WeatherTest(replicated.ReplicatedTest):
     """Helpers."""
 
@@ -274,6 +281,106 @@ class KilledTest(WeatherTest):
         self.assertIsNone(error)
         self.assertGreater(number, 1)
         self.come_home()
+
+    @ddt.data(*OPERATIONS)
+    def test_at_the_end(self, name: str) -> None:
+        """All is done, and Cinder has not saved it yet."""
+        operation = OPERATIONS[name]
+        volume = operation.before(self, None)
+        driver, method = self.backend.manager.driver, METHODS[name]
+        done = getattr(driver, method)
+
+        def die(*args: Any, **kwargs: Any) -> None:
+            done(*args, **kwargs)
+            raise Killed
+
+        with mock.patch.object(driver, method, die):
+            self.assertIsInstance(self.tries(operation, volume), Killed)
+        self.assertTrue(self.backend.restart(), self.log.errors_text())
+        self.goes_on(operation, volume, name)
+        self.come_home()
+
+
+@ddt.ddt
+class NeverMadeTest(WeatherTest):
+    """A volume that was being made, and another array serves by now."""
+
+    @ddt.data(*itertools.product((True, False), ('deleted first', 'moved')))
+    @ddt.unpack
+    def test_killed(self, away: bool, how: str) -> None:
+        """Whichever array serves when it is deleted, nothing is left."""
+        for specs in (replicated.REPLICATED, {}):
+            for number in itertools.count():
+                if away:
+                    self.backend.fail_over()
+                    self.backend.enable()
+                with killed_at(number):
+                    error = self.tries(self._creation(specs), None)
+                self.assertTrue(self.backend.restart())
+                if away == (how == 'moved'):
+                    self.backend.fail_back()
+                else:
+                    self.backend.fail_over()
+                self.reset_states()
+                for row in self.backend.volumes():
+                    self.backend.delete_volume(row, force=True)
+                self.come_home()
+                if not isinstance(error, Killed):
+                    break
+            self.assertIsNone(error)
+
+    @ddt.data(True, False)
+    def test_a_snapshot(self, away: bool) -> None:
+        """Its volume may be on the other array by now, and can go."""
+        volume = self.replicated()
+        self.pass_time()
+        if away:
+            self.backend.fail_over()
+        take = self.backend.driver.create_snapshot
+
+        def die(*args: Any) -> None:
+            take(*args)
+            raise Killed
+
+        with mock.patch.object(self.backend.manager.driver,
+                               'create_snapshot', die), \
+                contextlib.suppress(Killed):
+            self.backend.create_snapshot(volume)
+        self.assertTrue(self.backend.restart())
+        self.backend.fail_over('default' if away else None)
+        snapshot, = self.backend.snapshots()
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+        self.come_home()
+
+    def test_the_primary_is_lost_with_it(self) -> None:
+        """The secondary keeps nothing; the log tells of the primary."""
+        for number in itertools.count():
+            with killed_at(number):
+                error = self.tries(self._creation(replicated.REPLICATED),
+                                   None)
+            if not isinstance(error, Killed):
+                break
+            with self.lost(self.primary):
+                self.assertTrue(self.backend.restart())
+                self.backend.fail_over()
+                volume, = self.backend.volumes()
+                self.backend.delete_volume(volume)
+                self.assertEqual({}, self.count(self.secondary), number)
+            self.assertIn(f'Whether something of volume {volume.id} is left '
+                          f'on the array at 127.0.0.1:{self.primary.port}',
+                          self.log.errors_text())
+            self.remove(self.primary, volume)
+            self.come_home()
+        self.assertIsNone(error)
+        self.come_home()
+
+    @staticmethod
+    def _creation(specs: dict[str, str]) -> Operation:
+        return dataclasses.replace(
+            OPERATIONS['create'],
+            act=lambda test, _: test.backend.create_volume(1, **specs))
 
 
 # How each call may go wrong once, without harm.

@@ -27,7 +27,7 @@ from cryptography import x509
 import ddt
 
 from cinder_k2 import simulator
-from cinder_k2.simulator import tls
+from cinder_k2.simulator.adapters import tls
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base

@@ -23,7 +23,6 @@ from cinder.scheduler import host_manager
 import ddt
 
 from cinder_k2.driver import stats
-from tests.functional import backend as functional_backend
 from tests.functional import base
 
 TIB = 1 << 30
@@ -242,11 +241,15 @@ class SchedulerTest(StatsTest):
         self.assertEqual('up', self.backend.stats()['backend_state'])
 
     def test_an_array_that_says_it_is_full(self) -> None:
-        store = self.array.array.store
-        store.update('system/capacity', 1, state='full')
-        self.addCleanup(store.update, 'system/capacity', 1, state='ok')
-        self.assertTrue(self.takes(DEFAULT))
+        """Also one that says so while something is free."""
+        roomy = self.pool()
+        self.switch(full=True)
+        self.assertEqual('full', self.pool()['capacity_state'])
         self.assertFalse(self.takes())
+        self.assertEqual(0, self.goodness())
+        self.assertFalse(evaluator.evaluate(
+            self.backend.driver.get_filter_function(),
+            capabilities={**roomy, 'capacity_state': 'full'}))
 
     @ddt.data('OFFLINE', 'STARTING')
     def test_an_array_that_is_not_online(self, state: str) -> None:
@@ -438,9 +441,7 @@ class CostTest(StatsTest):
 
     def test_an_array_that_is_lost_from_the_beginning(self) -> None:
         """Down as soon as Cinder asks for the first time."""
-        fresh = functional_backend.Backend(
-            self.array.address, self.array.port, 'iscsi',
-            **self.array.options())
+        fresh = self.new_backend('iscsi')
         fresh.driver.do_setup(fresh.context)
         self.fault('reset', '*', '*', times=99999)
         pool, = fresh.stats()['pools']

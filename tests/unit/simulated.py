@@ -35,7 +35,8 @@ class SimulatedTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.clock = simulator.FakeClock()
-        self.sim = simulator.Array(self.profile, clock=self.clock)
+        self.sim = simulator.Array(self.profile, clock=self.clock,
+                                   switches={'clones_movable': True})
         self.addCleanup(self.sim.close)
         self.client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',

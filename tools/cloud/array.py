@@ -50,30 +50,49 @@ class Array:
                     self.control_file.read_text().rstrip('\n'))
         return settings.LOGIN, self.password
 
+    def _ask(self, method: str, path: str, **options: Any
+             ) -> requests.Response:
+        """Return the array's reply to one request.
+
+        :raises CloudError: it refuses it
+        """
+        reply = requests.request(
+            method, self.url + path, auth=self._account(path),
+            verify=self.ca_file, timeout=REQUEST_SECONDS, **options)
+        if not reply.ok:
+            raise errors.CloudError(f'the array answers {reply.status_code} '
+                                    f'to {method} {path}: {reply.text[:200]}')
+        return reply
+
     def get(self, path: str) -> Any:
         """Return the JSON body that the array answers to GET.
 
-        :raises CloudError: it answers anything but 200
+        :raises CloudError: it refuses it
         """
-        reply = requests.get(
-            self.url + path, auth=self._account(path),
-            verify=self.ca_file, timeout=REQUEST_SECONDS)
-        if reply.status_code != 200:
-            raise errors.CloudError(f'the array answers {reply.status_code} '
-                                    f'to GET {path}: {reply.text[:200]}')
-        return reply.json()
+        return self._ask('GET', path).json()
 
     def post(self, path: str, **fields: Any) -> None:
         """Send an order to the array's control API.
 
         :raises CloudError: it does not carry it out
         """
-        reply = requests.post(
-            self.url + path, auth=self._account(path),
-            json=fields, verify=self.ca_file, timeout=REQUEST_SECONDS)
-        if not reply.ok:
-            raise errors.CloudError(f'the array answers {reply.status_code} '
-                                    f'to POST {path}: {reply.text[:200]}')
+        self._ask('POST', path, json=fields)
+
+    def write(self, volume: int, offset: int, data: bytes) -> None:
+        """Write data to a volume, as a host does.
+
+        :raises CloudError: the array does not take it
+        """
+        self._ask('PUT', f'/sim/v1/data/volumes/{volume}', data=data, headers={
+            'Content-Range': f'bytes {offset}-{offset + len(data) - 1}/*'})
+
+    def read(self, volume: int, offset: int, length: int) -> bytes:
+        """Return data of a volume.
+
+        :raises CloudError: the array does not give it
+        """
+        return self._ask('GET', f'/sim/v1/data/volumes/{volume}', headers={
+            'Range': f'bytes={offset}-{offset + length - 1}'}).content
 
     def answers(self) -> bool:
         """Tell whether it serves requests; TLS and password must be right."""

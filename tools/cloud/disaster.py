@@ -30,6 +30,9 @@ SPECS = {'kaminario:replication': 'enabled',
 RPO = 60
 BINARY = 'cinder-volume'
 BACK_SECONDS = 120.0
+# Where a volume of 1 GiB is written to, and how much at each place.
+PLACES = (0, 2 ** 30 - 2 ** 20)
+LENGTH = 2 ** 20
 
 
 class Disaster:
@@ -58,13 +61,13 @@ class Disaster:
         self._write(self._primary, volume, 'written before')
         self._let_copy()
         self._kill()
-        self._fail_over(settings.TARGET, 'failed-over')
+        self._fail_over(volume, settings.TARGET, 'failed-over')
         self._check(self._secondary, volume, 'written before')
         scenario.detach(self._watcher, volume, attachment)
         attachment = self._job.attach(volume)
         self._write(self._secondary, volume, 'written after')
         stack.start_array(self._run, self._run.primary, self._started)
-        self._fail_over('default', 'enabled')
+        self._fail_over(volume, 'default', 'enabled')
         self._check(self._primary, volume, 'written after')
         scenario.detach(self._watcher, volume, attachment)
         self._job.attach(volume)
@@ -90,14 +93,21 @@ class Disaster:
             self._started.remove(victim)
             victim.kill()
 
-    def _fail_over(self, target: str, status: str) -> None:
-        """Call "cinder failover-host" and wait for the service's status."""
+    def _fail_over(self, volume: Any, target: str, status: str) -> None:
+        """Call "cinder failover-host", wait, and see that a volume went too.
+
+        :raises CloudError: the service or the volume has another status
+        """
         host = f'k2cloud@{BACKEND}'
         with console.step(f'cinder failover-host {host} --backend_id '
                           f'{target}') as line:
             self._cinder.services.failover_host(host, target)
             client.poll(f'{host} becoming {status}',
                         lambda: self._service_is(host, status), BACK_SECONDS)
+            now = self._cinder.volumes.get(volume.id)
+            if now.replication_status != status:
+                raise self._watcher.failed(
+                    now, f'has replication_status {now.replication_status}')
             line.note = f'replication_status {status}'
 
     def _service_is(self, host: str, status: str) -> bool:
@@ -114,8 +124,9 @@ class Disaster:
 
     def _write(self, reader: array.Array, volume: Any, text: str) -> None:
         with console.step(f'{volume.name}: write "{text}" on {reader.url}'):
-            reader.post('/sim/v1/contents', volume=_id(reader, volume),
-                        token=text)
+            number = _id(reader, volume)
+            for offset in PLACES:
+                reader.write(number, offset, _pattern(text))
 
     def _check(self, reader: array.Array, volume: Any, text: str) -> None:
         """See that an array has the data.
@@ -123,11 +134,18 @@ class Disaster:
         :raises CloudError: it has not
         """
         with console.step(f'{volume.name}: read "{text}" on {reader.url}'):
-            found = reader.get('/sim/v1/contents')
-            if found.get(str(_id(reader, volume))) != text:
-                raise errors.CloudError(
-                    f'{volume.name} does not hold "{text}" on {reader.url}, '
-                    f'which has {found}.')
+            number = _id(reader, volume)
+            for offset in PLACES:
+                found = reader.read(number, offset, LENGTH)
+                if found != _pattern(text):
+                    raise errors.CloudError(
+                        f'{volume.name} does not hold "{text}" on '
+                        f'{reader.url} at byte {offset}, but {found[:30]!r}')
+
+
+def _pattern(text: str) -> bytes:
+    """Return a text as often as it fits."""
+    return (text.encode() * LENGTH)[:LENGTH]
 
 
 def _id(reader: array.Array, volume: Any) -> int:

@@ -17,14 +17,14 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import clock
-from cinder_k2.simulator import conversation
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import profiles
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
-from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator.protocol import conversation
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
+from cinder_k2.simulator.state import store as store_module
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Scope:
     """What the rules of one request can see and change.
 
     deleted keeps records that were removed and are still to be listed for
-    a while (QRY-10), as (resource, reply). talk asks the peers. login is ''
-    for what the array does by itself.
+    a while (QRY-10, VOL-17), as (resource, reply). talk asks the peers.
+    login is '' for what the array does by itself.
     """
 
     store: store_module.Store
@@ -119,12 +119,6 @@ def check_name(value: str, longest: int) -> None:
         raise errors.refused('A name cannot be empty')
     if len(value) > longest:
         raise errors.refused(f'Name {value} is longer than {longest}')
-
-
-def check_space(scope: Scope) -> None:
-    """Refuse what needs space while the array has none left (CAP-3)."""
-    if scope.switches.full:
-        raise errors.refused('No space is left on the array')
 
 
 def check_unique(scope: Scope, resource: str, field: str, value: object,

@@ -12,15 +12,15 @@
 
 """Events: section 9. Each successful write leaves one, newest last.
 
-Two numbers are known (EVT-2); those of the other kinds, from 1001, are this
+Two numbers are known (EVT-2); those of the other kinds, from 999, are this
 simulator's own.
 """
 
 from collections.abc import Iterable
 
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state.schema import Row
 
 NAME = further.EVENTS.name
 KEPT = 10000
@@ -52,6 +52,7 @@ _KINDS = {
 _KINDS |= {
     ('volume_groups', 'POST'): (249, 'VG_CREATED', 'VG, CONFIGURE'),
     ('volumes', 'DELETE'): (28, 'VOLUME_DELETED', 'VOLUME, CONFIGURE')}
+_RECLAIMED = (999, 'SNAPSHOT_RECLAIMED', 'SNAPSHOT, CAPACITY')
 _RETIRED = (1000, 'SNAPSHOT_RETIRED', 'SNAPSHOT, RETENTION')
 
 
@@ -69,6 +70,12 @@ def record_retired(scope: Scope, row: Row) -> None:
     """A snapshot that its retention policy has ended (RET-2)."""
     _record(scope, *_RETIRED, f'{_titled("snapshots", row)} was removed,'
             ' its retention has ended', level='WARNING')
+
+
+def record_reclaimed(scope: Scope, row: Row) -> None:
+    """A snapshot that had to make room (SNP-4)."""
+    _record(scope, *_RECLAIMED, f'{_titled("snapshots", row)} was removed,'
+            ' no space was left', level='WARNING')
 
 
 def _titled(resource: str, row: Row) -> str:

@@ -16,14 +16,15 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import operator
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.rules import system
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 VOLUMES_PER_GROUP = 32
 _LEVELS = (('full', 'full_threshold'), ('critical', 'critical_threshold'),
@@ -61,19 +62,49 @@ def check_room(scope: Scope, group: str, more: int,
             f'Quota of volume group {row["name"]} exceeded')
 
 
-def _written(scope: Scope, row: Row) -> float:
+def in_images(scope: Scope, volume: str) -> float:
+    """What a volume's images keep beside it, in KiB."""
+    return float(sum(image.get('logical_capacity', 0) for image
+                     in scope.store.find('volsnaps', 'source', volume)))
+
+
+def _in_volumes(scope: Scope, row: Row) -> float:
     return float(sum(volume['logical_capacity']
                      for volume in volumes_of(scope, _ref(row))))
 
 
+def _in_snapshots(scope: Scope, row: Row) -> float:
+    return sum(in_images(scope, schema.make_ref('volumes', volume['id']))
+               for volume in volumes_of(scope, _ref(row)))
+
+
+def _written(scope: Scope, row: Row) -> float:
+    return _in_volumes(scope, row) + _in_snapshots(scope, row)
+
+
 def _capacity_state(scope: Scope, row: Row) -> str:
-    """The state after the thresholds of the policy (VG-11)."""
-    if row['capacity_policy'] is None or not row['quota']:
+    """The state after the thresholds of the policy (VG-11).
+
+    Without a quota only the array sets a limit.
+    """
+    if row['capacity_policy'] is None:
         return 'ok'
     policy = scope.store.at(row['capacity_policy'])
-    used = 100 * _written(scope, row) / row['quota']
+    limit = row['quota'] or system.usable(scope)
+    used = 100 * _written(scope, row) / limit
     return next((level for level, name in _LEVELS
                  if used >= policy[name]), 'ok')
+
+
+def _overhead_state(scope: Scope, row: Row) -> str:
+    """Whether snapshots have too large a share of the group (VG-11)."""
+    written = _written(scope, row)
+    if row['capacity_policy'] is None or not written:
+        return 'ok'
+    policy = scope.store.at(row['capacity_policy'])
+    share = 100 * _in_snapshots(scope, row) / written
+    return 'warning' if share >= policy['snapshot_overhead_threshold'] \
+        else 'ok'
 
 
 def _views(scope: Scope, row: Row) -> list[Row]:
@@ -116,9 +147,11 @@ class GroupRules(base.Rules):
     """VG-1 to VG-11 and RST-1 to RST-4."""
 
     computed = {
+        'last_restored_from': lambda scope, row: replicas.live(
+            scope, row['last_restored_from']),
         'is_default': lambda scope, row: False,
         'capacity_state': _capacity_state,
-        'snapshots_overhead_state': lambda scope, row: 'ok',
+        'snapshots_overhead_state': _overhead_state,
         'iscsi_tgt_converted_name': base.converted_name,
         'volumes_count': lambda scope, row: scope.store.count(
             'volumes', 'volume_group', _ref(row)),
@@ -127,8 +160,8 @@ class GroupRules(base.Rules):
         'views_count': lambda scope, row: len(_views(scope, row)),
         'mapped_hosts_count': _mapped_hosts,
         'logical_capacity': _written,
-        'volumes_logical_capacity': _written,
-        'snapshots_logical_capacity': lambda scope, row: 0,
+        'volumes_logical_capacity': _in_volumes,
+        'snapshots_logical_capacity': _in_snapshots,
         'volumes_provisioned_capacity':
             lambda scope, row: provisioned(scope, _ref(row)),
         'replication_session': lambda scope, row: _of_session(
@@ -217,7 +250,7 @@ def rename_snapshot(scope: Scope, snapshot: Row, group_name: str) -> Row:
 def _restore(scope: Scope, row: Row, source: str) -> Row:
     """Put every volume of the group back to a snapshot (RST-1 to RST-4)."""
     _check_restorable(scope, row, source)
-    base.check_space(scope)
+    system.check_space(scope)
     stamp = {'last_restored_from': source, 'last_restored_time': scope.now}
     for image in scope.store.find('volsnaps', 'snapshot', source):
         _, number = schema.split_ref(image['source'])

@@ -14,12 +14,12 @@
 
 import re
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _NAME_LIMIT = 32
 _PASSWORD = range(12, 17)
@@ -200,6 +200,9 @@ class ProfileRules(base.Rules):
         """Usernames are unique, passwords have 12 to 16 characters."""
         if not username:
             raise errors.refused('A username cannot be empty')
+        if not (username + password).isprintable():
+            raise errors.refused(
+                'Username and password cannot have control characters')
         base.check_unique(
             scope, self.name, 'username', username, 'Username', own_id)
         if len(password) not in _PASSWORD:

@@ -15,13 +15,13 @@
 from collections.abc import Callable
 import re
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _LOGINS = further.FC_LOGINS.name
 _PWWN = re.compile('(?:[0-9a-f]{16}|[0-9a-f]{2}(?::[0-9a-f]{2}){7})')
@@ -29,7 +29,8 @@ _PWWN = re.compile('(?:[0-9a-f]{16}|[0-9a-f]{2}(?::[0-9a-f]{2}){7})')
 
 def read_iqn(text: str) -> str:
     """An iSCSI name, kept as given (INI-5)."""
-    if not re.fullmatch(r'(?i)(iqn|eui|naa)\.\S+', text):
+    if not re.fullmatch(r'(?i)(iqn|eui|naa)\.\S+', text) \
+            or not text.isprintable():
         raise errors.refused(f'Not an iSCSI name: {text}')
     return text
 

@@ -18,16 +18,17 @@ reply shows.
 """
 
 from collections.abc import Iterable
+import itertools
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import snapshots
 from cinder_k2.simulator.rules import volumes
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 LUNS = range(1, 255)
 
@@ -44,17 +45,31 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _used_luns(scope: Scope, host: str) -> set[int]:
-    return {row['lun'] for row in scope.store.find('mappings', 'host', host)
+def _used_luns(scope: Scope, host: str, volume: str) -> dict[int, str]:
+    """The LUNs that a volume cannot have on a host, and who has them.
+
+    With one LUN map for all, that is each LUN of another volume, too.
+    """
+    rows = scope.store.find('mappings', 'host', host)
+    if scope.switches.one_lun_map:
+        rows += [row for row in scope.store.rows('mappings')
+                 if row['volume'] != volume]
+    return {row['lun']: row['host'] for row in reversed(rows)
             if row['lun'] is not None}
 
 
-def _free_lun(scope: Scope, host: str, wanted: int | None = None) -> int:
-    """The wanted LUN if it is free, else the lowest free one (MAP-2)."""
-    used = _used_luns(scope, host)
-    if wanted is not None and wanted not in used:
-        return wanted
-    for lun in LUNS:
+def _free_lun(scope: Scope, host: str, volume: str,
+              wanted: int | None = None) -> int:
+    """The wanted LUN if it is free, else the lowest free one (MAP-2).
+
+    With one LUN map for all, rather one that the volume has elsewhere.
+    """
+    used = _used_luns(scope, host, volume)
+    candidates: list[int] = [] if wanted is None else [wanted]
+    if scope.switches.one_lun_map:
+        candidates += [row['lun'] for row in scope.store.find(
+            'mappings', 'volume', volume)]
+    for lun in itertools.chain(candidates, LUNS):
         if lun not in used:
             return lun
     raise errors.refused(f'No free LUN on {_label(scope, host)}')
@@ -99,7 +114,7 @@ class MappingRules(base.Rules):
         _check_new(scope, values['host'], values['volume'])
         if schema.split_ref(values['volume'])[0] == 'snapshots':
             return self._map_view(scope, values)
-        lun = _free_lun(scope, values['host'])
+        lun = _free_lun(scope, values['host'], values['volume'])
         return super().create(scope, {**values, 'lun': lun})
 
     def _map_view(self, scope: Scope, values: Row) -> Row:
@@ -107,10 +122,10 @@ class MappingRules(base.Rules):
         entry = super().create(scope, {**values, 'lun': None})
         view = scope.store.at(values['volume'])
         for volsnap in snapshots.volsnaps_in(scope, view):
+            ref = schema.make_ref('volsnaps', volsnap['id'])
             super().create(scope, {
-                **values, 'lun': _free_lun(scope, values['host']),
-                'volume': schema.make_ref('volsnaps', volsnap['id']),
-                'view_entry': entry['id']})
+                **values, 'lun': _free_lun(scope, values['host'], ref),
+                'volume': ref, 'view_entry': entry['id']})
         scope.store.update(
             'snapshots', view['id'], last_exposed_time=scope.now)
         return entry
@@ -133,7 +148,7 @@ class MappingRules(base.Rules):
         for entry in (row, *self._parts(scope, row)):
             lun = entry['lun']
             if lun is not None:
-                lun = _free_lun(scope, host, lun)
+                lun = _free_lun(scope, host, entry['volume'], lun)
             scope.store.update(self.name, entry['id'], host=host, lun=lun)
         return scope.store.at(self.ref(row))
 
@@ -142,9 +157,10 @@ class MappingRules(base.Rules):
             raise errors.refused('The entry of a view has no LUN')
         if lun not in LUNS:
             raise errors.refused('LUN out of range')
-        if lun != row['lun'] and lun in _used_luns(scope, row['host']):
+        used = _used_luns(scope, row['host'], row['volume'])
+        if lun != row['lun'] and lun in used:
             raise errors.refused(
-                f'LUN {lun} is in use on {_label(scope, row["host"])}')
+                f'LUN {lun} is in use on {_label(scope, used[lun])}')
         return scope.store.update(self.name, row['id'], lun=lun)
 
     def delete(self, scope: Scope, row: Row) -> None:

@@ -12,21 +12,25 @@
 
 """Addresses, port channels and VLANs: section 7.4."""
 
+from collections.abc import Iterable
 import ipaddress
+import itertools
 import re
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 NET_IPS = catalogue.NET_IPS.name
 PORTS = catalogue.NET_PORTS.name
 CHANNELS = catalogue.NET_PORTCHANNELS.name
 VLANS = catalogue.NET_VLANS.name
+# The role of ports for hosts and for replication (NET-3).
+DATA = 'dataport'
 _SERVERS = further.SERVERS.name
 _WAN_PORTS = catalogue.WAN_PORTS.name
 _TAGS = range(1, 4095)
@@ -49,18 +53,25 @@ def net_ip(address: str, mask: str, interface: str,
 
 
 def add_wan_port(scope: Scope) -> str:
-    """A new WAN port; gives its reference."""
-    number = len(scope.store.rows(_WAN_PORTS)) + 1
+    """A new WAN port, with the first free name; gives its reference."""
+    number = _free_number(scope.store.rows(_WAN_PORTS), 'wan')
     row = scope.store.insert(_WAN_PORTS, {'name': f'wan{number:02d}'})
     return schema.make_ref(_WAN_PORTS, row['id'])
+
+
+def _free_number(rows: Iterable[Row], prefix: str) -> int:
+    """The first number behind a prefix that makes a name of no row."""
+    taken = {row['name'] for row in rows}
+    return next(number for number in itertools.count(1)
+                if f'{prefix}{number:02d}' not in taken)
 
 
 def add_channel(scope: Scope, ports: tuple[Row, Row], **values: object
                 ) -> Row:
     """Make one interface out of two ports of a node."""
     server = ports[0]['server']
-    number = 1 + scope.store.count(CHANNELS, 'server', server)
     name = scope.store.at(server)['name']
+    number = _free_number(scope.store.rows(CHANNELS), f'{name}-pc')
     refs = [schema.make_ref(PORTS, port['id']) for port in ports]
     return scope.store.insert(CHANNELS, {
         'name': f'{name}-pc{number:02d}', 'eth_name': f'bond{number - 1}',
@@ -68,7 +79,8 @@ def add_channel(scope: Scope, ports: tuple[Row, Row], **values: object
         **values})
 
 
-def add_vlan(scope: Scope, interface: str, tag: int) -> Row:
+def add_vlan(scope: Scope, interface: str, tag: int, **values: object
+             ) -> Row:
     """Make a VLAN on a port or a port channel."""
     lower = scope.store.at(interface)
     eth_name = lower.get('eth_name', lower['name'])
@@ -76,7 +88,7 @@ def add_vlan(scope: Scope, interface: str, tag: int) -> Row:
     return scope.store.insert(VLANS, {
         'name': f'{lower["name"]}.{tag}', 'eth_name': f'{eth_name}.{tag}',
         'tag': str(tag), **placed_on(interface),
-        'vlan': schema.make_ref('system/vlans', vlan['id'])})
+        'vlan': schema.make_ref('system/vlans', vlan['id']), **values})
 
 
 def _carries(scope: Scope, interface: str) -> bool:
@@ -89,7 +101,11 @@ def _carries(scope: Scope, interface: str) -> bool:
 
 
 def _check_own(scope: Scope, interface: str) -> None:
-    """Refuse a port that a port channel has taken."""
+    """Refuse a port that a port channel has taken, or without data."""
+    resource, _ = schema.split_ref(interface)
+    port = scope.store.at(interface)
+    if resource == PORTS and port['port_type'] != DATA:
+        raise errors.refused(f'Port {port["name"]} is no data port')
     for field in ('net_port1', 'net_port2'):
         for channel in scope.store.find(CHANNELS, field, interface):
             raise errors.refused(
@@ -116,6 +132,12 @@ class NetIpRules(base.Rules):
         return super().create(scope, net_ip(
             address, values['network_mask'], values['interface'], wan_port))
 
+    def delete(self, scope: Scope, row: Row) -> None:
+        """Remove an address, and the WAN port that it was the one of."""
+        super().delete(scope, row)
+        if row['wan_port'] is not None:
+            scope.store.remove(*schema.split_ref(row['wan_port']))
+
 
 def _address(text: str) -> str:
     try:
@@ -138,7 +160,8 @@ class ChannelRules(base.Rules):
             raise errors.refused(f'No such node: {values["knode"]}')
         server = schema.make_ref(_SERVERS, servers[0]['id'])
         free = [row for row in scope.store.find(PORTS, 'server', server)
-                if not _carries(scope, schema.make_ref(PORTS, row['id']))]
+                if row['port_type'] == DATA and not _carries(
+                    scope, schema.make_ref(PORTS, row['id']))]
         if len(free) < 2:
             raise errors.refused(
                 f'Node {values["knode"]} has no two free ports')

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
 
-from cinder_k2.simulator import catalogue
-from cinder_k2.simulator import conversation
 from cinder_k2.simulator import errors
+from cinder_k2.simulator.protocol import conversation
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
-from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator.state import replication
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
+from cinder_k2.simulator.state import store as store_module
 
 LOST = 'disconnected'
 _LOGIN = ('mgmt_host', 'username', 'password')
@@ -63,7 +63,7 @@ class PeerRules(base.Rules):
     """REP-19, REP-21: an array may be its own peer."""
 
     computed = {f'capacity_{name}': _capacity(name)
-                for name in (*catalogue.CAPACITIES, 'state')}
+                for name in (*replication.CAPACITIES, 'state')}
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Get to know a peer, and let it know this array."""
@@ -103,9 +103,9 @@ class PeerRules(base.Rules):
         if replicas.sessions_with(scope, row['id']):
             raise errors.refused(f'Peer {row["name"]} has sessions')
         for port in scope.store.find(
-                catalogue.PEER_WAN_PORTS.name, 'replication_peer_k2array',
+                replication.PEER_WAN_PORTS.name, 'replication_peer_k2array',
                 self.ref(row)):
-            scope.store.remove(catalogue.PEER_WAN_PORTS.name, port['id'])
+            scope.store.remove(replication.PEER_WAN_PORTS.name, port['id'])
         super().delete(scope, row)
 
 
@@ -157,5 +157,5 @@ def ref_of(row: Row) -> str:
 
 
 RULES: tuple[base.Rules, ...] = (
-    PeerRules(catalogue.PEER_K2ARRAYS),
-    WanPortRules(catalogue.PEER_WAN_PORTS))
+    PeerRules(replication.PEER_K2ARRAYS),
+    WanPortRules(replication.PEER_WAN_PORTS))

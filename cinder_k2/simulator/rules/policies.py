@@ -12,13 +12,14 @@
 
 """Retention and capacity policies: sections 6.1 and 6.2."""
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.rules import snapshots
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state.schema import Row
 
 BUILT_IN = ('CDP', 'Backup', 'Best_Effort_Retention',
             'Replication_Retention')
@@ -53,7 +54,10 @@ class RetentionRules(base.Rules):
         self._check(scope, values, row['id'])
         if values.get('name', row['name']) != row['name']:
             _check_own(row)
-        return super().update(scope, row, values)
+        changed = super().update(scope, row, values)
+        ref = self.ref(row)
+        snapshots.retire(scope, ref, snapshots.groups_with(scope, ref))
+        return changed
 
     def delete(self, scope: Scope, row: Row) -> None:
         """Remove a policy of a user that no snapshot uses (RET-3)."""

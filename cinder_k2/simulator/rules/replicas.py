@@ -29,17 +29,17 @@ confirmed: false on a target until the source has kept its own row.
 import math
 from typing import Any
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import replication
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
-SESSIONS = catalogue.SESSIONS.name
-PEERS = catalogue.PEER_K2ARRAYS.name
-PAIRS = catalogue.PEER_VOLUMES.name
-PEER_GROUPS = catalogue.PEER_VOLUME_GROUPS.name
+SESSIONS = replication.SESSIONS.name
+PEERS = replication.PEER_K2ARRAYS.name
+PAIRS = replication.PEER_VOLUMES.name
+PEER_GROUPS = replication.PEER_VOLUME_GROUPS.name
 IDLE, IN_SYNC = 'idle', 'in_sync'
 SUSPENDED, FAILED_OVER = 'suspended', 'failed_over'
 SOURCE, TARGET = 'source', 'target'
@@ -53,7 +53,7 @@ def session_ref(row: Row) -> str:
 
 def history_ref(row: Row) -> str:
     """The reference to a session's history."""
-    return schema.make_ref(catalogue.RPO_HISTORY.name, row['id'])
+    return schema.make_ref(replication.RPO_HISTORY.name, row['id'])
 
 
 def session_of(scope: Scope, group: str | None) -> Row | None:
@@ -165,7 +165,7 @@ def check_mapping(scope: Scope, volume: Row) -> None:
     """A target's volumes can be mapped if it exposes them (REP-16)."""
     session = session_of(scope, volume['volume_group'])
     if (session is not None and is_closed(session)
-            and session['target_exposure'] == catalogue.EXPOSURES[0]):
+            and session['target_exposure'] == replication.EXPOSURES[0]):
         raise errors.refused(f'Volume {volume["name"]} is not exposed by'
                              f' session {session["name"]}')
 

@@ -14,17 +14,19 @@
 
 import heapq
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import snapshots
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
-from cinder_k2.simulator import store as store_module
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
+from cinder_k2.simulator.state import store as store_module
 
 _SNAPSHOTS = catalogue.SNAPSHOTS.name
 _POLICIES = catalogue.RETENTION_POLICIES.name
 # What decides, with the policy, when a snapshot is due.
 _DECISIVE = ('retention_policy', 'is_auto_deleteable', 'creation_time')
+# Old entries are thrown away when there are so many more than others.
+_FEW = 100
 
 
 class Retention:
@@ -48,11 +50,17 @@ class Retention:
                                   for field in _DECISIVE):
                 self._news.add(new['id'])
         elif resource.name == _POLICIES and old is not None:
-            self._heap.clear()
-            self._news.update(self._store.tables[_SNAPSHOTS].numbers)
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._heap.clear()
+        self._news.update(self._store.tables[_SNAPSHOTS].numbers)
 
     def expired(self, scope: Scope) -> list[Row]:
         """The snapshots that are to be removed now, by id."""
+        if len(self._heap) > _FEW + 2 * len(
+                self._store.tables[_SNAPSHOTS].numbers):
+            self._start_anew()
         while self._news:
             self._enter(scope, self._news.pop())
         while self._heap and self._heap[0][0] <= scope.now:

@@ -15,11 +15,11 @@
 import re
 
 from cinder_k2.simulator import errors
-from cinder_k2.simulator import further
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import snapshots
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import further
+from cinder_k2.simulator.state.schema import Row
 
 SCHEDULERS = further.SCHEDULERS.name
 SCHEDULES = further.SCHEDULES.name

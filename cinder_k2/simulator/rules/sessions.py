@@ -15,7 +15,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator import profiles
 from cinder_k2.simulator.rules import base
@@ -26,8 +25,9 @@ from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import states
 from cinder_k2.simulator.rules import transfers
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import replication
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _POLICIES = ('retention_policy', 'external_retention_policy')
 # They say how a command is to be carried out.
@@ -55,6 +55,14 @@ def _current(scope: Scope, row: Row) -> str | None:
     return None if number is None else schema.make_ref('snapshots', number)
 
 
+def _next(scope: Scope, row: Row) -> str | None:
+    """What goes after it: the first that waits (REP-20)."""
+    waiting = row['queue'] if _head(scope, row) is None \
+        else row['queue'][1:]
+    return schema.make_ref('snapshots', waiting[0]['snapshot']) \
+        if waiting else None
+
+
 def _progress(scope: Scope, row: Row) -> int:
     item = _head(scope, row)
     if item is not None:
@@ -79,6 +87,7 @@ class SessionRules(base.Rules):
         'current_snapshot': _current,
         'current_snapshot_id': _current_id,
         'current_snapshot_progress': _progress,
+        'next_snapshot': _next,
         'estimated_remaining_time': _remaining,
         'common_snapshots_count': _common,
         'latest_replicated_snapshot': lambda scope, row: replicas.live(
@@ -393,6 +402,6 @@ class PeerGroupRules(base.Rules):
 
 
 RULES: tuple[base.Rules, ...] = (
-    SessionRules(catalogue.SESSIONS),
-    PeerVolumeRules(catalogue.PEER_VOLUMES),
-    PeerGroupRules(catalogue.PEER_VOLUME_GROUPS))
+    SessionRules(replication.SESSIONS),
+    PeerVolumeRules(replication.PEER_VOLUMES),
+    PeerGroupRules(replication.PEER_VOLUME_GROUPS))

@@ -12,16 +12,20 @@
 
 """Snapshots, views and volsnaps: sections 4.3 and 4.4."""
 
+from collections.abc import Iterable
+import dataclasses
 import itertools
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
+from cinder_k2.simulator.rules import events
 from cinder_k2.simulator.rules import groups
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.rules import system
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _WEEK, _DAY, _HOUR = 7 * 86400, 86400, 3600
 
@@ -64,7 +68,7 @@ class SnapshotRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a snapshot of a group or a view, or a view."""
-        base.check_space(scope)
+        system.check_space(scope)
         if values['replication_session'] is not None:
             return _replicated_by_user(scope, values)
         for field in ('short_name', 'source', 'retention_policy'):
@@ -81,7 +85,7 @@ class SnapshotRules(base.Rules):
         name = self._checked_name(scope, group_ref, values['short_name'])
         row = _insert(scope, {
             **values, 'name': name, 'volume_group': group_ref}, images)
-        _retire_old(scope, row)
+        retire(scope, row['retention_policy'], [row['volume_group']])
         return row
 
     def _checked_name(self, scope: Scope, group_ref: str, short_name: str,
@@ -89,8 +93,10 @@ class SnapshotRules(base.Rules):
         """The full name; short names are unique in a group (SNP-2)."""
         base.check_name(short_name, scope.switches.name_limit)
         name = f'{scope.store.at(group_ref)["name"]}:{short_name}'
-        base.check_unique(
-            scope, self.name, 'name', name, 'Snapshot', own_id)
+        for row in scope.store.find(self.name, 'name', name):
+            # With a colon in a name, two groups can come to the same.
+            if row['volume_group'] == group_ref and row['id'] != own_id:
+                raise errors.refused(f'Snapshot {name} already exists')
         return name
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
@@ -211,10 +217,12 @@ def _group_images(scope: Scope, values: Row, group: Row) -> list[Row]:
 
 
 def _volume_images(scope: Scope, group_ref: str) -> list[Row]:
+    volumes = groups.volumes_of(scope, group_ref)
+    frozen = scope.talk.frozen(map(replicas.content, volumes))
     return [{'source': schema.make_ref('volumes', volume['id']),
              'size': volume['size'], 'short_name': volume['name'],
-             'content': replicas.content(volume)}
-            for volume in groups.volumes_of(scope, group_ref)]
+             'content': frozen[replicas.content(volume)]}
+            for volume in volumes]
 
 
 def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
@@ -223,10 +231,12 @@ def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
         raise errors.refused('The source is itself a view')
     if not source['is_exposable'] and not values['is_exposable']:
         raise errors.refused('A snapshot of a snapshot must be a view')
+    images = volsnaps_in(scope, source)
+    frozen = scope.talk.frozen(map(replicas.content, images))
     return [{**{name: image[name]
                 for name in ('source', 'size', 'short_name')},
-             'content': replicas.content(image)}
-            for image in volsnaps_in(scope, source)]
+             'content': frozen[replicas.content(image)]}
+            for image in images]
 
 
 def _insert_volsnap(scope: Scope, row: Row, image: Row) -> None:
@@ -255,28 +265,47 @@ def _new_short_name(row: Row, values: Row, group_name: str) -> str:
     return str(rest)
 
 
-def _retire_old(scope: Scope, row: Row) -> None:
+def retire(scope: Scope, policy: str, group_refs: Iterable[str]) -> None:
     """Remove what a policy's number of snapshots leaves out (RET-2)."""
-    policy = scope.store.at(row['retention_policy'])
-    if not policy['num_snapshots']:
+    kept = scope.store.at(policy)['num_snapshots']
+    if not kept:
         return
-    same = [other for other
-            in groups.snapshots_of(scope, row['volume_group'])
-            if other['retention_policy'] == row['retention_policy']
-            and other['is_auto_deleteable']]
-    for old in same[:-policy['num_snapshots']]:
-        if not why_kept(scope, old):
-            remove(scope, old)
+    # The array does it by itself, whoever asked for what led to it.
+    own = dataclasses.replace(scope, login='')
+    for group in group_refs:
+        same = [row for row in groups.snapshots_of(scope, group)
+                if row['retention_policy'] == policy
+                and row['is_auto_deleteable']]
+        for old in same[:-kept]:
+            if not why_kept(scope, old):
+                remove(scope, old)
+                events.record_retired(own, old)
+
+
+def groups_with(scope: Scope, policy: str) -> list[str]:
+    """The groups that have snapshots with a retention policy."""
+    return list(dict.fromkeys(row['volume_group'] for row in scope.store.find(
+        'snapshots', 'retention_policy', policy)))
 
 
 def due(scope: Scope, row: Row) -> float | None:
-    """When an auto-deletable snapshot is too old, None: never (RET-2)."""
-    if not row['is_auto_deleteable']:
+    """When an auto-deletable snapshot is too old, None: never (RET-2).
+
+    One that replication made has no policy, and so no age.
+    """
+    if not row['is_auto_deleteable'] or row['retention_policy'] is None:
         return None
     policy = scope.store.at(row['retention_policy'])
     age = (policy['weeks'] * _WEEK + policy['days'] * _DAY
            + policy['hours'] * _HOUR)
     return row['creation_time'] + age if age > 0 else None
+
+
+def expendable(scope: Scope) -> Row | None:
+    """The oldest snapshot or view that the array may delete (SNP-4)."""
+    return next((row for row in scope.store.find(
+        'snapshots', 'is_auto_deleteable', True)
+        if not why_kept(scope, row)), None)
 
 
 class VolsnapRules(base.Rules):

@@ -17,8 +17,8 @@ from typing import Any
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import transfers
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _NO_REASON = {'suspend_reason': '', 'suspend_reason_code': 'none'}
 UNREACHABLE = ('Peer cannot be reached', 'peer_unreachable')
@@ -67,10 +67,11 @@ def settle(scope: Scope) -> None:
 
     A session that changes so is marked as touched.
     """
-    for row in scope.store.rows(replicas.SESSIONS):
-        pending = row['pending']
-        if pending is not None and pending['due'] <= scope.now:
-            _carry_out(scope, row, pending)
+    scope.talk.for_each(
+        (row for row in scope.store.rows(replicas.SESSIONS)
+         if row['pending'] is not None
+         and row['pending']['due'] <= scope.now),
+        lambda row: _carry_out(scope, row, row['pending']))
     transfers.settle(scope)
 
 

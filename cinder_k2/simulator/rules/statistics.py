@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Statistics of the system as a whole: section 8.
+"""Statistics of the system and of volumes: section 8.
 
-Nothing is measured, for no data flows. The figures are 0 until somebody
-sets others through the control API, and then the same at all times.
+The figures are those of the requests that were counted, unless somebody
+sets others for the system through the control API.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,20 @@ from collections.abc import Mapping
 import itertools
 import math
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import errors
-from cinder_k2.simulator.query import Query
+from cinder_k2.simulator.protocol.query import Query
+from cinder_k2.simulator.recording.performance import Load
+from cinder_k2.simulator.recording.performance import Performance
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 _RESOURCE = catalogue.SYSTEM_STATS
 NAME = _RESOURCE.name
+OF_VOLUMES = catalogue.VOLUME_STATS.name
 _MAXIMA = ('iops_max', 'throughput_max')
 _FIGURES = {field.name: 0.0 if field.kind == 'number' else 0
             for field in catalogue.SYSTEM_STATS.fields
@@ -38,20 +43,76 @@ _FIGURES = {field.name: 0.0 if field.kind == 'number' else 0
 _ID = -1
 
 
-def rows(scope: Scope, query: Query) -> Iterator[Row]:
+def rows(scope: Scope, io: Performance, query: Query) -> Iterator[Row]:
     """As many points as asked for, the newest last.
 
-    A breakdown has a row for each class instead, with an equal share of the
-    load and without the maxima (STA-4).
+    A breakdown has a row for each class instead, without maxima (STA-4).
     """
-    figures = {**_FIGURES, **(scope.store.get(NAME, _ID) or {})}
-    figures.pop('id', None)
-    classes = _classes(query)
+    figures = scope.store.get(NAME, _ID)
     for end in query.points(scope.now):
-        point = {'resolution': query.resolution, 'timestamp': end}
-        for names in classes:
-            yield {**(_share(figures, len(classes)) if names else figures),
-                   **point, **names}
+        if figures is None:
+            yield from _measured(io, query, end)
+        else:
+            yield from _set_by_hand(figures, query, end)
+
+
+def rows_of_volumes(scope: Scope, io: Performance, query: Query,
+                    volume: Row | None = None) -> Iterator[Row]:
+    """The same volume by volume, without points of idleness (STA-3)."""
+    points = query.points(scope.now)
+    active = [io.volumes(end, query.resolution) for end in points]
+    numbers = set().union(*active) if volume is None else {volume['id']}
+    for number in sorted(numbers):
+        row = scope.store.get('volumes', number)
+        if row is not None:
+            about = _about(scope, row)
+            for end, busy in zip(points, active):
+                if number in busy:
+                    for point in _measured(io, query, end, number):
+                        yield {**point, **about}
+
+
+def _about(scope: Scope, row: Row) -> Row:
+    """Which volume it is, and the array that it is replicated to."""
+    session = replicas.session_of(scope, row['volume_group'])
+    return {'volume': schema.make_ref('volumes', row['id']),
+            'volume_name': row['name'],
+            'peer_k2_name': None if session is None else scope.store.at(
+                session['replication_peer_k2array'])['name']}
+
+
+def _measured(io: Performance, query: Query, end: int,
+              volume: int | None = None) -> Iterator[Row]:
+    for names in _classes(query):
+        load = io.load(end, query.resolution, volume, **names)
+        figures = _figures(load, query.resolution)
+        yield {**(_without_maxima(figures) if names else figures),
+               'resolution': query.resolution, 'timestamp': end, **names}
+
+
+def _figures(load: Load, seconds: int) -> Row:
+    """STA-5: bytes per second and milliseconds.
+
+    What separates the two latencies is not known: here nothing does.
+    """
+    latency = 1000 * load.seconds / load.requests if load.requests else 0.0
+    most_requests, most_bytes = load.busiest
+    return {
+        'iops_avg': round(load.requests / seconds),
+        'iops_max': round(most_requests),
+        'throughput_avg': round(load.size / seconds),
+        'throughput_max': round(most_bytes),
+        'latency_inner': latency, 'latency_outer': latency}
+
+
+def _set_by_hand(given: Row, query: Query, end: int) -> Iterator[Row]:
+    """Each class has an equal share of the load."""
+    figures = {name: given.get(name, value)
+               for name, value in _FIGURES.items()}
+    classes = _classes(query)
+    for names in classes:
+        yield {**(_share(figures, len(classes)) if names else figures),
+               'resolution': query.resolution, 'timestamp': end, **names}
 
 
 def _classes(query: Query) -> list[dict[str, str]]:
@@ -65,7 +126,12 @@ def _classes(query: Query) -> list[dict[str, str]]:
 
 def _share(figures: Row, classes: int) -> Row:
     return {name: value if name.startswith('latency') else value // classes
-            for name, value in figures.items() if name not in _MAXIMA}
+            for name, value in _without_maxima(figures).items()}
+
+
+def _without_maxima(figures: Row) -> Row:
+    return {name: value for name, value in figures.items()
+            if name not in _MAXIMA}
 
 
 class StatisticsRules(base.Rules):
@@ -73,8 +139,9 @@ class StatisticsRules(base.Rules):
 
     def render(self, scope: Scope, row: Row,
                wanted: frozenset[str] = frozenset()) -> Row:
-        """The row as it is; nothing in it is a reference."""
-        return {name: value for name, value in row.items()
+        """The fields that the row has."""
+        return {name: {'ref': value} if name == 'volume' else value
+                for name, value in row.items()
                 if not wanted or name in wanted}
 
 
@@ -83,6 +150,12 @@ def set_figures(scope: Scope, figures: Mapping[str, object]) -> None:
     before = scope.store.get(NAME, _ID) or {}
     scope.store.insert_as(NAME, _ID, {**before, **{
         name: _figure(name, value) for name, value in figures.items()}})
+
+
+def clear_figures(scope: Scope) -> None:
+    """Show what is counted again."""
+    if scope.store.get(NAME, _ID) is not None:
+        scope.store.remove(NAME, _ID)
 
 
 def _figure(name: str, value: object) -> int | float:
@@ -94,4 +167,5 @@ def _figure(name: str, value: object) -> int | float:
     return int(value) if isinstance(_FIGURES[name], int) else value
 
 
-RULES: tuple[base.Rules, ...] = (StatisticsRules(_RESOURCE),)
+RULES: tuple[base.Rules, ...] = (
+    StatisticsRules(_RESOURCE), StatisticsRules(catalogue.VOLUME_STATS))

@@ -12,13 +12,12 @@
 
 """The system and its capacity: sections 7.1 and 7.2."""
 
-from collections.abc import Iterable
-
-from cinder_k2.simulator import catalogue
+from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
-from cinder_k2.simulator.rules import volumes
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import accountant
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state.schema import Row
 
 # What hosts wrote takes a quarter of the space (CAP-2).
 REDUCTION = 4
@@ -54,52 +53,76 @@ class StateRules(base.Rules):
         return super().update(scope, row, kept)
 
 
-def _sum(rows: Iterable[Row], field: str) -> int:
-    return int(sum(row[field] for row in rows))
-
-
-def _user_volumes(scope: Scope) -> list[Row]:
-    return [row for row in scope.store.rows('volumes')
-            if row['id'] != volumes.CTRL_ID]
-
-
 class CapacityRules(base.Rules):
-    """CAP-1 to CAP-4: sums over the other resources."""
+    """CAP-1 to CAP-4: sums over volumes and their images."""
 
     def render(self, scope: Scope, row: Row,
                wanted: frozenset[str] = frozenset()) -> Row:
         """The reply, its sums made once."""
-        return super().render(scope, {**row, **_sums(scope, row)}, wanted)
+        values = {**row, **_sums(scope)}
+        return {field.name: values[field.name]
+                for field in self.resource.fields
+                if not wanted or field.name in wanted}
 
     def value(self, scope: Scope, row: Row, field: str) -> object:
         """One value, for searches."""
-        return {**row, **_sums(scope, row)}[field]
+        return {**row, **_sums(scope)}[field]
 
 
-def _sums(scope: Scope, row: Row) -> Row:
-    written = _sum(_user_volumes(scope), 'logical_capacity')
+def _sums(scope: Scope) -> Row:
+    volumes, snapshots, views = map(scope.store.sums, accountant.RESOURCES)
+    images = snapshots.written + views.written
     provisioned = {
-        'provisioned_volumes': _sum(_user_volumes(scope), 'size'),
-        'provisioned_snapshots': _images(scope, False),
-        'provisioned_views': _images(scope, True)}
+        'provisioned_volumes': volumes.provisioned,
+        'provisioned_snapshots': snapshots.provisioned,
+        'provisioned_views': views.provisioned}
+    written = volumes.written + images
     return {
         **provisioned, 'provisioned': sum(provisioned.values()),
-        **_space(scope, row, written), 'allocated_volumes': written,
-        'allocated_snapshots_and_views': 0,
-        'logical': written, 'physical': written // REDUCTION}
+        **_space(scope, written), 'allocated_volumes': volumes.written,
+        'allocated_snapshots_and_views': images,
+        'logical': written, 'physical': _physical(scope, written)}
 
 
-def _space(scope: Scope, row: Row, written: int) -> Row:
-    """What is left (CAP-3); of a full array others have taken the rest."""
-    usable = row['total'] - row['reserved']
+def _physical(scope: Scope, written: int) -> int:
+    """What the data takes, and what of others would take that have none.
+
+    Some of the data that was measured may have gone since.
+    """
+    row = scope.store.at('/system/capacity/1')
+    supposed = max(0, written - row.get('measured', 0))
+    found = int(row.get('reduced', 0) + supposed // REDUCTION)
+    return min(found, written, usable(scope))
+
+
+def _space(scope: Scope, written: int) -> Row:
+    """What is left (CAP-3); of a full array others have taken the rest.
+
+    Initiators may write more than there is: then nothing is left.
+    """
+    all_of_it = usable(scope)
+    if scope.switches.full or written >= all_of_it:
+        return {'state': 'full', 'free': 0, 'allocated': all_of_it}
+    return {'state': 'ok', 'free': all_of_it - written, 'allocated': written}
+
+
+def usable(scope: Scope) -> int:
+    """What can be allocated at all, in KiB (CAP-3)."""
+    row = scope.store.at('/system/capacity/1')
+    return int(row['total'] - row['reserved'])
+
+
+def free(scope: Scope) -> int:
+    """What is not allocated yet, in KiB (CAP-3)."""
     if scope.switches.full:
-        return {'state': 'full', 'free': 0, 'allocated': usable}
-    return {'free': usable - written, 'allocated': written}
+        return 0
+    return usable(scope) - scope.store.written()
 
 
-def _images(scope: Scope, exposable: bool) -> int:
-    return _sum((row for row in scope.store.rows('volsnaps')
-                 if row['is_exposable'] is exposable), 'size')
+def check_space(scope: Scope) -> None:
+    """Refuse what needs space while the array has none left (CAP-3)."""
+    if free(scope) <= 0:
+        raise errors.refused('No space is left on the array')
 
 
 RULES: tuple[base.Rules, ...] = (

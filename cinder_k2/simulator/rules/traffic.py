@@ -19,19 +19,19 @@ interval counts as sent in it.
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from cinder_k2.simulator import catalogue
-from cinder_k2.simulator.query import Query
+from cinder_k2.simulator.protocol.query import Query
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import replication
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
-HISTORY = catalogue.RPO_HISTORY.name
-OF_SYSTEM = catalogue.REPLICATION_SYSTEM_STATS.name
-OF_VOLUMES = (catalogue.REPLICATION_VOLUME_STATS.name,
-              catalogue.REPLICATION_STATS.name)
+HISTORY = replication.RPO_HISTORY.name
+OF_SYSTEM = replication.SYSTEM_STATS.name
+OF_VOLUMES = (replication.VOLUME_STATS.name, replication.STATS.name)
 NAMES = (OF_SYSTEM, *OF_VOLUMES)
-_REDUCTION = 4
+_KINDS = ('logical', 'physical')
+_WAYS = {'source': 'out', 'target': 'in'}
 
 
 def rows(scope: Scope, resource: str, query: Query,
@@ -60,18 +60,19 @@ def _points(scope: Scope, query: Query, rounds: Iterable[Row],
             volume: int | None) -> Iterator[Row]:
     rounds = list(rounds)
     for end in query.points(scope.now):
-        sent = {'source': 0, 'target': 0}
+        sent = {(kind, way): 0 for kind in _KINDS for way in _WAYS.values()}
         for row in rounds:
             if end - query.resolution < row['round_end'] <= end:
-                sent[row['role']] += _bytes(row, volume)
-        out, into = (number // query.resolution for number in sent.values())
-        yield {'logical_out': out, 'logical_in': into,
-               'physical_out': out // _REDUCTION,
-               'physical_in': into // _REDUCTION,
+                for kind, size in zip(_KINDS, _bytes(row, volume)):
+                    sent[kind, _WAYS[row['role']]] += size
+        yield {**{'_'.join(name): size // query.resolution
+                  for name, size in sent.items()},
                'resolution': query.resolution, 'timestamp': end}
 
 
-def _bytes(row: Row, volume: int | None) -> int:
+def _bytes(row: Row, volume: int | None) -> Iterable[int]:
+    """Bytes before and after compression, of all volumes or one."""
     if volume is None:
-        return int(row['bytes_transmitted_logical'])
-    return int(row['volumes'].get(str(volume), 0))
+        return (row[f'bytes_transmitted_{kind}'] for kind in _KINDS)
+    size: Iterable[int] = row['volumes'].get(str(volume), ())
+    return size

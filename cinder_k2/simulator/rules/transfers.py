@@ -16,23 +16,28 @@ Nothing runs by itself: settle() does what is due by the array's clock, and
 a transfer has arrived when the target says so. An item of a session's
 queue is one snapshot on its way: when it began, when it ends, for how many
 rounds it stands (several when nobody looked for a while; nothing was
-written between them), and whether a user made it.
+written between them), whether a user made it, and, with contents, how many
+bytes were sent of each token, before and after compression.
 """
 
 import math
 from typing import Any
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import replicas
 from cinder_k2.simulator.rules import snapshots
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.state import replication
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 # Rounds of each session, on each side.
 HISTORY_KEPT = 20
-_HISTORY = catalogue.RPO_HISTORY.name
+_HISTORY = replication.RPO_HISTORY.name
+# Without contents nobody knows how far data can be compressed.
 _REDUCTION = 4
+# Bytes before and after compression.
+Sent = tuple[int, int]
+_NOTHING: Sent = (0, 0)
 # Snapshots that the array made for a round, on either side.
 _BY_ARRAY = 'Replication'
 
@@ -79,9 +84,10 @@ def abort(scope: Scope, row: Row, forget: bool = False) -> Row:
 
 def settle(scope: Scope) -> None:
     """Start the rounds that are due."""
-    for row in scope.store.rows(replicas.SESSIONS):
-        if row['next_round'] is not None and row['next_round'] <= scope.now:
-            _run_rounds(scope, row)
+    scope.talk.for_each(
+        (row for row in scope.store.rows(replicas.SESSIONS)
+         if row['next_round'] is not None and row['next_round'] <= scope.now),
+        lambda row: _run_rounds(scope, row))
 
 
 def _run_rounds(scope: Scope, row: Row) -> None:
@@ -150,18 +156,59 @@ def _parcel(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Any]:
         'images': [
             {'volume': remote[image['source']], 'size': image['size'],
              'content': replicas.content(image),
-             'bytes': sent.get(image['source'], 0)}
+             'bytes': sent.get(image['source'], _NOTHING)}
             for image in images if image['source'] in remote]}
 
 
-def _bytes(scope: Scope, row: Row, item: replicas.Item) -> dict[str, int]:
-    """How much is sent for each volume: all of it if it has changed."""
-    before: dict[str, str] = {}
-    if row['latest_replicated_snapshot'] is not None:
-        before = _held(scope, row['latest_replicated_snapshot'])
+def _bytes(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Sent]:
+    """How much is sent for each volume: all of it if it has changed.
+
+    With contents it is known what was sent.
+    """
     now = _held(scope, _snapshot_ref(item))
-    return {ref: int(scope.store.at(ref)['logical_capacity']) * 1024
+    if scope.talk.contents is not None:
+        sent = item.get('sent', {})
+        return {ref: sent.get(held, _NOTHING) for ref, held in now.items()}
+    before = _latest(scope, row)
+    return {ref: _supposed(int(scope.store.at(ref)['logical_capacity']) * 1024)
             for ref, held in now.items() if before.get(ref) != held}
+
+
+def _supposed(size: int) -> Sent:
+    return size, size // _REDUCTION
+
+
+def _latest(scope: Scope, row: Row) -> dict[str, str]:
+    """What both sides have of each volume."""
+    if row['latest_replicated_snapshot'] is None:
+        return {}
+    return _held(scope, row['latest_replicated_snapshot'])
+
+
+def note_sent(scope: Scope, token: str, size: Sent) -> None:
+    """So many bytes were sent of what has that token."""
+    for row in scope.store.rows(replicas.SESSIONS):
+        queue = [
+            {**item, 'sent': {**item.get('sent', {}), token: size}}
+            if token in _held(scope, _snapshot_ref(item)).values() else item
+            for item in row['queue']]
+        if queue != row['queue']:
+            # No news for the other side: the version stays.
+            scope.store.update(replicas.SESSIONS, row['id'], queue=queue)
+
+
+def missing(scope: Scope, row: Row, parcel: dict[str, Any]
+            ) -> dict[str, str]:
+    """The tokens of a parcel without data here, each with what was before.
+
+    That is what both sides have of the volume, or ''.
+    """
+    contents, before = scope.talk.contents, _latest(scope, row)
+    return {} if contents is None else {
+        image['content']: before.get(
+            schema.make_ref('volumes', image['volume']), '')
+        for image in parcel['images']
+        if image['content'] and not contents.has(image['content'])}
 
 
 def _held(scope: Scope, snapshot: str) -> dict[str, str]:
@@ -243,9 +290,10 @@ def _discard(scope: Scope, snapshot: str) -> None:
 
 
 def _record(scope: Scope, row: Row, item: dict[str, Any],
-            sent: dict[int, int]) -> None:
+            sent: dict[int, Sent]) -> None:
     """Keep the rounds that an item stands for in the history."""
-    volumes = {str(number): size for number, size in sent.items() if size}
+    volumes = {str(number): size for number, size in sent.items()
+               if any(size)}
     for before in reversed(range(min(item['rounds'], HISTORY_KEPT))):
         # All that was written went with one of them.
         _record_one(scope, row, item, before, {} if before else volumes)
@@ -254,15 +302,16 @@ def _record(scope: Scope, row: Row, item: dict[str, Any],
 
 
 def _record_one(scope: Scope, row: Row, item: dict[str, Any], before: int,
-                volumes: dict[str, int]) -> None:
-    total = sum(volumes.values())
+                volumes: dict[str, Sent]) -> None:
+    logical, physical = (
+        sum(size[place] for size in volumes.values()) for place in (0, 1))
     scope.store.insert(_HISTORY, {
         'session': replicas.session_ref(row), 'role': row['current_role'],
         'generation_number': item['generation'] - before,
         'round_start': int(item['began'] - before * row['rpo']),
         'round_end': int(item['ends'] - before * row['rpo']),
-        'target_rpo': row['rpo'], 'bytes_transmitted_logical': total,
-        'bytes_transmitted_physical': total // _REDUCTION,
+        'target_rpo': row['rpo'], 'bytes_transmitted_logical': logical,
+        'bytes_transmitted_physical': physical,
         'volumes': volumes})
 
 

@@ -14,15 +14,16 @@
 
 from typing import Any
 
-from cinder_k2.simulator import catalogue
 from cinder_k2.simulator import equipment
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules.base import Scope
 from cinder_k2.simulator.rules import groups
 from cinder_k2.simulator.rules import replicas
-from cinder_k2.simulator import schema
-from cinder_k2.simulator.schema import Row
+from cinder_k2.simulator.rules import system
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
 
 CTRL_ID = 1
 _CLONE_FIELDS = ('is_thin_clone', 'source_snapshot', 'source_volume')
@@ -68,10 +69,14 @@ class VolumeRules(base.Rules):
     """VOL-1 to VOL-17 and CLN-1 to CLN-7."""
 
     computed = {
+        'last_restored_from': lambda scope, row: replicas.live(
+            scope, row['last_restored_from']),
         'is_dedup': _is_dedup,
         'iscsi_tgt_converted_name': base.converted_name,
-        'snapshots_logical_capacity': lambda scope, row: 0,
-        'stream_avg_compressed_size_in_bytes': lambda scope, row: 0.0,
+        'snapshots_logical_capacity': lambda scope, row: groups.in_images(
+            scope, schema.make_ref('volumes', row['id'])),
+        'stream_avg_compressed_size_in_bytes':
+            lambda scope, row: row.get('compressed', 0.0),
         'dedup_source': lambda scope, row: 0,
         'dedup_target': lambda scope, row: 0,
         'no_dedup': lambda scope, row: 0,
@@ -100,7 +105,7 @@ class VolumeRules(base.Rules):
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Volume')
         _check_size(values['size'])
-        base.check_space(scope)
+        system.check_space(scope)
         groups.check_room(
             scope, values['volume_group'], values['size'], volumes=1)
         given = {name: value for name, value in values.items()
@@ -130,7 +135,7 @@ class VolumeRules(base.Rules):
         if size < row['size']:
             raise errors.refused('Volume size cannot be decreased')
         if size > row['size']:
-            base.check_space(scope)
+            system.check_space(scope)
             replicas.check_growth(scope, row['volume_group'])
         if group != row['volume_group']:
             self._check_move(scope, row, group)
@@ -163,6 +168,9 @@ class VolumeRules(base.Rules):
         if volsnaps_of(scope, ref):
             raise errors.refused(f'Volume {row["name"]} has snapshots')
         replicas.check_removal(scope, row)
+        if scope.switches.delete_seconds:
+            scope.deleted.append((self.name, {
+                **self.render(scope, row), 'marked_for_deletion': True}))
         super().delete(scope, row)
 
 

@@ -373,46 +373,6 @@ class WaitTest(Case):
             self.assertEqual(session(9), self.replication.wait(
                 9, replication.IN_SYNC, timeout=60))
 
-    def _wait_many(self, ids, timeout):
-        return self.replication.wait_many(
-            ids, lambda found: found.has_arrived(8), timeout=timeout,
-            what='data to arrive')
-
-    def test_many(self):
-        """Only those are asked for that are missing, less and less often."""
-        late = raw(2), raw(3)
-        self.make(scripted.hits(raw(1, generation_number=8), *late),
-                  *[scripted.hits(*late)] * 8,
-                  scripted.hits(raw(2, generation_number=8)))
-        with self.client.deadline(10):
-            found = self._wait_many([1, 2, 3], 1000)
-        self.assertEqual({1: session(1, generation=8),
-                          2: session(2, generation=8)}, found)
-        self.assertEqual('1,2,3', self.array.query(0)['id__in'])
-        self.assertEqual('2,3', self.array.query(9)['id__in'])
-        self.assertEqual([1.0, 1.5, 2.25], self.clock.sleeps[:3])
-        self.assertEqual(10.0, self.clock.sleeps[-1])
-
-    def test_many_in_vain(self):
-        self.make(*[scripted.hits(raw(1))] * 3)
-        self.assertEqual({}, self._wait_many([1], 2))
-        self.assertEqual(1002.0, self.clock.now)
-
-    def test_of_none(self):
-        self.make()
-        self.assertEqual({}, self._wait_many([], 1000))
-
-    def test_progress_is_told(self):
-        self.make(*[scripted.hits(raw(1), raw(2, generation_number=8))],
-                  *[scripted.hits(raw(1))] * 99)
-        with self.assertLogs('cinder_k2.array.replication',
-                             'INFO') as caught:
-            self._wait_many([1, 2], 290)
-        self.array.script.clear()
-        self.assertEqual(4, len(caught.output))
-        self.assertIn('10.0.0.1: data to arrive: 1 of 2 after 60 ',
-                      caught.output[0])
-
 
 class SnapshotTest(Case):
 

@@ -97,9 +97,39 @@ class ReplayTest(testtools.TestCase):
         # What was there before shows in the one search for all snapshots.
         self.assertEqual(
             {9}, {found.number for found in self.replay(
-                session, ignore=(*replay.VOLATILE, 'current_stats',
-                                 'node_id'))})
+                session, ignore=(*replay.VOLATILE, 'node_id'))})
         self.assertEqual('d', array.store.get('volumes', 34)['description'])
+
+    def test_other_ids_in_queries(self):
+        group = self.call('POST', 'volume_groups', {'name': 'g', 'quota': 0})
+        volume = self.call('POST', 'volumes', {
+            'name': 'v', 'size': 2 ** 20, 'volume_group': base.ref(
+                'volume_groups', group)})['id']
+        for path in (f'volumes?id={volume}&__fields=name',
+                     f'volumes?id__in=1,{volume}&__fields=name,id',
+                     f'stats/volumes/{volume}'):
+            self.call('GET', path)
+        _, session = self.array()
+        other = self.call('POST', 'volume_groups', {
+            'name': 'old', 'quota': 0}, session)
+        self.call('POST', 'volumes', {
+            'name': 'old', 'size': 1, 'volume_group': base.ref(
+                'volume_groups', other)}, session)
+        self.assertEqual([], self.replay(
+            session, ignore=(*replay.VOLATILE, 'node_id')))
+        self.assertEqual(5, self.run.compared)
+
+    def test_who_was_not_admitted(self):
+        """What was refused for credentials or pace is not carried out."""
+        self.session.auth = ('admin', 'wrong')
+        self.call('POST', 'host_groups', {'name': 'h401'})
+        self.session.auth = ('admin', 'admin')
+        self.first.control.set_switches(rate_limit=0.001, rate_burst=0)
+        self.call('POST', 'host_groups', {'name': 'h429'})
+        array, session = self.array()
+        self.assertEqual([], self.replay(session))
+        self.assertEqual((0, 2), (self.run.sent, self.run.skipped))
+        self.assertEqual([], array.store.rows('host_groups'))
 
     def test_a_second_time(self):
         """Its sequence ids are of each run (SEQ-1)."""
@@ -164,7 +194,38 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual(['limit'], [
             found.field for found in self.replay(session)])
 
+    def test_order(self):
+        """Requests are sent as they came, not as their replies left."""
+        self.first.control.add_fault(
+            kind='hang', seconds=5, method='POST', times=1)
+        body = json.dumps({'name': 'hg'}).encode()
+        with self.first.exchange('POST', '/api/v2/host_groups', '', {
+                **base.authorization(), 'Content-Type': base.JSON}, body):
+            self.first.clock.advance(1)
+            self.call('GET', 'host_groups')
+        self.assertEqual(['POST', 'GET'], [
+            entry['request']['method'] for entry in self.recording()])
+
+    def test_what_is_odd_but_a_recording(self):
+        _, session = self.array()
+        run = replay.Replay(session, URL)
+        found, = run.run(replay.entries({'log': {'entries': [{
+            'request': {'method': 'GET', 'url': f'{URL}/api/v2/nothing',
+                        'postData': None, 'headers': None},
+            'response': {'status': 404, 'content': None}}]}}))
+        self.assertEqual(('body', None), (found.field, found.recorded))
+
     def test_what_is_no_recording(self):
+        asked = {'method': 'GET', 'url': URL}
+        for request, response in (
+                ({'headers': [{}]}, {}), ({'headers': [5]}, {}),
+                ({'postData': {'text': 5}}, {}), ({'postData': 5}, {}),
+                ({'method': 5}, {}), ({}, {'status': '200'}),
+                ({}, {'content': {'text': 5}}), ({}, {'content': [1]})):
+            self.assertRaises(
+                replay.RecordingError, replay.entries, {'log': {'entries': [{
+                    'request': {**asked, **request},
+                    'response': {'status': 200, **response}}]}})
         for value in (None, [], {}, {'log': {}}, {'log': {'entries': [5]}},
                       {'log': {'entries': [{'request': {}}]}}):
             self.assertRaises(replay.RecordingError, replay.entries,

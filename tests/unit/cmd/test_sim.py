@@ -30,11 +30,14 @@ import requests
 import testtools
 
 from cinder_k2.cmd import sim
-from cinder_k2.simulator import tls
+from cinder_k2 import simulator
+from cinder_k2.simulator.adapters import tls
 
 _READY = re.compile(
     r'k2-sim: array (\S+) \((\w+)\) listens on (\S+?)'
     r'(?:, CA certificate (\S+))?\n')
+# More than one message between arrays carries.
+_PLENTY = bytes(range(256)) * 2 ** 12 * 9
 
 
 class SimTest(testtools.TestCase):
@@ -45,10 +48,11 @@ class SimTest(testtools.TestCase):
             self.useFixture(fixtures.TempDir()).path)
         self.state = self.directory / 'state'
 
-    def start(self, *options, listen='127.0.0.1:0', state=None):
+    def start(self, *options, listen='127.0.0.1:0', state=None,
+              program=('-m', 'cinder_k2.cmd.sim_start')):
         """Start the service; gives process, ready line match, lines."""
         process = subprocess.Popen(
-            [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen', listen,
+            [sys.executable, *program, '--listen', listen,
              '--state-dir', str(state or self.state), *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ})
@@ -167,6 +171,52 @@ class TestService(SimTest):
         self.assertFalse((self.state / 'ca.crt').exists())
         self.stop(process)
 
+    def test_latency(self):
+        process, ready, _ = self.start('--no-tls', '--latency', '0.05')
+        self.assertEqual({'kind': 'constant', 'ms': 50.0}, self.get(
+            ready[3], 'sim/v1/latency', login='control').json())
+        self.stop(process)
+
+    def test_a_certificate_that_ends(self):
+        """It is renewed, and the user hears of it."""
+        self.state.mkdir()
+        tls.issue(tls.make_authority(self.state), (), self.state, days=10)
+        old = tls.Certificate(
+            self.state / 'server.crt', None, None).fingerprint
+        process, ready, lines = self.start()
+        self.assertRegex(lines[2], r'\Ak2-sim: server.crt renewed, the old'
+                         r' one ends on \d{4}-\d\d-\d\d\n\Z')
+        self.assertNotIn(old, lines[3])
+        self.assertEqual(200, self.get(ready[3], verify=ready[4]).status_code)
+        self.stop(process)
+
+    def test_nobody_reads_what_it_says(self):
+        """As with k2-sim ... | head -1."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            port = free.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'cinder_k2.cmd.sim', '--no-tls',
+             '--listen', f'127.0.0.1:{port}', '--state-dir',
+             str(self.state)], stdout=writer, stderr=subprocess.PIPE,
+            text=True, env={**os.environ})
+        os.close(writer)
+        self.addCleanup(self._end, process)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                reply = self.get(f'http://127.0.0.1:{port}')
+                break
+            except (OSError, requests.ConnectionError):
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+        self.assertEqual(200, reply.status_code)
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=20)
+        self.assertEqual((0, ''), (process.returncode, error))
+
     def test_random_seed(self):
         process, ready, _ = self.start('--no-tls', '--random-seed', '7')
         self.assertEqual({'seed': 7}, self.get(
@@ -204,10 +254,13 @@ class TestService(SimTest):
             'tls: {enabled: false}\nseed: {volumes: 3, hosts: 2}\n'
             'users:\n- {login: boss, password_file: secret}\n'
             '- {login: eve, role: read-only, password_file: secret}\n'
+            'switches: {page_size: 2, snapshot_patch: false}\n'
+            'faults:\n- {kind: latency, latency: {kind: constant, ms: 0}}\n'
             'control: {login: puppeteer, password_file: secret}\n')
         process, ready, lines = self.start(
             '--config', str(config), '--profile', 'sdp', '--seed',
-            'volumes=4', '--login', 'chief')
+            'volumes=4', '--login', 'chief', '--switch', 'page_size=3',
+            '--switch', 'create_reply=empty')
         self.assertEqual(1, len(lines))
         self.assertEqual(('from-file', 'sdp'), ready.groups()[:2])
         for path, login, total in (('volumes', 'chief', 5),
@@ -219,8 +272,27 @@ class TestService(SimTest):
         self.assertEqual(403, requests.delete(
             f'{ready[3]}/api/v2/volumes/31', auth=('eve', 'geheim'),
             timeout=5).status_code)
-        self.assertEqual(200, self.get(
-            ready[3], 'sim/v1', 'geheim', 'puppeteer').status_code)
+        switches, faults = (requests.get(
+            f'{ready[3]}/sim/v1/{name}', auth=('puppeteer', 'geheim'),
+            timeout=5).json() for name in ('switches', 'faults'))
+        self.assertEqual((3, False, 'empty'), (
+            switches['page_size'], switches['snapshot_patch'],
+            switches['create_reply']))
+        self.assertEqual(['latency'],
+                         [rule['kind'] for rule in faults['hits']])
+        self.stop(process)
+
+    def test_through_the_cloud_manager(self):
+        """CON-3: the token is said once, as a password is."""
+        config = self.directory / 'k2.yaml'
+        config.write_text('tls: {enabled: false}\nflex: {sdp: sdp-7}\n')
+        process, ready, lines = self.start('--config', str(config))
+        self.assertIn(f'password of flex: {self.password("flex")} ',
+                      lines[2])
+        reply = requests.get(
+            f'{ready[3]}/rest/sdps/sdp-7/api/v2/volumes', timeout=5,
+            headers={'Authorization': f'Bearer {self.password("flex")}'})
+        self.assertEqual(1, reply.json()['total'])
         self.stop(process)
 
     def test_stop_does_not_wait_for_hung_requests(self):
@@ -257,15 +329,19 @@ class TestReplication(SimTest):
             listen=self.hosts[number],
             state=self.directory / f'state{number}')[0]
 
-    def call(self, number, method, path, body=None):
+    def call(self, number, method, path, body=None, **headers):
         login = 'control' if path.startswith('sim/') else 'repl'
+        kind = 'data' if isinstance(body, bytes) else 'json'
         with requests.Session() as session:
             session.trust_env = False
             reply = session.request(
-                method, f'https://{self.hosts[number]}/{path}', json=body,
-                auth=(login, 'geheim'), timeout=20,
-                verify=self.directory / f'state{number}' / 'ca.crt')
+                method, f'https://{self.hosts[number]}/{path}',
+                auth=(login, 'geheim'), timeout=20, headers=headers,
+                verify=self.directory / f'state{number}' / 'ca.crt',
+                **{kind: body})
         self.assertLess(reply.status_code, 300, reply.text)
+        if reply.headers.get('Content-Type') == 'application/octet-stream':
+            return reply.content
         return reply.json() if reply.content else None
 
     def api(self, number, method, path, body=None):
@@ -280,18 +356,27 @@ class TestReplication(SimTest):
         return row['state'], row['current_role']
 
     def wait_for(self, number, *wanted):
+        self.poll(lambda: self.session(number), wanted)
+
+    def poll(self, look, wanted):
         """The services look at each other once in a second."""
         deadline = time.monotonic() + 20
-        while self.session(number) != wanted:
-            self.assertLess(time.monotonic(), deadline,
-                            self.session(number))
+        while look() != wanted:
+            self.assertLess(time.monotonic(), deadline, look())
             time.sleep(0.1)
 
+    def connectivity(self):
+        """Whether the first service has met the second one."""
+        return self.api(0, 'GET', 'replication/peer_k2arrays/1')[
+            'mgmt_connectivity_state']
+
     def set_up(self):
+        self.poll(self.connectivity, 'ok')
         group = self.api(0, 'POST', 'volume_groups',
                          {'name': 'vg', 'quota': 0})
         self.api(0, 'POST', 'volumes', {
-            'name': 'vol', 'size': 1024, 'volume_group': {
+            'name': 'vol', 'size': 4 + len(_PLENTY) // 1024,
+            'volume_group': {
                 'ref': f'/volume_groups/{group["id"]}'}})
         self.api(0, 'POST', 'replication/sessions', {
             'name': 's', 'rpo': 60, 'local_volume_group': {
@@ -308,13 +393,21 @@ class TestReplication(SimTest):
     def read(self, number):
         return self.call(number, 'GET', 'sim/v1/contents')['31']
 
+    def data(self, method, number, body=None, **headers):
+        """What the volume holds behind its first KiB."""
+        return self.call(number, method, 'sim/v1/data/volumes/31', body,
+                         **headers)
+
     def test_disaster_and_return(self):
         processes = [self.serve(number) for number in range(2)]
         self.set_up()
         self.assertEqual(('in_sync', 'target'), self.session(1))
         self.write(0, 'two')
+        self.data('PUT', 0, _PLENTY, **{
+            'Content-Range': f'bytes 4096-{4095 + len(_PLENTY)}/*'})
         self.call(0, 'POST', 'sim/v1/clock', {'advance': 60})
         self.assertEqual('two', self.read(1))
+        self.assertEqual(_PLENTY, self.data('GET', 1, Range='bytes=4096-'))
         processes[0].kill()
         processes[0].communicate()
         self.patch(1, 'failed_over')
@@ -323,11 +416,41 @@ class TestReplication(SimTest):
         self.wait_for(0, 'suspended', 'source')
         self.patch(1, 'in_sync')
         self.wait_for(0, 'in_sync', 'target')
+        # The data comes when the source looks.
+        self.call(1, 'POST', 'sim/v1/clock', {'advance': 0})
         self.assertEqual('three', self.read(0))
         self.call(1, 'POST', 'sim/v1/link', {'cut': True})
         self.assertEqual(('suspended', 'source'), self.session(1))
         for process in processes:
             self.stop(process)
+
+
+# A user who is not root; on many machines tests run as root.
+_AS_USER = ('-c', 'import os, sys; os.geteuid = lambda: 1000;'
+            ' from cinder_k2.cmd import sim; sys.exit(sim.main())')
+
+
+@ddt.ddt
+class TestDataPlane(SimTest):
+    """What there is without root or tgt; with both see tests/e2e."""
+
+    @ddt.data('tgt', 'lio')
+    def test_api_alone(self, plane):
+        process, ready, _ = self.start(
+            '--no-tls', '--data-plane', plane, program=_AS_USER)
+        self.assertEqual(1, self.get(ready[3]).json()['total'])
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=20)
+        self.assertEqual(0, process.returncode)
+        self.assertRegex(error, r'\Ak2-sim: no data plane, only the API is'
+                         r' served: [^\n]+(tgt|as root)[^\n]+\n\Z')
+
+    def test_switch_of_the_data_plane(self):
+        """Without it, LUNs are those of each host."""
+        _, ready, _ = self.start(
+            '--no-tls', '--data-plane', 'tgt', program=_AS_USER)
+        switches = self.get(ready[3], 'sim/v1/switches', login='control')
+        self.assertIs(False, switches.json()['one_lun_map'])
 
 
 @ddt.ddt
@@ -336,6 +459,8 @@ class TestRefusals(SimTest):
     def setUp(self):
         super().setUp()
         self.output = io.StringIO()
+        self.useFixture(fixtures.MockPatchObject(
+            sim, '_server', side_effect=AssertionError('it has started')))
 
     def run_main(self, *options):
         """Exit status and error text of a start that does not succeed."""
@@ -364,6 +489,12 @@ class TestRefusals(SimTest):
                 f'cannot listen on 127.0.0.1 port {port}: Address already'
                 ' in use; choose another with --listen',
                 '--listen', f'127.0.0.1:{port}')
+
+    @ddt.data(('tgt', 'tgt'), ('lio', 'root'))
+    @ddt.unpack
+    def test_data_plane_required(self, plane, text):
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
+        self.refused(text, '--data-plane', plane, '--require-data-plane')
 
     def test_unknown_host(self):
         self.refused('cannot listen on 203.0.113.1 port 1',
@@ -400,7 +531,14 @@ class TestRefusals(SimTest):
         self.state.mkdir()
         for name in ('ca.crt', 'ca.key', 'server.crt', 'server.key'):
             (self.state / name).write_text('x')
-        self.refused('unreadable, remove it')
+        self.refused('ca.crt is unreadable, remove it')
+
+    def test_an_authority_without_its_key(self):
+        self.state.mkdir()
+        tls.make_authority(self.state)
+        (self.state / 'ca.key').unlink()
+        self.refused(f'cannot use the certificates in {self.state}: ca.key is'
+                     ' missing; put it there, or remove ca.crt')
 
     def test_password_file(self):
         secret = self.directory / 'password'
@@ -414,17 +552,18 @@ class TestRefusals(SimTest):
     def test_passwords_that_everybody_tries(self):
         """Beyond the loopback they are refused, whose ever they are."""
         secret = self.directory / 'password'
-        for options, text, login in (
-                (('--password-file',), 'admin', 'admin'),
-                (('--login', 'k2user', '--password-file'), 'K2User',
-                 'k2user'),
-                (('--control-password-file',), 'password', 'control')):
+        for options, text, login, flaw in (
+                (('--password-file',), 'admin', 'admin',
+                 'has less than 8 characters'),
+                (('--login', 'operations', '--password-file'), 'Operations1',
+                 'operations', 'is one that everybody tries first'),
+                (('--control-password-file',), 'password', 'control',
+                 'is one that everybody tries first')):
             secret.write_text(text)
             self.refused(
-                f'the password of {login} is one that everybody tries first,'
-                ' and 0.0.0.0 can be reached from other machines; give'
-                ' another password, or listen on 127.0.0.1',
-                '--listen', '0.0.0.0:0', *options, str(secret))
+                f'the password of {login} {flaw}, and 0.0.0.0 can be reached'
+                ' from other machines; give another password, or listen on'
+                ' 127.0.0.1', '--listen', '0.0.0.0:0', *options, str(secret))
 
     def test_a_new_password_is_told_also_when_the_start_fails(self):
         self.state.mkdir()
@@ -435,6 +574,39 @@ class TestRefusals(SimTest):
     def test_accounts_that_clash(self):
         self.refused('login admin is that of the control API; give one of'
                      ' them another', '--control-login', 'admin')
+
+    def test_logins_of_two_users(self):
+        config = self.directory / 'k2.yaml'
+        config.write_text('users: [{login: admin}, {login: cinder}]\n')
+        self.refused('login cinder is that of two users; give one of them'
+                     ' another', '--config', str(config), '--login', 'cinder')
+
+    def test_a_new_state_that_is_refused(self):
+        """By the rules that requests follow; nothing is left of it."""
+        self.useFixture(fixtures.MockPatch(
+            'cinder_k2.simulator.initial.seeding.plant',
+            side_effect=simulator.ApiError(400, 'No space is left')))
+        self.refused('cannot make the new state: No space is left')
+
+    def test_interrupted(self):
+        """Ctrl-C while a large new state is made."""
+        self.useFixture(fixtures.MockPatch(
+            'cinder_k2.simulator.initial.seeding.plant',
+            side_effect=KeyboardInterrupt))
+        self.assertEqual((130, ''), self.run_main())
+
+    def test_an_address_that_is_there_twice(self):
+        for options, address in (
+                (('--portal', '192.0.2.77', '--portal', '192.0.2.77'),
+                 '192.0.2.77'),
+                (('--portal', '198.51.100.11'), '198.51.100.11'),
+                (('--portal', '2001:db8::1', '--portal', '2001:DB8:0::1'),
+                 '2001:db8::1')):
+            status, error = self.run_main(*options)
+            self.assertEqual(2, status)
+            self.assertIn(f'error: address {address} is there twice; of all',
+                          error)
+        self.assertFalse(self.state.exists())
 
     def test_peer_without_password(self):
         self.refused('no password for other on the peers; give it with'
@@ -454,9 +626,18 @@ class TestRefusals(SimTest):
                      '--config', str(config))
 
     def test_package_missing(self):
-        self.useFixture(fixtures.MonkeyPatch(
-            'cinder_k2.cmd.sim._NEEDED', ('no_such_package',)))
-        self.refused('install the extra "simulator"')
+        """Known before anything is imported that needs it."""
+        for name in ('msgspec', 'regex', 'yaml'):
+            done = subprocess.run(
+                [sys.executable, '-c', f'import sys\n'
+                 f'sys.modules[{name!r}] = None\n'
+                 'from cinder_k2.cmd import sim_start\n'
+                 'sys.exit(sim_start.main(["--help"]))'],
+                capture_output=True, text=True, timeout=60)
+            self.assertEqual(
+                (1, '', f'k2-sim: error: {name} is not installed; install'
+                 ' the extra "simulator" of cinder-k2\n'),
+                (done.returncode, done.stdout, done.stderr))
 
     @ddt.data(('--listen', 'x'), ('--listen', ':1'), ('--listen', 'x:y'),
               ('--listen', 'h:99999'), ('--profile', 'k3'),
@@ -464,8 +645,19 @@ class TestRefusals(SimTest):
               ('--rate-limit', 'nan'), ('--portal', 'x'),
               ('--name', ''), ('--peer', 'x'), ('--peer', '=h:1'),
               ('--peer', 'x=h'), ('--login', 'a/b'), ('--size', '5'),
+              ('--listen', 'k\u00e4se.example:1'),
+              ('--listen', f'{64 * "a"}:1'),
+              ('--tls-name', 'k\u00e4se.example'), ('--tls-name', ''),
+              ('--state-dir', '~nosuchuser/k2'), ('--state-dir', ''),
+              ('--config', '~nosuchuser/k2.yaml'), ('--name', 'a\nb'),
+              ('--seed', 'volumes=100001'), ('--seed', 'volumes=9999999'),
+              ('--seed', 'volumes=1', '--seed', 'volumes=2'),
+              ('--switch', 'page_size=1', '--switch', 'page_size=2'),
+              ('--peer', 'a=h:1', '--peer', 'a=h:2'),
               ('--seed', 'volumes'), ('--seed', 'x=1'),
               ('--seed', 'snapshots=1'), ('--seed', 'volumes=-1'),
+              ('--switch', 'page_size'), ('--switch', 'page_size=x'),
+              ('--switch', 'nothing=1'), ('--switch', 'rate_limit=1'),
               ('--nothing',))
     def test_arguments_without_sense(self, options):
         """Exit status 2 and the usage, as for any command."""
@@ -481,6 +673,11 @@ class TestRefusals(SimTest):
         self.assertEqual(2, exit.code)
         self.assertIn('give a state directory with --state-dir',
                       error.getvalue())
+
+    def test_version(self):
+        status, error = self.run_main('--version')
+        self.assertEqual((0, ''), (status, error))
+        self.assertRegex(self.output.getvalue(), r'\Ak2-sim \S+\n\Z')
 
     def test_help(self):
         output = io.StringIO()

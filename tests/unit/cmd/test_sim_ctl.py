@@ -15,7 +15,10 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
+import subprocess
+import sys
 
 import ddt
 import fixtures
@@ -23,7 +26,7 @@ import testtools
 
 from cinder_k2.cmd import sim_ctl
 from cinder_k2 import simulator
-from cinder_k2.simulator import tls
+from cinder_k2.simulator.adapters import tls
 from tests.unit.simulator import base
 
 JSON = base.JSON
@@ -42,6 +45,7 @@ class TestCommand(testtools.TestCase):
         cls.authority = str(certificate.authority_path)
         cls.array = simulator.Array(
             clock=simulator.FakeClock(),
+            contents=simulator.Contents(f'{directory.path}/content'),
             control_user=simulator.User('control', 'admin'))
         cls.addClassCleanup(cls.array.close)
         cls.url = cls.enterClassContext(
@@ -134,6 +138,12 @@ class TestCommand(testtools.TestCase):
         self.quiet('clock', 'advance', '3600')
         self.assertEqual(3600, self.array.clock.time() - before)
 
+    def test_more_objects(self):
+        self.quiet('state', 'seed', 'hosts=2')
+        self.assertEqual(2, len(self.control.leftovers()['hosts']))
+        self.assertIn('one of volumes', self.complaint(
+            'state', 'seed', 'things=2'))
+
     def test_ports_and_link(self):
         self.json('ports', 'down', '/system/fc_ports/2')
         down = [hit['port'] for hit in self.json('ports', 'list')['hits']
@@ -143,6 +153,43 @@ class TestCommand(testtools.TestCase):
         self.assertTrue(all(hit['up'] for hit in self.control.ports()))
         for verb, cut in (('cut', True), ('show', True), ('mend', False)):
             self.assertEqual({'cut': cut}, self.json('link', verb))
+
+    def test_data(self):
+        """In several requests if there is much of it."""
+        self.call('POST', 'volume_groups', b'{"name": "a", "quota": 0}')
+        self.call('POST', 'volumes', json.dumps({
+            'name': 'v', 'size': 20 * 1024, 'volume_group':
+            {'ref': '/volume_groups/14'}}).encode())
+        source, copy = (self.directory / name for name in ('in', 'out'))
+        data = bytes(range(256)) * 2 ** 12 * 9
+        source.write_bytes(data)
+        self.quiet('data', 'write', 'volumes/31', str(source),
+                   '--offset', '5')
+        self.quiet('data', 'read', 'volumes/31', str(copy))
+        self.assertEqual(
+            b'\0' * 5 + data + bytes(20 * 2 ** 20 - 5 - len(data)),
+            copy.read_bytes())
+        self.quiet('data', 'discard', 'volumes/31', '--offset', '10',
+                   '--length', '100')
+        self.quiet('data', 'read', 'volumes/31', str(copy),
+                   '--offset', '9', '--length', '102')
+        self.assertEqual(data[4:5] + bytes(100) + data[105:106],
+                         copy.read_bytes())
+        self.quiet('data', 'discard', 'volumes/31')
+        self.assertEqual(b'', self.array.control.data.read(
+            'volumes', 31, 0, 2 ** 24).strip(b'\0'))
+
+    def test_data_that_is_refused(self):
+        """What is in the file then stays."""
+        copy = self.directory / 'copy'
+        copy.write_text('kept')
+        self.assertIn('No such object', self.complaint(
+            'data', 'read', 'volumes/31', str(copy)))
+        self.assertEqual('kept', copy.read_text())
+        self.quiet('state', 'seed', 'volumes=1')
+        for verb in ('write', 'read'):
+            self.assertIn('cannot use', self.complaint(
+                'data', verb, 'volumes/31', str(self.directory)))
 
     def test_journal_state_contents(self):
         self.call()
@@ -185,7 +232,8 @@ class TestCommand(testtools.TestCase):
         path = str(self.record())
         self.quiet('state', 'reset')
         self.assertEqual(
-            ('2 requests sent, 2 answers compared, 0 differ\n', ''),
+            ('2 requests sent, 2 answers compared, 0 differ,'
+             ' 0 refusals not sent\n', ''),
             self.replay(path))
         output, _ = self.replay(path, expected=1)
         self.assertIn('1: POST /api/v2/host_groups: status was 201, is 400',
@@ -255,13 +303,110 @@ class TestCommand(testtools.TestCase):
         self.assertIn('K2_SIM_PASSWORD', self.complaint('chance', 'show'))
         self.run_it('chance', 'show', options=options)
 
+    def test_password_beyond_latin_1(self):
+        """The array reads UTF-8 (RFC 7617); so a file is read, too."""
+        text = '\u20ac-geheim-\u00e4'
+        array = simulator.Array(control_user=simulator.User('control', text))
+        self.addCleanup(array.close)
+        server = simulator.ThreadedServer(array)
+        server.start()
+        self.addCleanup(server.stop)
+        secret = self.directory / 'password'
+        secret.write_text(f'{text}\n', encoding='utf-8')
+        options = ('--url', server.url)
+        self.run_it('chance', 'show', options=(
+            *options, '--password-file', str(secret)))
+        self.useFixture(fixtures.EnvironmentVariable(
+            'K2_SIM_PASSWORD', text))
+        self.run_it('chance', 'show', options=options)
+        self.useFixture(fixtures.EnvironmentVariable(
+            'K2_SIM_PASSWORD', os.fsdecode(b'\xff')))
+        self.assertIn('login is refused', self.complaint(
+            'chance', 'show', options=options))
+
+    @ddt.data(('clock', 'advance', 'nan'), ('clock', 'advance', 'inf'),
+              ('latency', 'set', 'ms=NaN'), ('latency', 'set', 'ms=1e999'))
+    def test_numbers_that_json_has_not(self, words):
+        self.assertIn('a value that JSON has not', self.complaint(*words))
+
     def test_certificates(self):
-        self.assertIn('--ca', self.complaint(
-            'chance', 'show', options=('--url', self.url)))
+        self.assertRegex(self.complaint(
+            'chance', 'show', options=('--url', self.url)),
+            r'not trusted \([^()]*certificate[^()]*\): name .* with --ca\n')
         self.assertIn('there is no file', self.complaint(
             'chance', 'show', options=('--ca', str(self.directory / 'x'))))
 
+    def test_an_array_without_tls(self):
+        with simulator.ThreadedServer(self.array) as server:
+            url = server.url.replace('http', 'https')
+            self.assertEqual(
+                f'k2-sim-ctl: error: {url} speaks no TLS; try http://\n',
+                self.complaint('chance', 'show', options=('--url', url)))
+
+    def test_certificates_that_are_none(self):
+        path = self.directory / 'ca.crt'
+        path.write_text('x')
+        self.assertEqual(
+            f'k2-sim-ctl: error: {path} holds no certificate that can be'
+            ' read\n', self.complaint('chance', 'show', options=(
+                '--url', self.url, '--ca', str(path))))
+
+    def test_an_array_with_tls(self):
+        url = self.url.replace('https', 'http')
+        complaint = self.complaint(
+            'chance', 'show', options=('--url', url))
+        self.assertIn(f'cannot reach {url}: ', complaint)
+
+    def test_version(self):
+        output, _ = self.run_it('--version')
+        self.assertRegex(output, r'\Ak2-sim-ctl \S+\n\Z')
+
+    def test_save_and_restore(self):
+        path = self.directory / 'saved.json'
+        self.call('POST', 'host_groups', b'{"name": "hg"}')
+        self.quiet('state', 'save', str(path))
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.quiet('state', 'reset')
+        self.assertEqual({}, self.json('state', 'leftovers'))
+        self.quiet('state', 'restore', str(path))
+        self.assertEqual(['hg'], [row['name'] for row in self.json(
+            'state', 'leftovers')['host_groups']])
+        path.write_text('{}')
+        self.assertIn('not a saved state', self.complaint(
+            'state', 'restore', str(path)))
+        for words in (('restore', f'{path}x'), ('save', f'{path}/x')):
+            self.assertRegex(self.complaint('state', *words),
+                             'cannot (use|write) ')
+        path.write_text('{')
+        self.assertIn('cannot use', self.complaint(
+            'state', 'restore', str(path)))
+
+    @ddt.data('-5', 'x', '1.5', '\u0661')
+    def test_what_is_no_offset(self, text):
+        self.assertIn('must be a whole number from 0', self.complaint(
+            'data', 'read', 'volumes/31', '-', f'--offset={text}',
+            expected=2))
+
+    def test_who_reads_goes_away(self):
+        """As with k2-sim-ctl ... | head -1."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [sys.executable, '-m', 'cinder_k2.cmd.sim_ctl', '--url', self.url,
+             '--ca', self.authority, 'state', 'show'], stdout=writer,
+            stderr=subprocess.PIPE, timeout=60)
+        os.close(writer)
+        self.assertEqual((141, b''), (done.returncode, done.stderr))
+
+    def test_interrupted(self):
+        self.useFixture(fixtures.MockPatch(
+            'cinder_k2.cmd.sim_client.Client.call',
+            side_effect=KeyboardInterrupt))
+        self.assertEqual(('', ''), self.run_it(
+            'chance', 'show', expected=130))
+
     def test_nobody_there(self):
-        for url in ('https://127.0.0.1:1', 'nonsense'):
+        for url in ('https://127.0.0.1:1', 'nonsense', 'http://[::1',
+                    f'http://{64 * "a"}.example', 'http://\u00e4..b'):
             self.assertIn('cannot reach', self.complaint(
                 'chance', 'show', options=('--url', url)))

@@ -90,7 +90,7 @@ class FromReplyTest(unittest.TestCase):
             str(made(401, {'error_msg': 'no'})))
 
     @ddt.data((401, 'check login and password (or k2_replication_password)'),
-              (403, 'the user in login needs the role admin'))
+              (403, 'the user in login needs the role mgmt-app or admin'))
     @ddt.unpack
     def test_what_to_do_about_a_replication_device(self, status, advice):
         place = errors.Place('10.0.0.2', 'GET', '/volumes', 'k2-b')

@@ -36,7 +36,7 @@ import urllib3.exceptions
 
 from cinder_k2 import rest
 from cinder_k2 import simulator
-from cinder_k2.simulator import tls as simulator_tls
+from cinder_k2.simulator.adapters import tls as simulator_tls
 from cinder_k2 import waiting
 from tests.unit.rest import scripted
 
@@ -200,7 +200,7 @@ class WarningsTest(Case):
             pool = urllib3.HTTPSConnectionPool(
                 'localhost', port, cert_reqs='CERT_NONE')
             with contextlib.closing(pool):
-                pool.request('GET', '/')
+                pool.request('GET', '/api/v2')
             self.assertEqual(
                 [urllib3.exceptions.InsecureRequestWarning],
                 [warning.category for warning in caught])

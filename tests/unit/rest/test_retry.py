@@ -14,6 +14,7 @@ import unittest
 from unittest import mock
 
 from cinder_k2 import rest
+from cinder_k2.rest import errors
 from cinder_k2.rest import retry
 from tests.unit.rest import scripted
 
@@ -92,6 +93,15 @@ class RetryTest(unittest.TestCase):
         with self.assertRaises(rest.Busy) as caught:
             pace.pause(cut)
         self.assertIs(busy, caught.exception)
+
+    def test_a_try_that_never_was_does_not_hide_the_reason(self):
+        pace = self._pace(5)
+        silent = rest.Unreachable('no reply')
+        pace.pause(silent)
+        self.clock.sleep(5)
+        with self.assertRaises(rest.Unreachable) as caught:
+            pace.pause(errors.OutOfTime('the 5 seconds have passed'))
+        self.assertIs(silent, caught.exception)
 
     def test_gone_for_longer_is_gone(self):
         pace = self._pace(5)

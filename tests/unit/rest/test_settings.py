@@ -18,7 +18,8 @@ import unittest
 import ddt
 
 from cinder_k2 import rest
-from cinder_k2.simulator import tls
+from cinder_k2 import simulator
+from cinder_k2.simulator.adapters import tls
 from tests.unit.rest import scripted
 
 DIGITS = '0123456789abcdef' * 4
@@ -99,6 +100,22 @@ class CloudManagerTest(unittest.TestCase):
         self.assertTrue(request.url.startswith(
             'https://flex.example.org/rest/sdps/sdp-7/api/v2/volumes?'))
         self.assertEqual('Bearer T0ken', request.headers['Authorization'])
+
+    def test_a_simulated_array(self):
+        """What it answers is what the driver takes."""
+        array = simulator.Array(flex=simulator.Flex('sdp-7', 'T0ken'))
+        self.addCleanup(array.close)
+        for changes, error in (({}, None), (
+                {'token': 'other'}, rest.AuthenticationFailed), (
+                {'sdp_id': 'sdp-8'}, rest.AuthenticationFailed)):
+            client = rest.Client(self.settings(**changes),
+                                 adapter=simulator.RequestsAdapter(array))
+            self.addCleanup(client.close)
+            if error is None:
+                self.assertEqual(1, client.volumes.find(name='CTRL').id)
+            else:
+                with self.assertRaises(error):
+                    client.volumes.find(name='CTRL')
 
     def test_the_token_is_not_shown(self):
         self.assertNotIn('T0ken', repr(self.settings()))

@@ -18,10 +18,10 @@ import json
 import testtools
 
 from cinder_k2 import simulator
-from cinder_k2.simulator import conversation
-from cinder_k2.simulator import messages
-from cinder_k2.simulator import service
-from cinder_k2.simulator import visibility
+from cinder_k2.simulator.api import service
+from cinder_k2.simulator.faults import visibility
+from cinder_k2.simulator.protocol import conversation
+from cinder_k2.simulator.protocol import messages
 
 GIB = 2 ** 20
 JSON = 'application/json'
@@ -96,13 +96,14 @@ class ArrayTest(testtools.TestCase):
 
     def check_renderings(self):
         """What replies show is what they show when nothing is kept."""
+        known = list(self.array.store.listeners)
         fresh = service.Service(
             self.array.store, self.array.switches, self.array.clock,
-            visibility.Visibility(self.array.clock))
+            visibility.Visibility(self.array.clock), self.array.io)
         whole = fresh.answer(
             messages.Request('GET', '__full', role='admin'),
             visibility.Weather(), conversation.Conversation())
-        self.array.store.listeners[-2:] = []
+        self.array.store.listeners[:] = known
         self.assertEqual(whole.json(), self.get('__full'))
 
     def group(self, name='vg-a', **fields):

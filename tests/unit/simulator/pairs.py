@@ -12,6 +12,10 @@
 
 """Two arrays that replicate, and short ways to drive them."""
 
+import functools
+import pathlib
+
+import fixtures
 import testtools
 
 from cinder_k2 import simulator
@@ -54,6 +58,11 @@ class PairTest(testtools.TestCase):
             store=store, clock=self.clock, name=f'k2-{name}')
         self.addCleanup(array.close)
         return talk(array)
+
+    @functools.cached_property
+    def directory(self):
+        """What is on disk; gone after the test."""
+        return pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     def join(self):
         simulator.connect(self.a.array, self.b.array, hosts=HOSTS)

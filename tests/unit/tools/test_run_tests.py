@@ -51,6 +51,14 @@ class TallyTest(unittest.TestCase):
         self.assertEqual((1, 1, 0), counts)
         self.assertIn('tests.b: began and never ended', text)
 
+    def test_reasons_of_skipped_tests_are_kept(self):
+        tally = run_tests.Tally()
+        with contextlib.redirect_stdout(io.StringIO()):
+            tally.status(test_id='tests.a', file_name='reason',
+                         file_bytes=memoryview(b'no browser'))
+            tally.status(test_id='tests.a', test_status='skip')
+        self.assertEqual({'no browser'}, tally.reasons)
+
     def test_a_suite_without_tests_has_failed(self):
         counts, text = self.tally(
             {'test_id': None, 'file_name': 'stdout',

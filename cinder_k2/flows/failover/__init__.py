@@ -1,0 +1,34 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Letting the other array serve, and bringing everything home again.
+
+For many volumes at once: each look and each command is a few calls for all
+of them. What an array shows is what counts, never what a command promised,
+so both functions may be called again whatever became of the last call.
+"""
+
+from cinder_k2.flows.failover.failback import fail_back
+from cinder_k2.flows.failover.failback import protect_again
+from cinder_k2.flows.failover.failback import Reserve
+from cinder_k2.flows.failover.failback import Unmap
+from cinder_k2.flows.failover.takeover import fail_over
+from cinder_k2.flows.failover.travellers import Phase
+from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import Outcome
+from cinder_k2.flows.failover.units import THERE
+from cinder_k2.flows.failover.units import Unit
+
+__all__ = (
+    'HERE', 'Ids', 'Outcome', 'Phase', 'Reserve', 'THERE', 'Unit', 'Unmap',
+    'fail_back', 'fail_over', 'protect_again')

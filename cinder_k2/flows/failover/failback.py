@@ -1,0 +1,510 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Bringing home what another array serves (REP-11, REP-12, REP-14)."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2.array.replication import FAILED_OVER
+from cinder_k2.array.replication import IN_SYNC
+from cinder_k2.array.replication import SUSPENDED
+from cinder_k2 import exceptions
+from cinder_k2.flows.failover.travellers import Phase
+from cinder_k2.flows.failover.travellers import Traveller
+from cinder_k2.flows.failover.travellers import Travellers
+from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import lacking
+from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import Outcome
+from cinder_k2.flows.failover.units import PATIENCE
+from cinder_k2.flows.failover.units import sessions_of
+from cinder_k2.flows.failover.units import THERE
+from cinder_k2.flows.failover.units import trouble
+from cinder_k2.flows.failover.units import Unit
+from cinder_k2.flows.failover.units import volumes_of
+from cinder_k2 import rest
+from cinder_k2 import waiting
+
+LOG = logging.getLogger(__name__)
+
+#: Takes volumes of an array from all hosts: ids of volume and group by name.
+Unmap = Callable[[Array, Mapping[str, Ids]], None]
+#: Keeps units from hosts until the failback is over, also if that is cut
+#: short; gives back the keys of those that it could.
+Reserve = Callable[[Collection[str]], Collection[str]]
+
+# Seconds for the last changes, for which the hosts of all have to wait.
+_LAST_CHANGES = 600.0
+# Seconds between two looks, at first and at last.
+_FIRST_PAUSE = 1.0
+_LAST_PAUSE = 10.0
+# Seconds between two lines of progress in the log, and how many of those
+# that are waited for it names.
+_REPORT = 60.0
+_MOST_NAMES = 3
+# Replication snapshots for one copying, if the link keeps breaking.
+_MOST_SNAPSHOTS = 5
+
+_ANEW = ('Turn its replication off and on again, by its type or its group: '
+         'its copy is made anew then.')
+
+
+def fail_back(here: Array, there: Array, units: Iterable[Unit], *,
+              timeout: float, unmap: Unmap, reserve: Reserve,
+              clock: waiting.Clock | None = None) -> dict[str, Outcome]:
+    """Bring units that are served here home (REP-11, REP-12, REP-14).
+
+    May be called again after whatever ended the last call: each unit goes
+    on from where its two sessions are. What does not get home stays served
+    here, with a reason.
+
+    :param timeout: seconds for the data to arrive; the last changes, for
+        which the hosts of all units have to wait, get ten minutes
+    :param unmap: called with ``there`` before its volumes are overwritten,
+        and with ``here`` when the data has arrived but for the last changes
+    :param reserve: called before that
+    :returns: by key of the unit; none of the errors of an array is raised
+    """
+    journey = _Journey({HERE: here, THERE: there}, units, timeout, unmap,
+                       reserve, clock or waiting.Clock())
+    journey.run(_MOVES)
+    return journey.outcomes()
+
+
+def protect_again(here: Array, there: Array, units: Iterable[Unit], *,
+                  unmap: Unmap, clock: waiting.Clock | None = None
+                  ) -> dict[str, str]:
+    """Let what is served here be copied there again.
+
+    For units that are where they belong, and whose failback or link was cut
+    short: what ``there`` has is overwritten.
+
+    :param unmap: called with ``there`` before that
+    :returns: by key of the unit: why it is not copied; empty if it is, and
+        missing where ``there`` has no session of it
+    """
+    journey = _Journey({HERE: here, THERE: there}, units, PATIENCE, unmap,
+                       lambda keys: keys, clock or waiting.Clock())
+    journey.run(_MOVES_AT_HOME)
+    return journey.reasons()
+
+
+class _Journey:
+    """All units on their way home, and what is done for them."""
+
+    def __init__(self, arrays: dict[str, Array], units: Iterable[Unit],
+                 timeout: float, unmap: Unmap, reserve: Reserve,
+                 clock: waiting.Clock) -> None:
+        self._arrays = arrays
+        self._all = [Traveller(unit) for unit in units]
+        self._unmap = unmap
+        self._reserve = reserve
+        self._clock = clock
+        self._told = clock.monotonic()
+        self._end = self._told + timeout
+
+    def run(self, moves: 'Moves') -> None:
+        """Go as far as each unit gets; what stops it is its reason."""
+        try:
+            self._prepare()
+            for phase, move in moves:
+                batch = self._in(phase)
+                if batch:
+                    move(self, batch)
+        except (rest.RestError, exceptions.K2Error) as error:
+            self._drop(self._all, str(error))
+        self._conclude()
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """What became of the units, as the arrays showed it last."""
+        return {one.unit.key: self._outcome(one) for one in self._all}
+
+    def reasons(self) -> dict[str, str]:
+        """Why units are not copied, of those that both arrays know."""
+        return {one.unit.key: '' if one.phase is Phase.RETURNING else
+                one.reason or self._states(one) for one in self._all
+                if one.is_paired}
+
+    # Looking
+
+    def _prepare(self) -> None:
+        self._insist(self._all, lambda one: one.phase is not Phase.PASSING,
+                     PATIENCE)
+        self._spare([one for one in self._all if not one.unit.reserved
+                     and one.phase is Phase.TAKEN_OVER])
+        units = [one.unit for one in self._all]
+        for side, array in self._arrays.items():
+            sessions = {one.unit.key: session for one in self._all
+                        if (session := one.sessions[side])}
+            found = volumes_of(array, units, sessions)
+            for one in self._all:
+                one.volumes[side] = found[one.unit.key]
+        for one in self._all:
+            # What has another name here could not be taken from its hosts.
+            for side, array in self._arrays.items():
+                self._drop([one], lacking(array, one.unit,
+                                          one.volumes[side]))
+
+    def _spare(self, batch: Travellers) -> None:
+        """Leave alone what hosts could get here after it had moved.
+
+        The array has no way to let one that took over follow again.
+        """
+        here, there = self._arrays.values()
+        for one in batch:
+            one.disputed = True
+            self._drop([one], (
+                f'The array at {there.address} has taken over, too, but what '
+                f'hosts wrote since is on the array at {here.address}. '
+                f'{_ANEW}'))
+
+    def _look(self) -> None:
+        units = [one.unit for one in self._all]
+        for side, array in self._arrays.items():
+            self._keep(side, look(array, units))
+
+    def _keep(self, side: str, found: Mapping[str, replication.Session]
+              ) -> None:
+        for one in self._all:
+            one.see(side, found.get(one.unit.key))
+
+    def _in(self, phase: Phase) -> Travellers:
+        return [one for one in self._all
+                if one.phase is phase and not one.reason]
+
+    def _wait(self, batch: Travellers, done: Callable[[Traveller], bool],
+              timeout: float, push: Callable[[Travellers], None] | None = None
+              ) -> Travellers:
+        """Look until something is true of all of a batch.
+
+        :param push: does before each look what they need to get on
+        :returns: those of which it is not within ``timeout`` seconds
+        """
+        end, pause = self._clock.monotonic() + timeout, _FIRST_PAUSE
+        late = [one for one in batch if not one.reason]
+        while late:
+            if push:
+                push(late)
+            self._look()
+            late = [one for one in late if not (one.reason or done(one))]
+            left = end - self._clock.monotonic()
+            if not late or left <= 0:
+                break
+            self._tell(late, len(batch))
+            self._clock.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LAST_PAUSE)
+        return late
+
+    def _insist(self, batch: Travellers, done: Callable[[Traveller], bool],
+                timeout: float,
+                push: Callable[[Travellers], None] | None = None) -> None:
+        """Wait likewise; those that take longer get no further."""
+        for one in self._wait(batch, done, timeout, push):
+            self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
+                       f'{self._states(one)}')
+
+    def _tell(self, late: Travellers, total: int) -> None:
+        now = self._clock.monotonic()
+        if now - self._told >= _REPORT:
+            self._told = now
+            others = len(late) - _MOST_NAMES
+            LOG.info('Failback to the array at %(address)s: %(done)d of '
+                     '%(total)d volumes or groups have arrived, not yet '
+                     '%(late)s%(others)s.', {
+                         'address': self._arrays[THERE].address,
+                         'done': total - len(late), 'total': total,
+                         'late': ', '.join(one.unit.key for one
+                                           in late[:_MOST_NAMES]),
+                         'others': f' and {others} more' if others > 0
+                         else ''})
+
+    # The moves
+
+    def _reverse(self, batch: Travellers) -> None:
+        """Let ``there`` get the data of ``here`` (REP-11)."""
+        self._let_meet(batch)
+        self._detach(batch, THERE)
+        self._level(batch)
+        self._command(batch, HERE, IN_SYNC)
+        self._leave(batch, Phase.AWAY)
+
+    def _resume(self, batch: Travellers) -> None:
+        """Go on after a broken link."""
+        self._command(batch, HERE, IN_SYNC)
+        self._leave(batch, Phase.PAUSED)
+
+    def _catch_up(self, batch: Travellers) -> None:
+        """Copy the bulk of the data; hosts may write to it meanwhile."""
+        self._copy(batch, self._end - self._clock.monotonic())
+
+    def _hand_over(self, batch: Travellers) -> None:
+        """Copy the last changes and let ``there`` take over (REP-12)."""
+        batch = self._hold(batch)
+        self._detach(batch, HERE)
+        self._copy(batch, _LAST_CHANGES)
+        batch = self._without_hosts([one for one in batch
+                                     if one.has_arrived()])
+        for one in batch:
+            one.in_doubt = True
+        for one in self._command(batch, THERE, FAILED_OVER):
+            one.promised = True
+        self._leave(batch, Phase.RETURNING, Phase.PAUSED)
+
+    def _protect(self, batch: Travellers) -> None:
+        """Let ``here`` get the data of ``there`` again (REP-12).
+
+        No host has it here: it is reserved.
+        """
+        self._wait(batch, lambda one: one.phase is not Phase.TAKEN_OVER
+                   or one.session(HERE).state == SUSPENDED, PATIENCE)
+        batch = self._in(Phase.TAKEN_OVER)
+        self._command(batch, THERE, IN_SYNC)
+        self._leave(batch, Phase.TAKEN_OVER)
+
+    def _resume_home(self, batch: Travellers) -> None:
+        """Go on after a broken link, when all are home."""
+        self._command(batch, THERE, IN_SYNC)
+        self._leave(batch, Phase.HALTED)
+
+    # What they are made of
+
+    def _let_meet(self, batch: Travellers) -> None:
+        """Wait until ``there`` shows that the other side has taken over.
+
+        An array that was lost shows what it did before until it has met its
+        peer again, and does not turn round before (REP-9). What it says to
+        that counts, should it never show it.
+        """
+        def have_met(one: Traveller) -> bool:
+            return (one.phase is not Phase.AWAY
+                    or one.session(THERE).state == SUSPENDED)
+
+        self._wait([one for one in batch if not have_met(one)], have_met,
+                   PATIENCE)
+
+    def _hold(self, batch: Travellers) -> Travellers:
+        """Keep units from hosts; those of which that can be said."""
+        held = self._reserve([one.unit.key for one in batch])
+        for one in batch:
+            if one.unit.key not in held:
+                self._drop([one], 'It was changed meanwhile; try again.')
+        return [one for one in batch if not one.reason]
+
+    def _without_hosts(self, batch: Travellers) -> Travellers:
+        """Those that no host has got after all."""
+        here = self._arrays[HERE]
+        with here.deadline(fresh=True):
+            mapped = here.access.mapped([
+                ids[0] for one in batch for ids in one.volumes[HERE].values()])
+        for one in batch:
+            if not mapped.isdisjoint(
+                    ids[0] for ids in one.volumes[HERE].values()):
+                self._drop([one], 'A host has got it again on the array at '
+                           f'{here.address}; detach it and fail back again.')
+        return [one for one in batch if not one.reason]
+
+    def _detach(self, batch: Travellers, side: str) -> None:
+        """Take the volumes from all hosts.
+
+        One by one if one of them cannot; not if the array is lost.
+        """
+        batch = [one for one in batch if not one.reason]
+        try:
+            self._unmap(self._arrays[side], {
+                name: ids for one in batch
+                for name, ids in one.volumes[side].items()})
+        except (rest.Refused, rest.Busy, rest.NotFound,
+                exceptions.K2Error) as error:
+            if len(batch) == 1:
+                self._drop(batch, str(error))
+                return
+            for one in batch:
+                self._detach([one], side)
+            return
+        except Exception as error:
+            self._drop(batch, str(error))
+        for one in batch:
+            one.detached = one.detached or side == HERE
+
+    def _level(self, batch: Travellers) -> None:
+        """Grow there what has grown here meanwhile (row 7). Few calls."""
+        sizes = {}
+        for side, array in self._arrays.items():
+            with array.deadline(fresh=True):
+                sizes[side] = array.replication.sizes_of(
+                    [ids[0] for one in batch
+                     for ids in one.volumes[side].values()])
+        for one in batch:
+            for name, (volume, _) in one.volumes[HERE].items():
+                copy = one.volumes[THERE].get(name, (0, 0))[0]
+                size = sizes[HERE].get(volume, 0)
+                if sizes[THERE].get(copy, size) < size:
+                    self._grow(one, copy, size)
+
+    def _grow(self, one: Traveller, volume: int, size: int) -> None:
+        """Grow a volume there.
+
+        An array that wants its session idle for that (VOL-4) could not let
+        it turn round afterwards (10.4).
+        """
+        array = self._arrays[THERE]
+        try:
+            with array.deadline(fresh=True):
+                array.volumes.grow(volume, size)
+        except rest.Refused as refusal:
+            self._drop([one], f'It has grown, and its copy cannot: {refusal} '
+                       f'{_ANEW}')
+        except rest.Busy as busy:
+            self._drop([one], f'It has grown, and its copy cannot now: {busy}')
+
+    def _command(self, batch: Travellers, side: str, state: str
+                 ) -> Travellers:
+        """Tell the sessions what to do; those that said they did."""
+        told = {one.session(side).id: one for one in batch if not one.reason}
+        if not told:
+            return []
+        for id, why in self._tell_all(side, told, state).items():
+            self._drop([told[id]], why)
+        return [one for one in told.values() if not one.reason]
+
+    def _tell_all(self, side: str, sessions: Collection[int], state: str
+                  ) -> dict[int, str]:
+        array = self._arrays[side]
+        with array.deadline(fresh=True):
+            return array.replication.command_many(sessions, state)
+
+    def _leave(self, batch: Travellers, *phases: Phase) -> None:
+        """Wait until both arrays show that a command was carried out."""
+        self._insist(batch, lambda one: one.phase not in (
+            *phases, Phase.PASSING), PATIENCE)
+
+    def _copy(self, batch: Travellers, timeout: float) -> None:
+        """Copy what there is now (REP-13, REP-14)."""
+        for one in batch:
+            one.generation, one.snapshots = None, 0
+        self._insist(batch, lambda one: one.has_arrived() or one.phase not in (
+            Phase.RETURNING, Phase.PAUSED, Phase.PASSING), timeout, self._push)
+
+    def _push(self, batch: Travellers) -> None:
+        """Begin the copying, also again after a broken link."""
+        broken = {one.session(HERE).id: one for one in batch
+                  if one.phase is Phase.PAUSED}
+        # What is refused is tried again: the link may be down still.
+        refused = self._tell_all(HERE, broken, IN_SYNC) if broken else {}
+        for number, one in broken.items():
+            if number not in refused:
+                one.generation = None
+        self._take([one for one in batch if one.phase is Phase.RETURNING
+                    and one.generation is None])
+
+    def _take(self, batch: Travellers) -> None:
+        if not batch:
+            return
+        array = self._arrays[HERE]
+        with array.deadline(fresh=True):
+            taken = array.replication.take_snapshots(
+                [one.session(HERE) for one in batch])
+        for one in batch:
+            one.snapshots += 1
+            if snapshot := taken.get(one.session(HERE).id):
+                one.generation = snapshot.generation
+            elif one.snapshots >= _MOST_SNAPSHOTS:
+                self._drop([one], f'The array at {array.address} takes no '
+                           'replication snapshot; see the log.')
+
+    def _drop(self, batch: Travellers, reason: str) -> None:
+        for one in batch:
+            one.reason = one.reason or reason
+
+    # The end
+
+    def _conclude(self) -> None:
+        """Look at what is in doubt, and tidy up."""
+        for side, array in self._arrays.items():
+            try:
+                if any(one.phase is not Phase.HOME for one in self._all):
+                    with array.grace():
+                        self._keep(side, sessions_of(array, [
+                            one.unit for one in self._all]))
+                with array.deadline(fresh=True):
+                    array.replication.delete_taken([
+                        session.group for one in self._all
+                        if (session := one.sessions[side])
+                        and session.group is not None])
+            except (rest.RestError, exceptions.K2Error) as error:
+                LOG.warning('Failback left replication snapshots on the '
+                            'array at %(address)s: %(error)s',
+                            {'address': array.address, 'error': error})
+
+    def _states(self, one: Traveller) -> str:
+        told = [trouble(array, one.sessions[side])
+                for side, array in self._arrays.items()]
+        if all(one.sessions.values()) and not one.is_paired:
+            told.insert(0, 'Its two sessions do not belong together: see '
+                        'which one is with another array, or of an earlier '
+                        'replication.')
+        return ' '.join(told)
+
+    def _outcome(self, one: Traveller) -> Outcome:
+        there = self._arrays[THERE]
+        volumes = one.volumes[THERE]
+        if one.phase is Phase.HOME:
+            return Outcome(THERE, volumes,
+                           lacking(there, one.unit, volumes))
+        reason = one.reason or self._states(one)
+        if one.phase is Phase.LOST and one.is_paired:
+            reason = f'{reason.removesuffix(_ANEW).rstrip()} {_ANEW}'
+        if ((one.moved or one.promised) and not one.disputed
+                and one.sessions[THERE] is not None):
+            return Outcome(THERE, volumes, (
+                f'The array at {there.address} serves it again, but does '
+                f'not replicate it: {reason} Fail back once more.'))
+        return Outcome(HERE, {}, self._warning(one) + reason, one.in_doubt)
+
+    def _warning(self, one: Traveller) -> str:
+        """What a unit that stays here has lost; first of what is told."""
+        address = self._arrays[HERE].address
+        if one.in_doubt:
+            return ('The other array may have taken over: do not attach it '
+                    f'on the array at {address} before another failback. ')
+        if one.detached:
+            return (f'Hosts have lost it on the array at {address}: attach '
+                    'it again. ')
+        return ''
+
+
+Moves = tuple[tuple[Phase, Callable[[_Journey, Travellers], None]], ...]
+
+# What is done for all units in a phase, in this order: nobody is detached
+# before the bulk of the data of all has arrived, and so not for longer than
+# it takes to copy the last changes.
+_MOVES: Moves = (
+    (Phase.AWAY, _Journey._reverse),
+    (Phase.PAUSED, _Journey._resume),
+    (Phase.RETURNING, _Journey._catch_up),
+    (Phase.RETURNING, _Journey._hand_over),
+    (Phase.TAKEN_OVER, _Journey._protect),
+    (Phase.HALTED, _Journey._resume_home),
+)
+# The same for what is where it belongs, and only has to be copied again.
+_MOVES_AT_HOME: Moves = (
+    (Phase.AWAY, _Journey._reverse),
+    (Phase.PAUSED, _Journey._resume),
+)

@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Letting the other array serve (REP-9)."""
+
+from collections.abc import Collection
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2.array.replication import FAILED_OVER
+from cinder_k2.array.replication import IDLE
+from cinder_k2.array.replication import IN_SYNC
+from cinder_k2.array.replication import SOURCE
+from cinder_k2.array.replication import TARGET
+from cinder_k2 import exceptions
+from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import lacking
+from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import Outcome
+from cinder_k2.flows.failover.units import PATIENCE
+from cinder_k2.flows.failover.units import RUNNING
+from cinder_k2.flows.failover.units import THERE
+from cinder_k2.flows.failover.units import trouble
+from cinder_k2.flows.failover.units import Unit
+from cinder_k2.flows.failover.units import volumes_of
+from cinder_k2 import rest
+from cinder_k2 import waiting
+
+LOG = logging.getLogger(__name__)
+
+
+def fail_over(there: Array, units: Collection[Unit],
+              clock: waiting.Clock | None = None) -> dict[str, Outcome]:
+    """Let an array serve units; the other one is not asked (REP-9).
+
+    What it does not show afterwards did not happen.
+
+    :param there: the array that is to serve
+    :returns: by key of the unit; served_by is HERE where it is not served
+        by ``there``
+    :raises RestError: the array does not answer; nothing was done
+    :raises TakeoverUnknown: it does not any more
+    """
+    sessions = look(there, units)
+    volumes = volumes_of(there, units, sessions)
+    asked = {session.id for key, session in sessions.items()
+             if volumes[key] and _can_take_over(session)}
+    refused = _ask(there, asked, FAILED_OVER) if asked else {}
+    if asked:
+        told = frozenset(key for key, session in sessions.items()
+                         if session.id in asked)
+        try:
+            sessions = _await_takeover(there, units, asked - set(refused),
+                                       clock)
+        except rest.RestError as error:
+            raise exceptions.TakeoverUnknown(
+                f'The array at {there.address} was told to take over, and '
+                f'does not say whether it did. {error}', told) from error
+    return {unit.key: _taken_over(there, unit, sessions.get(unit.key),
+                                  volumes[unit.key], refused)
+            for unit in units}
+
+
+def _can_take_over(session: replication.Session) -> bool:
+    return session.role == TARGET and session.state in RUNNING
+
+
+def _serves(session: replication.Session) -> bool:
+    return (session.state == FAILED_OVER if session.role == TARGET
+            else session.role == SOURCE and session.state != IDLE)
+
+
+def _ask(array: Array, sessions: Collection[int], state: str
+         ) -> dict[int, str]:
+    """Tell sessions what to do; those that may not have, and why."""
+    try:
+        with array.deadline(fresh=True):
+            return array.replication.command_many(sessions, state)
+    except rest.RestError as error:
+        return dict.fromkeys(sessions, str(error))
+
+
+def _await_takeover(there: Array, units: Collection[Unit], asked: set[int],
+                    clock: waiting.Clock | None
+                    ) -> dict[str, replication.Session]:
+    """Look until all that were asked have taken over, or time is up."""
+    sessions: dict[str, replication.Session] = {}
+
+    def all_serve() -> bool:
+        sessions.update(look(there, units))
+        return all(_serves(session) for session in sessions.values()
+                   if session.id in asked)
+
+    try:
+        waiting.wait_until(all_serve, PATIENCE, what='failover',
+                           clock=clock)
+    except waiting.WaitTimeout as late:
+        LOG.warning('Array at %(address)s: %(late)s',
+                    {'address': there.address, 'late': late})
+    return sessions
+
+
+def _taken_over(there: Array, unit: Unit,
+                session: replication.Session | None,
+                volumes: Mapping[str, Ids], refused: Mapping[int, str]
+                ) -> Outcome:
+    missing = lacking(there, unit, volumes)
+    if session and _serves(session):
+        return Outcome(THERE, volumes, missing, copied=(
+            session.role, session.state) == (SOURCE, IN_SYNC))
+    why = refused.get(session.id, '') if session else ''
+    if session and _can_take_over(session):
+        why = why or missing
+    return Outcome(HERE, {}, why or trouble(there, session))

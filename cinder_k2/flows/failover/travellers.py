@@ -1,0 +1,152 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Units on their way home, and how far they are."""
+
+import enum
+
+from cinder_k2.array import replication
+from cinder_k2.array.replication import FAILED_OVER
+from cinder_k2.array.replication import SOURCE
+from cinder_k2.array.replication import TARGET
+from cinder_k2 import exceptions
+from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import RUNNING
+from cinder_k2.flows.failover.units import THERE
+from cinder_k2.flows.failover.units import Unit
+
+
+class Phase(enum.Enum):
+    """How far a unit is on its way home."""
+
+    AWAY = enum.auto()
+    PASSING = enum.auto()
+    PAUSED = enum.auto()
+    RETURNING = enum.auto()
+    TAKEN_OVER = enum.auto()
+    HALTED = enum.auto()
+    HOME = enum.auto()
+    LOST = enum.auto()
+
+
+# What the sessions here and there read, and what that means (10.4). While a
+# unit is PASSING one array has yet to show what the other does (REP-8).
+_TABLE = {
+    ('target failed_over', 'source in_sync'): Phase.AWAY,
+    ('target failed_over', 'source suspended'): Phase.AWAY,
+    ('target failed_over', 'target in_sync'): Phase.PASSING,
+    ('source in_sync', 'source in_sync'): Phase.PASSING,
+    ('source in_sync', 'source suspended'): Phase.PASSING,
+    ('source in_sync', 'target suspended'): Phase.PASSING,
+    ('source suspended', 'target in_sync'): Phase.PAUSED,
+    ('source suspended', 'target suspended'): Phase.PAUSED,
+    ('source in_sync', 'target in_sync'): Phase.RETURNING,
+    ('source in_sync', 'target failed_over'): Phase.TAKEN_OVER,
+    ('source suspended', 'target failed_over'): Phase.TAKEN_OVER,
+    ('source suspended', 'source in_sync'): Phase.PASSING,
+    ('target in_sync', 'target failed_over'): Phase.PASSING,
+    ('target suspended', 'source in_sync'): Phase.PASSING,
+    ('target in_sync', 'source suspended'): Phase.HALTED,
+    ('target suspended', 'source suspended'): Phase.HALTED,
+    ('target in_sync', 'source in_sync'): Phase.HOME,
+}
+
+
+_BEGUN_ANEW = 'Its replication was begun anew meanwhile; try again.'
+
+
+class Traveller:
+    """A unit on its way home.
+
+    :ivar sessions: its sessions by side
+    :ivar volumes: ids of its volumes by side and name
+    :ivar generation: what has to arrive, None if there is nothing yet
+    :ivar snapshots: how many times that was tried
+    :ivar detached: hosts lost it here
+    :ivar moved: its newest data is there
+    :ivar in_doubt: ``there`` was told to take over, and not seen since
+    :ivar promised: and it said that it did
+    :ivar disputed: both arrays may have data that the other has not
+    :ivar reason: why it does not get any further
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.sessions: dict[str, replication.Session | None] = {
+            HERE: None, THERE: None}
+        self.volumes: dict[str, dict[str, Ids]] = {HERE: {}, THERE: {}}
+        self.generation: int | None = None
+        self.snapshots = 0
+        self.detached = False
+        self.moved = False
+        self.in_doubt = False
+        self.promised = False
+        self.disputed = False
+        self.reason = ''
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def phase(self) -> Phase:
+        """What the table says."""
+        here, there = (session and f'{session.role} {session.state}'
+                       for session in self.sessions.values())
+        return (_TABLE.get((here or '', there or ''), Phase.LOST)
+                if self.is_paired else Phase.LOST)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether both arrays have their side of one session."""
+        here, there = self.sessions.values()
+        return bool(here and there and here.is_half_of(there))
+
+    def see(self, side: str, session: replication.Session | None) -> None:
+        """Keep what an array shows.
+
+        Newest data that is there once does not come back here. One with
+        another session than at first gets no further: its copy is another.
+        """
+        self.sessions[side] = session
+        if session is not None and session.id != self._numbers.setdefault(
+                side, session.id):
+            self.reason = self.reason or _BEGUN_ANEW
+        self.moved = self.moved or self._is_there()
+        if side == THERE:
+            self.in_doubt = self.promised = False
+
+    def _is_there(self) -> bool:
+        """Whether ``there`` has taken over; two sources tell nothing."""
+        here, there = self.sessions[HERE], self.sessions[THERE]
+        if there is None or here and (here.state == FAILED_OVER
+                                      or not self.is_paired):
+            return False
+        return there.state == FAILED_OVER or (
+            there.role == SOURCE and here is not None
+            and here.role == TARGET and here.state in RUNNING)
+
+    def session(self, side: str) -> replication.Session:
+        """Its session, of which some phase says that it is there."""
+        session = self.sessions[side]
+        if session is None:
+            raise exceptions.ReplicationError(
+                f'The replication session of {self.unit.key} has gone.')
+        return session
+
+    def has_arrived(self) -> bool:
+        """Whether its data has, up to the snapshot (REP-14)."""
+        here = self.sessions[HERE]
+        return (self.phase is Phase.RETURNING and here is not None
+                and self.generation is not None
+                and here.has_arrived(self.generation))
+
+
+Travellers = list[Traveller]

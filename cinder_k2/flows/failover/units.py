@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What fails over, where it is in the end, and what an array has of it."""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2.array.replication import IN_SYNC
+from cinder_k2.array.replication import SUSPENDED
+from cinder_k2 import naming
+
+#: The array that had the data, and the one that is to have it.
+HERE = 'here'
+THERE = 'there'
+
+Ids = tuple[int, int]
+
+# Seconds that a command may take to show on both arrays (REP-6, REP-8).
+PATIENCE = 60.0
+
+RUNNING = (IN_SYNC, SUSPENDED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What has a replication session: a volume, or a consistency group.
+
+    :ivar key: the caller's name of it
+    :ivar sessions: names that its session may have on either array
+    :ivar volumes: names of its volumes; an array has each under this name,
+        or under that which naming.peer makes of it
+    :ivar reserved: no host can have got it since an earlier failback was
+        about to hand it over
+    """
+
+    key: str
+    sessions: tuple[str, ...]
+    volumes: tuple[str, ...]
+    reserved: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Where a unit is in the end.
+
+    :ivar served_by: HERE or THERE: the array with its newest data
+    :ivar volumes: if that is THERE, ids there of volume and volume group,
+        by the names in Unit.volumes; those are left out that are missing
+    :ivar reason: what did not become as it should; empty if all did
+    :ivar in_doubt: the array that was to take over may have done so
+    :ivar copied: THERE copies it to the other array
+    """
+
+    served_by: str
+    volumes: Mapping[str, Ids]
+    reason: str = ''
+    in_doubt: bool = False
+    copied: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is served by THERE, and as it should be."""
+        return not self.reason
+
+
+def sessions_of(array: Array, units: Iterable[Unit]
+                ) -> dict[str, replication.Session]:
+    """The sessions of units on an array, by key."""
+    units = list(units)
+    found = array.replication.find_many(
+        [name for unit in units for name in unit.sessions])
+    return {unit.key: found[name] for unit in units
+            for name in unit.sessions if name in found}
+
+
+def look(array: Array, units: Iterable[Unit]
+         ) -> dict[str, replication.Session]:
+    """The sessions of units, with all the time that calls may take."""
+    with array.deadline(fresh=True):
+        return sessions_of(array, units)
+
+
+def volumes_of(array: Array, units: Iterable[Unit],
+               sessions: Mapping[str, replication.Session]
+               ) -> dict[str, dict[str, Ids]]:
+    """Ids of the volumes of units that are in the groups of the sessions."""
+    units = list(units)
+    with array.deadline(fresh=True):
+        found = array.replication.volumes_of(
+            [either for unit in units for name in unit.volumes
+             for either in (name, naming.peer(name))])
+    groups = {key: session.group for key, session in sessions.items()}
+    return {unit.key: {
+        name: found[either] for name in unit.volumes
+        for either in (name, naming.peer(name))
+        if either in found
+        and groups.get(unit.key) in (None, found[either][1])}
+        for unit in units}
+
+
+def lacking(array: Array, unit: Unit, volumes: Mapping[str, Ids]) -> str:
+    """That an array lacks volumes of a unit; empty if it has them."""
+    names = [name for name in unit.volumes if name not in volumes]
+    return names and (
+        f'The array at {array.address} has no replicated volume '
+        f'{", ".join(names)}.') or ''
+
+
+def trouble(array: Array, session: replication.Session | None) -> str:
+    """Why a unit cannot be served, as the array shows its session."""
+    if session is None:
+        return f'The array at {array.address} has no replication session ' \
+               'for it.'
+    why = f' ({session.why})' if session.why else ''
+    return (f'Replication session {session.name} on the array at '
+            f'{array.address} is {session.state} as {session.role}{why}.')

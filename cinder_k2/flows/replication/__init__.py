@@ -1,0 +1,40 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Beginning, changing and ending the replication of a volume group.
+
+``here`` is the array where Cinder has the volumes, ``there`` the one that
+they are copied to; after a failover ``here`` is the one that took over.
+What is here stays, whatever happens; only copies there are deleted, and
+none that is mapped. Data is never copied to ``here``: a session is started
+or resumed only while that is its source.
+
+Each function may be called again after it was cut short. Names are taken
+with the mark of a copy (``naming.peer``) or without it: copies have it if
+the session was made here, and have it not if it was made there.
+"""
+
+from cinder_k2.flows.replication.beginning import may_be_begun
+from cinder_k2.flows.replication.beginning import Order
+from cinder_k2.flows.replication.beginning import protect
+from cinder_k2.flows.replication.beginning import sweep
+from cinder_k2.flows.replication.ending import has_ended
+from cinder_k2.flows.replication.ending import unprotect
+from cinder_k2.flows.replication.extension import extend
+from cinder_k2.flows.replication.links import Confirm
+from cinder_k2.flows.replication.links import Link
+from cinder_k2.flows.replication.links import Member
+from cinder_k2.flows.replication.links import Release
+
+__all__ = (
+    'Confirm', 'Link', 'Member', 'Order', 'Release', 'extend', 'has_ended',
+    'may_be_begun', 'protect', 'sweep', 'unprotect')

@@ -1,0 +1,281 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Beginning the replication of a volume group."""
+
+from collections.abc import Collection
+from collections.abc import Sequence
+import dataclasses
+import functools
+import typing
+
+from oslo_log import log as logging
+from taskflow.patterns import linear_flow
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2.flows import engine
+from cinder_k2.flows.replication.copies import Copies
+from cinder_k2.flows.replication.copies import delete_snapshots
+from cinder_k2.flows.replication.copies import delete_volumes
+from cinder_k2.flows.replication.halves import Finder
+from cinder_k2.flows.replication.halves import Half
+from cinder_k2.flows.replication.halves import Pair
+from cinder_k2.flows.replication.links import copy_name
+from cinder_k2.flows.replication.links import deadlines
+from cinder_k2.flows.replication.links import each
+from cinder_k2.flows.replication.links import Link
+from cinder_k2.flows.replication.links import Member
+from cinder_k2.flows.replication.links import Release
+from cinder_k2.flows.replication.links import unmarked
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What is to be replicated: a volume group with all its volumes.
+
+    :ivar session_name: its name here: without the mark if copies are to
+        have it; with it if the volumes are copies themselves, which took
+        over
+    :ivar group: id of the volume group
+    :ivar members: all volumes in it
+    """
+
+    link: Link
+    session_name: str
+    group: int
+    group_name: str
+    members: Sequence[Member]
+
+    @property
+    def marked(self) -> bool:
+        """Whether copies get the mark."""
+        return self.session_name == unmarked(self.session_name)
+
+    @property
+    def finder(self) -> Finder:
+        made, copy = self.session_name, self.peer_session_name
+        return Finder(self.link.here, self.link.there,
+                      (made, copy) if self.marked else (copy, made),
+                      self.group)
+
+    @property
+    def peer_session_name(self) -> str:
+        return copy_name(self.marked, self.session_name)
+
+    @property
+    def peer_group_name(self) -> str:
+        return copy_name(self.marked, self.group_name)
+
+
+class CreateSession(engine.Step):
+    """Make the session, with a group and a session on the peer (REP-1)."""
+
+    default_provides = 'session'
+
+    def execute(self, array: Array, there: Array, order: Order,
+                peer: int) -> int:
+        return array.replication.create_session(
+            order.session_name, peer=peer, group=order.group,
+            rpo=order.link.rpo, peer_group_name=order.peer_group_name,
+            peer_session_name=order.peer_session_name)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        here, there = inputs['array'], inputs['there']
+        order: Order = inputs['order']
+        with there.grace():
+            each(lambda: _delete_session(there, order.peer_session_name),
+                 lambda: _delete_session(here, order.session_name,
+                                         order.group),
+                 lambda: _delete_empty_group(there, order.peer_group_name))
+
+
+def _delete_session(array: Array, name: str, group: int | None = None
+                    ) -> None:
+    """Delete an idle session by its name, if there is one.
+
+    :param group: leave that of any other group alone
+    """
+    found = array.replication.find(name)
+    if found is not None and group in (None, found.group):
+        array.replication.delete(found.id)
+
+
+def _delete_empty_group(array: Array, name: str) -> None:
+    group = array.volumes.find_group(name)
+    if group is not None:
+        array.groups.delete_if_empty(group)
+
+
+class AddPeerVolumes(engine.Step):
+    """Let the peer make a volume for each member. One call each.
+
+    :param marked: whether copies get the mark
+    """
+
+    always_doubtful = True
+
+    def __init__(self, marked: bool) -> None:
+        super().__init__()
+        self._marked = marked
+        self._tried: dict[str, Member] = {}
+
+    def execute(self, array: Array, there: Array, session: int,
+                members: Sequence[Member]) -> None:
+        for member in members:
+            name = copy_name(self._marked, member.name)
+            self._tried[name] = member
+            try:
+                array.replication.add_volume(session, member.volume, name)
+            except rest.Refused:
+                # What has the name there is not of our making.
+                del self._tried[name]
+                raise
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        calls, there = inputs['array'].replication, inputs['there']
+        with there.grace():
+            each(*[functools.partial(calls.remove_volume, member.volume)
+                   for member in self._tried.values()],
+                 lambda: delete_volumes(
+                     there, there.replication.volumes_of(self._tried)))
+
+
+class Start(engine.Step):
+    """Start the session: the first copy begins (REP-6)."""
+
+    # It starts later, maybe after nobody waits for it any more.
+    always_doubtful = True
+
+    def execute(self, array: Array, there: Array, session: int,
+                finder: Finder) -> None:
+        Half(array, replication.Session(
+            id=session, name=finder.names[0], group=finder.group,
+            role=replication.SOURCE, state=replication.IDLE)
+        ).to(replication.IN_SYNC)
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        with inputs['there'].grace():
+            for half in inputs['finder'].pair().stop().halves:
+                delete_snapshots(half.array, half.session.group)
+
+
+def protect(order: Order, release: Release | None = None) -> None:
+    """Replicate a volume group with all its volumes (10.3).
+
+    Two calls and one for each volume, two more at first. What an earlier
+    replication of the group has left on the peer is deleted.
+
+    :param release: is tried on what an earlier one has left, if it is mapped
+    :raises ArrayUnsuitable: the arrays are no peers
+    :raises PeerUnreachable: the array here does not reach the other
+        (REP-19)
+    :raises StillMapped, ObjectInUse: what an earlier replication has left
+        on the peer is in use
+    """
+    link = order.link
+    with deadlines(link.here, link.there):
+        peer = link.number()
+        try:
+            _protect(order, peer)
+        except rest.Refused:
+            if not _clear_leftovers(order, release):
+                raise
+            _protect(order, peer)
+
+
+def may_be_begun(order: Order) -> bool:
+    """Whether a failed attempt has left something. Up to four calls.
+
+    So it may, if an array does not say.
+    """
+    link = order.link
+    try:
+        with link.here.grace(), link.there.grace():
+            return order.finder.near() is not None or _is_anything_left(
+                link.there, order.peer_session_name, order.peer_group_name,
+                [copy_name(order.marked, one.name)
+                 for one in order.members])
+    except rest.RestError:
+        return True
+
+
+def _is_anything_left(there: Array, session_name: str, group_name: str,
+                      names: Collection[str]) -> bool:
+    return bool(there.replication.find(session_name)
+                or there.replication.volumes_of(names)
+                or there.volumes.find_group(group_name))
+
+
+def _protect(order: Order, peer: int) -> None:
+    flow = linear_flow.Flow('protect').add(
+        CreateSession(), AddPeerVolumes(order.marked), Start())
+    engine.run(flow, array=order.link.here, there=order.link.there,
+               order=order, peer=peer, members=order.members,
+               finder=order.finder)
+
+
+def _clear_leftovers(order: Order, release: Release | None) -> bool:
+    """Delete what an earlier replication has left on the peer.
+
+    It could not be reached then.
+
+    :returns: whether another attempt makes sense. An array that is its own
+        peer (REP-21) has no leftovers, but may have Cinder's own volume
+        under such a name. And nothing makes sense while it cannot be reached.
+    """
+    here, there = order.link.here, order.link.there
+    try:
+        if (here.replication.of_group(order.group) is not None
+                or here.system.id == there.system.id):
+            return False
+        # Without leftovers, too: a session of an earlier attempt may have
+        # been taken over that had lost its other half. It was deleted with
+        # this attempt.
+        sweep(there, order.marked, order.session_name, order.group_name,
+              [member.name for member in order.members], release)
+    except rest.RestError as error:
+        LOG.warning('What an earlier replication of %(group)s may have left '
+                    'on the array at %(address)s stays there: %(error)s', {
+                        'group': order.group_name, 'error': error,
+                        'address': there.address})
+        return False
+    return True
+
+
+def sweep(there: Array, marked: bool, session_name: str, group_name: str,
+          volume_names: Collection[str], release: Release | None = None
+          ) -> None:
+    """Delete what is left on a peer, where the other side is gone.
+
+    Names are those of what was to be replicated.
+
+    :param marked: whether copies have the mark
+    :param release: is tried on the copies if one is mapped
+    :raises StillMapped, ObjectInUse: a copy is needed there
+    :raises ReplicationError: something is left; the text names it
+    """
+    session = there.replication.find(copy_name(marked, session_name))
+    copies = Copies.look(there, marked, group_name, volume_names, release)
+    if session is None and not copies.volumes and not copies.find_group():
+        return
+    LOG.warning('An earlier replication of %(group)s has left %(what)s, or '
+                'a part of that, on the array at %(address)s. It is deleted.',
+                {'address': there.address, 'what': copies,
+                 'group': group_name})
+    if session is not None:
+        for half in Pair(None, Half(there, session)).stop().halves:
+            half.delete()
+    copies.delete(session.group if session else None)

@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The copies of volumes on the peer: seen, and deleted."""
+
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+
+from cinder_k2.array import Array
+from cinder_k2.array import Backing
+from cinder_k2 import exceptions
+from cinder_k2.flows import deletion
+from cinder_k2.flows.replication.links import copy_name
+from cinder_k2.flows.replication.links import Release
+from cinder_k2 import rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Copies:
+    """The copies of volumes on the peer, and the group they are in.
+
+    :ivar group_name: name of the group there
+    :ivar names: of the copies
+    :ivar volumes: those that there are, by name: id, and id of the group
+    """
+
+    array: Array
+    group_name: str
+    names: Sequence[str]
+    volumes: Mapping[str, tuple[int, int]]
+
+    def __str__(self) -> str:
+        return (f'volume group {self.group_name} with volumes '
+                f'{", ".join(self.names)}')
+
+    @classmethod
+    def look(cls, there: Array, marked: bool, group_name: str,
+             volume_names: Collection[str], release: Release | None
+             ) -> 'Copies':
+        """See what there is. One call, and three for each volume.
+
+        :param release: is tried where one is mapped
+        :raises StillMapped, ObjectInUse: one cannot go
+        """
+        names = [copy_name(marked, name) for name in volume_names]
+        found = there.replication.volumes_of(names)
+        copies = cls(there, copy_name(marked, group_name), names, found)
+        copies.check_unneeded()
+        try:
+            copies.check_unmapped()
+        except exceptions.StillMapped:
+            if release is None:
+                raise
+            release(there, [volume for volume, _ in found.values()])
+            copies.check_unmapped()
+        return copies
+
+    def check_unneeded(self) -> None:
+        """See that no snapshot but replication's holds a copy. One call.
+
+        :raises ObjectInUse: some do; the text names them
+        """
+        for group in {group for _, group in self.volumes.values()}:
+            check_none(f'Volume group {self.group_name}, the copy on the '
+                       f'array at {self.array.address},',
+                       self.array.replication.snapshots_beside(group))
+
+    def check_unmapped(self) -> None:
+        """See that no copy is mapped. One call for each.
+
+        :raises StillMapped: one is; the text names hosts
+        """
+        for name, (volume, group) in self.volumes.items():
+            with _in_words(self.array, name):
+                self.array.volumes.check_unmapped(Backing(group=group,
+                                                          volume=volume))
+
+    def find_group(self) -> int | None:
+        """The group of that name. One call."""
+        return self.array.volumes.find_group(self.group_name)
+
+    def delete(self, group: int | None) -> None:
+        """Delete the copies with their group.
+
+        :param group: the group, if it is known
+        :raises StillMapped, ObjectInUse: the peer must keep one
+        :raises ReplicationError: something is left; the text names it
+        """
+        try:
+            if group is None:
+                group = self.find_group()
+            delete_snapshots(self.array, group)
+            delete_volumes(self.array, self.volumes)
+            if group is not None:
+                deletion.delete_own_group(self.array, group)
+        except rest.RestError as error:
+            raise exceptions.ReplicationError(
+                f'The replication has ended, but {self} may be left on the '
+                f'array at {self.array.address}. Try again. {error}'
+            ) from error
+
+
+@contextlib.contextmanager
+def _in_words(array: Array, name: str) -> Iterator[None]:
+    """Tell of a copy that cannot go by its name, and where it is."""
+    try:
+        yield
+    except exceptions.ObjectInUse as error:
+        raise type(error)(
+            f'Volume {name}, the copy on the array at {array.address},',
+            error.why) from error
+
+
+def check_none(what: str, names: Sequence[str]) -> None:
+    """See that there is nothing of these names.
+
+    :param what: which volume group would have it
+    :raises ObjectInUse: there is; the text names them
+    """
+    if names:
+        raise exceptions.ObjectInUse(
+            what, f'has snapshots or views: {", ".join(names)}. Delete them '
+            'first, and what was made from them, in Cinder if it has them.')
+
+
+def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
+                   ) -> None:
+    """Delete volumes: id, and id of the group, by name.
+
+    :raises StillMapped, ObjectInUse: the array must keep one
+    """
+    for name, (volume, _) in volumes.items():
+        with _in_words(array, name):
+            array.volumes.delete(volume)
+
+
+def delete_snapshots(array: Array, group: int | None) -> None:
+    """Delete what replication took of a group.
+
+    :raises ReplicationError: the array must keep some
+    """
+    if group is None:
+        return
+    try:
+        array.replication.delete_snapshots(group)
+    except rest.Refused as refusal:
+        raise exceptions.ReplicationError(
+            f'The replication has stopped, but the array at {array.address} '
+            'keeps snapshots of it. Delete views, clones and snapshots that '
+            f'somebody made of those, then try again. {refusal}'
+        ) from refusal

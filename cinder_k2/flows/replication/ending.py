@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ending the replication of a volume group."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
+import functools
+import typing
+
+from oslo_log import log as logging
+from taskflow.patterns import linear_flow
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2.flows import engine
+from cinder_k2.flows.replication.copies import check_none
+from cinder_k2.flows.replication.copies import Copies
+from cinder_k2.flows.replication.copies import delete_snapshots
+from cinder_k2.flows.replication.halves import Finder
+from cinder_k2.flows.replication.halves import Half
+from cinder_k2.flows.replication.halves import Pair
+from cinder_k2.flows.replication.links import Confirm
+from cinder_k2.flows.replication.links import copy_name
+from cinder_k2.flows.replication.links import deadlines
+from cinder_k2.flows.replication.links import each
+from cinder_k2.flows.replication.links import Link
+from cinder_k2.flows.replication.links import Release
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+# What a lost array, or a proxy in front of it, answers.
+_LOST = (rest.Unreachable, rest.ServerError, rest.BadReply)
+
+
+class StopSession(engine.Step):
+    """Bring both halves to idle."""
+
+    default_provides = 'stopped'
+    always_doubtful = True
+
+    def execute(self, array: Array, there: Array | None, pair: Pair,
+                finder: Finder, confirm: Confirm) -> Pair:
+        confirm(pair.is_open)
+        if pair.may_run:
+            # Waiting for the peer may have taken long.
+            pair = pair.suspend()
+            confirm(pair.is_open)
+        return pair.stop()
+
+    def undo_doubtful(self, **inputs: typing.Any) -> None:
+        if inputs['pair'].may_run:
+            with inputs['there'].grace():
+                inputs['finder'].pair().start()
+
+
+class DeleteSessions(engine.Step):
+    """Delete both halves, the target's first (REP-15)."""
+
+    def execute(self, array: Array, stopped: Pair) -> None:
+        for half in stopped.halves:
+            half.delete()
+
+
+class DeleteCopies(engine.Step):
+    """Delete what a session leaves in place (REP-15)."""
+
+    def execute(self, array: Array, pair: Pair, stopped: Pair,
+                finder: Finder, copies: Copies | None, confirm: Confirm
+                ) -> None:
+        confirm(pair.is_open)
+        actions: list[Callable[[], object]] = [functools.partial(
+            delete_snapshots, array, finder.group)]
+        if copies is not None:
+            actions.append(functools.partial(
+                copies.delete,
+                stopped.far.session.group if stopped.far else None))
+        each(*actions)
+
+
+def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
+              group: int, group_name: str, volume_names: Collection[str],
+              release: Release | None = None,
+              confirm: Confirm = lambda opened: None) -> bool:
+    """End the replication of a volume group, from whatever state (REP-15).
+
+    What is here stays, open to hosts; the copies and their group go. While
+    one of them is mapped, or has a snapshot, the replication goes on.
+
+    :param link: to the other array; None if it is known to be lost. If that
+        cannot be reached, or the session is with yet another one, only what
+        is here is cleaned, and the log tells what is left there.
+    :param names: of the session, as ``naming.session_names`` tells them
+    :param group: id of the volume group here
+    :param release: is tried on the copies if one is mapped
+    :param confirm: is called before anything is stopped, and before copies
+        are deleted; raises if those serve by now
+    :returns: whether there are no copies any more, as far as the link tells
+    :raises StillMapped, ObjectInUse: a copy is needed there
+    :raises ReplicationTimeout: the session does not stop
+    :raises ReplicationError: copies may be left; the text names them
+    """
+    with deadlines(here, link.there if link else None):
+        finder, near = find(here, link, names, group)
+        check_none(f'Volume group {group_name}', near and
+                   here.replication.views_of_taken(group) or ())
+        pair, copies = _look_there(finder, near, group_name, volume_names,
+                                   release)
+        flow = linear_flow.Flow('unprotect').add(
+            StopSession(), DeleteSessions(), DeleteCopies())
+        # A peer that is lost may have taken most of the time there was.
+        with here.deadline(fresh=True):
+            engine.run(flow, array=here, there=copies and finder.there,
+                       pair=pair, finder=finder, copies=copies,
+                       confirm=confirm)
+    return copies is not None
+
+
+def find(here: Array, link: Link | None, names: Sequence[str], group: int
+         ) -> tuple[Finder, Half | None]:
+    """The half of a session that is here, and what finds the other one.
+
+    That of a session with another array than the link's is not looked for:
+    the link's array may have another one with its id.
+    """
+    near = Finder(here, None, names, group).near()
+    number = near.session.peer if near else None
+    if link is None or number is not None and not link.is_number(number):
+        return Finder(here, None, names, group), near
+    return Finder(here, link.there, names, group), near
+
+
+def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
+    """Whether a group has no session that copies, or could. One call.
+
+    :param names: of the session, as ``naming.session_names`` tells them
+    """
+    near = Finder(here, None, names, group).near()
+    return near is None or near.state == replication.IDLE
+
+
+def _look_there(finder: Finder, near: Half | None, group_name: str,
+                volume_names: Collection[str], release: Release | None
+                ) -> tuple[Pair, Copies | None]:
+    """See what is on the peer; no copies if it is lost.
+
+    :raises StillMapped, ObjectInUse: a copy cannot go
+    """
+    there, why = finder.there, 'it is no replication_device'
+    if there is not None:
+        try:
+            with there.grace():
+                pair = Pair(near, finder.far(near))
+                return pair, Copies.look(
+                    there, finder.is_marked(pair, group_name), group_name,
+                    volume_names, release)
+        except _LOST as error:
+            why = str(error)
+    pair = Pair(near, None)
+    marked = finder.is_marked(pair, group_name)
+    LOG.warning('The replication of %(group)s ends on one side only. When '
+                'the other array%(address)s is back, delete there what is '
+                'left of replication session %(session)s, volumes %(volumes)s'
+                ' and volume group %(copy)s: %(why)s', {
+                    'group': group_name,
+                    'address': f' at {there.address}' if there else '',
+                    'session': copy_name(marked, finder.names[0]),
+                    'volumes': ', '.join(copy_name(marked, name)
+                                         for name in volume_names),
+                    'copy': copy_name(marked, group_name), 'why': why})
+    return pair, None

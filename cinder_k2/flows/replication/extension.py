@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Growing a volume that is replicated."""
+
+from collections.abc import Sequence
+import contextlib
+
+from oslo_log import log as logging
+from taskflow.patterns import linear_flow
+
+from cinder_k2.array import Array
+from cinder_k2.array import replication
+from cinder_k2 import exceptions
+from cinder_k2.flows import engine
+from cinder_k2.flows.replication.ending import find
+from cinder_k2.flows.replication.ending import StopSession
+from cinder_k2.flows.replication.halves import Finder
+from cinder_k2.flows.replication.halves import Half
+from cinder_k2.flows.replication.halves import Pair
+from cinder_k2.flows.replication.halves import RUNNING
+from cinder_k2.flows.replication.links import Confirm
+from cinder_k2.flows.replication.links import copy_name
+from cinder_k2.flows.replication.links import deadlines
+from cinder_k2.flows.replication.links import Link
+from cinder_k2.flows.replication.links import Member
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+class SuspendSession(StopSession):
+    """Suspend it; undone by resuming it."""
+
+    def execute(self, array: Array, there: Array | None, pair: Pair,
+                finder: Finder, confirm: Confirm) -> Pair:
+        return pair.suspend()
+
+
+class GrowCopy(engine.Step):
+    """Grow the copy, while nothing is copied. It cannot shrink (VOL-2)."""
+
+    def execute(self, array: Array, there: Array, copy: int, size: int
+                ) -> None:
+        there.volumes.grow(copy, size)
+
+
+class Grow(engine.Step):
+    """Grow the volume."""
+
+    def execute(self, array: Array, volume: int, size: int) -> None:
+        array.volumes.grow(volume, size)
+
+
+class Resume(engine.Step):
+    """Let the session run again."""
+
+    def execute(self, array: Array, stopped: Pair) -> None:
+        stopped.start()
+
+
+def extend(here: Array, link: Link | None, names: Sequence[str], *,
+           group: int, member: Member) -> None:
+    """Grow a volume and its copy to ``member.size`` KiB. Seven calls.
+
+    The copy grows first: if the volume cannot, it still has the size that
+    Cinder knows, and a copy may be larger. An array that refuses while the
+    session is suspended (VOL-4) is asked again while it is idle, after
+    which all is copied anew. After a failover the volume alone matters, and
+    the other array may be lost.
+
+    :param link: to the other array; None if it is known to be lost
+    :raises RestError: also if the peer of a running session is lost
+    :raises ReplicationError: the session cannot run from here to there
+    """
+    with deadlines(here, link.there if link else None):
+        finder, near = find(here, link, names, group)
+        if near is None:
+            here.volumes.grow(member.volume, member.size)
+        elif near.is_source or near.state in RUNNING:
+            _extend_both(finder, near, member)
+        else:
+            here.volumes.grow(member.volume, member.size)
+            _try_extend_copy(finder, near, member)
+
+
+def _extend_both(finder: Finder, near: Half, member: Member) -> None:
+    pair = finder.running(near)
+    name, copy = _find_copy(finder, pair, member)
+    if copy is None:
+        raise exceptions.ReplicationError(
+            f'The peer of the array at {finder.here.address} has no volume '
+            f'{name}, the copy of {member.name}.')
+    inputs = {'array': finder.here, 'there': finder.there, 'finder': finder,
+              'copy': copy, 'volume': member.volume, 'size': member.size,
+              'confirm': lambda opened: None}
+    try:
+        try:
+            engine.run(_extension(SuspendSession()), pair=pair, **inputs)
+        except rest.Refused:
+            engine.run(_extension(StopSession()),
+                       pair=finder.running(finder.near()), **inputs)
+    except rest.RestError as error:
+        if not _came_true(finder, member, error):
+            raise
+
+
+def _came_true(finder: Finder, member: Member, error: rest.RestError
+               ) -> bool:
+    """Whether all is well after an extension of which some call failed.
+
+    :raises ReplicationError: the session has not started again, because the
+        copy has grown alone and cannot shrink (VOL-2), or the array is busy
+    """
+    with contextlib.suppress(rest.RestError), finder.here.grace():
+        near = finder.near()
+        if near and near.state != replication.IN_SYNC:
+            raise exceptions.ReplicationError(
+                f'Volume {member.name} is not replicated until it is '
+                f'extended to {member.size} KiB: its copy may have grown '
+                f'already, and session {near.session.name} on the array at '
+                f'{finder.here.address} is {near.state}. {error}') from error
+        return finder.here.volumes.size(member.volume) == member.size
+    return False
+
+
+def _extension(pause: engine.Step) -> linear_flow.Flow:
+    return linear_flow.Flow('extend').add(pause, GrowCopy(), Grow(),
+                                          Resume())
+
+
+def _try_extend_copy(finder: Finder, near: Half, member: Member) -> None:
+    """Grow the volume that a failback will write to, if that is possible."""
+    there = finder.there
+    try:
+        if there is not None:
+            with there.grace():
+                copy = _find_copy(finder, Pair(near, None), member)[1]
+                if copy is not None:
+                    there.volumes.grow(copy, member.size)
+    except rest.RestError as error:
+        LOG.warning('Volume %(name)s has grown, but not yet what a failback '
+                    'will copy it to: %(error)s',
+                    {'name': member.name, 'error': error})
+
+
+def _find_copy(finder: Finder, pair: Pair, member: Member
+               ) -> tuple[str, int | None]:
+    """Name and id of the copy of a volume. One call."""
+    name = copy_name(finder.is_marked(pair, ''), member.name)
+    if finder.there is None:
+        return name, None
+    return name, finder.there.volumes.find_volume(name)

@@ -1,0 +1,124 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the flows are told: two arrays, and what they are to copy."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+
+from cinder_k2.array import Array
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+#: Unmaps volumes of an array from hosts that have no business there.
+Release = Callable[[Array, Collection[int]], None]
+#: Raises if what was to be done must not be done any more. Is told whether
+#: hosts could have the copies by now.
+Confirm = Callable[[bool], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """Two arrays, one of which is to copy to the other.
+
+    :ivar peer_address: management address of ``there``, as ``here`` may
+        know it
+    :ivar backend_id: name of ``there``, should it not
+    :ivar rpo: seconds, 60 or a multiple of 300 (REP-4)
+    """
+
+    here: Array
+    there: Array
+    peer_address: str
+    backend_id: str
+    rpo: int
+
+    def number(self) -> int:
+        """Id of the record that ``here`` has of ``there``. No call mostly.
+
+        :raises ArrayUnsuitable: it has none
+        """
+        return self.here.replication.peer(self.peer_address, self.backend_id)
+
+    def target(self) -> str:
+        """System id of ``there``. No call mostly.
+
+        :raises ArrayUnsuitable: ``here`` has no record of it
+        :raises PeerUnreachable: it does not answer
+        """
+        self.number()
+        try:
+            with self.there.glance():
+                return self.there.system.id
+        except rest.RestError as error:
+            raise exceptions.PeerUnreachable(
+                f'The array at {self.there.address}, to which is to be '
+                f'replicated, does not answer: {error}') from error
+
+    def is_number(self, number: int) -> bool:
+        """Whether that is the id of the record. No call mostly."""
+        try:
+            return number == self.number()
+        except exceptions.ArrayUnsuitable:
+            return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A volume of the group.
+
+    :ivar volume: its id here
+    :ivar size: KiB
+    """
+
+    volume: int
+    name: str
+    size: int
+
+
+def unmarked(name: str) -> str:
+    """A name without the mark of a copy."""
+    return name.removeprefix(naming.peer(''))
+
+
+def copy_name(marked: bool, name: str) -> str:
+    """Name of the copy of something."""
+    return naming.peer(unmarked(name)) if marked else unmarked(name)
+
+
+@contextlib.contextmanager
+def deadlines(*arrays: Array | None) -> Iterator[None]:
+    """The deadline of each array; it counts for its own calls only."""
+    with contextlib.ExitStack() as stack:
+        for array in arrays:
+            if array is not None:
+                stack.enter_context(array.deadline())
+        yield
+
+
+def each(*actions: Callable[[], object]) -> None:
+    """Do all, even if some fail.
+
+    :raises: what the first of those raised
+    """
+    errors: list[Exception] = []
+    for action in actions:
+        try:
+            action()
+        except (rest.RestError, exceptions.K2Error) as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

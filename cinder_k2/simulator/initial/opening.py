@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The state that an array finds, or begins with."""
+
+import contextlib
+import os
+
+from cinder_k2.simulator import clock as clock_module
+from cinder_k2.simulator.config.settings import Seed
+from cinder_k2.simulator import equipment as equipment_module
+from cinder_k2.simulator import errors
+from cinder_k2.simulator.initial import factory
+from cinder_k2.simulator.initial import furniture
+from cinder_k2.simulator.initial import seeding
+from cinder_k2.simulator import profiles
+from cinder_k2.simulator.rules import base
+from cinder_k2.simulator.state import disk as disk_module
+from cinder_k2.simulator.state import store as store_module
+
+
+def open_store(path: str | os.PathLike[str] | None, profile: str,
+               equipment: equipment_module.Equipment, seed: Seed | None,
+               switches: profiles.Switches, clock: clock_module.Clock
+               ) -> store_module.Store:
+    """The state in a file, or one in memory only if path is None.
+
+    equipment and seed matter to a new state. Raises StateError when it
+    cannot be used or belongs to an array of another profile.
+    """
+    disk = None if path is None else disk_module.Disk(path)
+    with contextlib.ExitStack() as stack:
+        if disk is not None:
+            stack.callback(disk.close)
+            _check_profile(disk, profile)
+        store = store_module.Store(disk)
+        stack.callback(store.close)
+        if not store.tables['system/state'].rows:
+            with store.transaction():
+                factory.build(store, equipment, clock)
+                if seed is not None:
+                    seeding.plant(base.Scope(store, switches, clock), seed)
+            store.flush()
+        elif furniture.is_missing(store):
+            with store.transaction():
+                furniture.furnish(store)
+            store.flush()
+        stack.pop_all()
+    return store
+
+
+def _check_profile(disk: disk_module.Disk, profile: str) -> None:
+    found = disk.meta('profile')
+    if found is None:
+        disk.set_meta('profile', profile)
+    elif found != profile:
+        raise errors.StateError(
+            f'state {disk.path} is of profile {found}, not {profile}')

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is to be served, as the rows of the state say."""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+import pathlib
+
+from cinder_k2.simulator.planes import base
+from cinder_k2.simulator.rules import network
+from cinder_k2.simulator.state import catalogue
+from cinder_k2.simulator.state import schema
+from cinder_k2.simulator.state.schema import Row
+from cinder_k2.simulator.state import store as store_module
+
+_HOSTS = catalogue.HOSTS.name
+_MAPPINGS = catalogue.MAPPINGS.name
+KIB = 1024
+# What disks say they are, by profile (VOL-15).
+_NAMES = {'k2': ('KMNRIO', 'KDP'), 'sdp': ('SILK', 'SDP')}
+# The fields that matter, by resource.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    _MAPPINGS: ('host', 'volume', 'lun'),
+    _HOSTS: ('host_group', 'auth_profile'),
+    catalogue.HOST_IQNS.name: ('iqn', 'host'),
+    catalogue.HOST_AUTH_PROFILES.name: ('username', 'password'),
+    catalogue.VOLUMES.name: ('size', 'content', 'read_only', 'scsi_sn'),
+    catalogue.VOLSNAPS.name: ('content', 'scsi_sn'),
+    network.NET_IPS: ('ip_address', 'wan_port'),
+    'system/state': ('iscsi_qualified_target_name',)}
+# These matter only while they are mapped, and are not mapped when they
+# come or go.
+_MAPPED_ONLY = (catalogue.VOLUMES.name, catalogue.VOLSNAPS.name)
+
+
+def matters(resource: schema.Resource, old: Row | None, new: Row | None
+            ) -> bool:
+    """Whether a change of a row may change what is served."""
+    if resource.name not in _FIELDS:
+        return False
+    if resource.name in _MAPPED_ONLY and (old is None or new is None):
+        return False
+    before, after = old or {}, new or {}
+    return any(before.get(name) != after.get(name)
+               for name in _FIELDS[resource.name])
+
+
+def mapped(store: store_module.Store) -> list[str]:
+    """References of the volumes and volsnaps that hosts can see."""
+    found = (mapping['volume'] for host in store.rows(_HOSTS)
+             if _initiators(store, host)
+             for mapping in _mappings(store, host))
+    return list(dict.fromkeys(found))
+
+
+def of(store: store_module.Store, profile: str,
+       files: Mapping[str, pathlib.Path]) -> base.Exports:
+    """All that is to be served.
+
+    files: where the data is, by reference to volume or volsnap; what has
+    none is left out.
+    """
+    vendor, product = _NAMES[profile]
+    return base.Exports(
+        store.at('/system/state/1')['iscsi_qualified_target_name'],
+        tuple(_portals(store)), vendor, product,
+        tuple(_hosts(store, files)))
+
+
+def volumes(store: store_module.Store, refs: Iterable[str]
+            ) -> dict[str, int]:
+    """The ids of the volumes among some references, by their serials."""
+    found = {}
+    for ref in refs:
+        resource, number = schema.split_ref(ref)
+        if resource == catalogue.VOLUMES.name and store.exists(ref):
+            found[str(store.at(ref)['scsi_sn'])] = number
+    return found
+
+
+def _portals(store: store_module.Store) -> Iterator[str]:
+    """Addresses that are not for replication (NET-1)."""
+    for row in store.rows(network.NET_IPS):
+        if row['wan_port'] is None:
+            yield row['ip_address']
+
+
+def _hosts(store: store_module.Store, files: Mapping[str, pathlib.Path]
+           ) -> Iterator[base.Access]:
+    """The hosts that have initiators, and something to see."""
+    for host in store.rows(_HOSTS):
+        initiators = _initiators(store, host)
+        luns = tuple(_lun(store, mapping, files[mapping['volume']])
+                     for mapping in _mappings(store, host)
+                     if mapping['volume'] in files)
+        if initiators and luns:
+            yield base.Access(initiators, luns, _account(store, host))
+
+
+def _initiators(store: store_module.Store, host: Row) -> tuple[str, ...]:
+    ref = schema.make_ref(_HOSTS, host['id'])
+    return tuple(row['iqn'] for row in store.find(
+        catalogue.HOST_IQNS.name, 'host', ref))
+
+
+def _mappings(store: store_module.Store, host: Row) -> Iterator[Row]:
+    """Those of the host and of its group (MAP-5) that have a LUN (MAP-3)."""
+    for ref in (schema.make_ref(_HOSTS, host['id']), host['host_group']):
+        for mapping in store.find(_MAPPINGS, 'host', ref) if ref else ():
+            if mapping['lun'] is not None:
+                yield mapping
+
+
+def _lun(store: store_module.Store, mapping: Row, path: pathlib.Path
+         ) -> base.Lun:
+    row = store.at(mapping['volume'])
+    return base.Lun(mapping['lun'], path, row['size'] * KIB, row['scsi_sn'],
+                    bool(row.get('read_only')))
+
+
+def _account(store: store_module.Store, host: Row) -> base.Account | None:
+    if host.get('auth_profile') is None:
+        return None
+    profile = store.at(host['auth_profile'])
+    return base.Account(profile['username'], profile['password'])

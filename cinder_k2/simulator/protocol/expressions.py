@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Regular expressions of callers: bounded in size, and in time.
+
+While one is tried the array serves nobody else.
+"""
+
+import math
+import re
+
+import regex
+
+#: Of processor time, that one may take.
+SECONDS = 0.5
+_LONGEST = 1000
+# A count costs its number of times in time and memory, and counts within
+# counts their product.
+_MOST = 100_000
+_COUNTS = re.compile(r'\{([0-9]*),?([0-9]*)\}')
+
+
+def compiled(text: str) -> regex.Pattern[str]:
+    """The expression; raises ValueError for what is none, or too large."""
+    if len(text) > _LONGEST:
+        raise ValueError(f'it has more than {_LONGEST} characters')
+    counts = [max(int(number[:9] or 1) for number in found)
+              for found in _COUNTS.findall(text)]
+    if math.prod(counts) > _MOST:
+        raise ValueError(f'it repeats something more than {_MOST} times')
+    try:
+        return regex.compile(text)
+    except (regex.error, OverflowError, RecursionError) as exc:
+        raise ValueError(str(exc)) from exc

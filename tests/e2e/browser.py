@@ -1,0 +1,199 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Chromium without a screen, beside an array behind TLS."""
+
+import json
+import pathlib
+import shutil
+import tempfile
+import urllib.parse
+
+import testtools
+
+from cinder_k2 import simulator
+from cinder_k2.simulator.adapters import tls
+from tools import run_e2e
+
+try:
+    from selenium.common import exceptions
+    from selenium import webdriver
+    from selenium.webdriver.chrome import service
+    from selenium.webdriver.common import by
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.select import Select
+    from selenium.webdriver.support import wait
+except ImportError:
+    webdriver = Keys = Select = None
+
+# Seconds; within this the page must show a change.
+LIVE = 2.0
+# For what the machine may be slow with, as starting a page.
+PATIENCE = 20.0
+CONTROL = simulator.User('control', 'pw-of-control')
+_FLAGS = (
+    '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic',
+    '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync', '--hide-scrollbars',
+    '--force-prefers-reduced-motion', '--lang=en-US',
+    # Its own names only: a machine without a resolver must do.
+    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1')
+_SIZE = (1440, 900)
+
+
+def missing():
+    """What is missing for a browser, or ''."""
+    if webdriver is None:
+        return 'selenium is not installed'
+    for program in ('chromium', 'chromedriver'):
+        if shutil.which(program) is None:
+            return f'{program} is not installed'
+    return ''
+
+
+def start(directory):
+    """A browser with a profile of its own, and all its logs."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which('chromium')
+    for flag in (*_FLAGS, f'--user-data-dir={directory}'):
+        options.add_argument(flag)
+    options.accept_insecure_certs = True
+    options.set_capability('goog:loggingPrefs', {
+        'browser': 'ALL', 'performance': 'ALL'})
+    driver = webdriver.Chrome(options, service.Service(
+        shutil.which('chromedriver')))
+    driver.set_window_size(*_SIZE)
+    return driver
+
+
+class BrowserTest(testtools.TestCase):
+    """A browser for each class, an array for each test."""
+
+    array_options: dict = {}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        reason = missing()
+        if reason:
+            raise cls.skipException(reason)
+        place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        cls.addClassCleanup(place.cleanup)
+        cls.certificate = tls.ensure(place.name, ('127.0.0.1',))
+        cls.driver = start(pathlib.Path(place.name, 'profile'))
+        cls.addClassCleanup(cls.driver.quit)
+
+    def setUp(self):
+        super().setUp()
+        self.array = self.make_array()
+        self.addCleanup(self.array.close)
+        self.control = self.array.control
+        server = simulator.ThreadedServer(self.array, self.certificate)
+        server.start()
+        self.addCleanup(server.stop)
+        self.url = server.url
+        self.forget()
+
+    def make_array(self):
+        return simulator.Array(control_user=CONTROL, **self.array_options)
+
+    def forget(self):
+        """A browser that has never been here."""
+        self.driver.execute_cdp_cmd('Network.clearBrowserCookies', {})
+        self.driver.get(f'{self.url}/console/static/icon.svg')
+        self.driver.execute_script('localStorage.clear()')
+        self.driver.get('about:blank')
+        self.driver.set_window_size(*_SIZE)
+        for kind in ('browser', 'performance'):
+            self.driver.get_log(kind)
+
+    def until(self, condition, message='', seconds=PATIENCE):
+        """What a condition gives once it gives something."""
+        # The errors happen while a page is still changing.
+        waiting = wait.WebDriverWait(
+            self.driver, seconds, poll_frequency=0.05, ignored_exceptions=(
+                exceptions.StaleElementReferenceException,
+                exceptions.ElementNotInteractableException))
+        return waiting.until(
+            lambda driver: condition(), message or 'nothing came')
+
+    def all(self, selector):
+        """Elements that can be seen."""
+        return [found for found in self.driver.find_elements(
+            by.By.CSS_SELECTOR, selector) if found.is_displayed()]
+
+    def one(self, selector, seconds=PATIENCE):
+        """The first element of a kind, once it can be seen."""
+        return self.until(
+            lambda: next(iter(self.all(selector)), None), selector, seconds)
+
+    def text(self, selector):
+        return self.one(selector).text
+
+    def until_text(self, text, selector='#view', seconds=PATIENCE):
+        """Wait until a text is there."""
+        self.until(lambda: any(text in found.text
+                               for found in self.all(selector)),
+                   f'{text!r} in {selector}', seconds)
+
+    def press(self, *keys):
+        """Keys to whatever has the focus."""
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def log_in(self, page='', login='admin', password='admin', view=''):
+        """Open a page and log in through its form."""
+        self.driver.get(f'{self.url}/console/{page}{view}')
+        self.fill('#login-name', login)
+        self.fill('#login-password', password)
+        self.one('#login button').click()
+
+    def fill(self, selector, text):
+        field = self.one(selector)
+        field.clear()
+        field.send_keys(text)
+
+    def open(self, view=''):
+        """The console, logged in, with something to be seen."""
+        self.log_in(view=view and f'#{view}')
+        self.one('#view > *')
+
+    def open_control(self):
+        self.log_in('control/', CONTROL.login, CONTROL.password)
+        self.until_text('Nothing goes wrong')
+
+    def set_theme(self, theme):
+        """Press the button until the theme is there."""
+        while self.theme() != theme:
+            self.one('#theme').click()
+
+    def theme(self):
+        return self.driver.execute_script(
+            'return document.documentElement.dataset.theme')
+
+    def shoot(self, name):
+        """Keep a picture of the page."""
+        run_e2e.ARTIFACTS.mkdir(exist_ok=True)
+        self.driver.save_screenshot(
+            str(run_e2e.ARTIFACTS / f'{name}.png'))
+
+    def check_quiet(self):
+        """No word in the browser's log, no request to anybody else."""
+        self.assertEqual([], [
+            entry['message'] for entry in self.driver.get_log('browser')
+            if '401 (Unauthorized)' not in entry['message']])
+        events = [json.loads(entry['message'])['message']
+                  for entry in self.driver.get_log('performance')]
+        asked = {urllib.parse.urlsplit(
+            event['params']['request']['url'])[:2] for event in events
+            if event['method'] == 'Network.requestWillBeSent'}
+        self.assertEqual({tuple(urllib.parse.urlsplit(self.url)[:2])}, asked)

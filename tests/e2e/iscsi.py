@@ -1,0 +1,360 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A simulator with a data plane, and an initiator in user space."""
+
+import contextlib
+import dataclasses
+import glob
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import fixtures
+import requests
+import testtools
+
+from cinder_k2.simulator.planes import base
+from cinder_k2.simulator.planes import lio
+from cinder_k2.simulator.planes import tgtd
+
+# Of the initiator.
+PROGRAMS = {'iscsi-ls': 'libiscsi-bin', 'qemu-io': 'qemu-utils'}
+DRIVER = '/usr/lib/*/qemu/block-iscsi.so'
+MIB = 2 ** 20
+# Seconds; all of it takes far less, unless something hangs.
+LIMIT = 60
+# Less than LIMIT, after which what is waited for would end anyhow.
+SOON = 20
+_READY = re.compile(r'k2-sim: array .* listens on (https?://[^\s,]+).*\n')
+
+
+TARGETS = pathlib.Path('/sys/kernel/config/target/iscsi')
+
+
+class Tgt:
+    """What is particular to the data plane tgt."""
+
+    name = 'tgt'
+    #: What strangers are told.
+    refusal = 'Target not found'
+
+    def missing(self):
+        """Why tests with it cannot run here, or an empty text."""
+        return _missing(tgtd.check)
+
+    def identifier(self, serial):
+        """What iscsi-inq shows of the identifiers of a disk (VOL-15)."""
+        return f'[60024f4{serial:0>25}]'
+
+    def traces(self, simulator):
+        """Ids of the processes that run in the simulator's directory."""
+        found = []
+        for link in glob.glob('/proc/[0-9]*/cwd'):
+            with contextlib.suppress(OSError):
+                if os.readlink(link) == str(simulator.directory / 'tgt'):
+                    found.append(int(link.split('/')[2]))
+        return found
+
+
+class Lio:
+    """What is particular to the data plane lio."""
+
+    name = 'lio'
+    refusal = 'Authorization failure'
+
+    def missing(self):
+        """Why tests with it cannot run here, or an empty text."""
+        return _missing(lio.check)
+
+    def identifier(self, serial):
+        """What iscsi-inq shows of the identifiers of a disk (VOL-15).
+
+        It shows the other one, which is binary, up to the first zero.
+        """
+        return f'SDP:{serial:0>25}]'
+
+    def traces(self, simulator):
+        """Files of the simulator that are block devices, and its target."""
+        found = []
+        for path in pathlib.Path('/sys/block').glob('loop*/loop'):
+            with contextlib.suppress(OSError):
+                file = (path / 'backing_file').read_text()
+                if file.startswith(f'{simulator.directory}/'):
+                    found.append(file)
+        return found + [str(path) for path in TARGETS.glob(
+            f'{simulator.iqn}/tpgt_*')]
+
+
+TGT, LIO = Tgt(), Lio()
+
+
+def _missing(check):
+    packages = sorted({package for program, package in PROGRAMS.items()
+                       if shutil.which(program) is None})
+    if not glob.glob(DRIVER):
+        packages.append('qemu-block-extra')
+    if packages:
+        return f'needs the packages {", ".join(packages)}'
+    try:
+        check()
+    except base.UnavailableError as exc:
+        return str(exc)
+    return ''
+
+
+def run(*command):
+    """What a command prints; raises CalledProcessError."""
+    return subprocess.run(command, check=True, capture_output=True, text=True,
+                          timeout=LIMIT).stdout
+
+
+def portals():
+    """Two addresses that no other run has: the port is always 3260."""
+    high, low = divmod(os.getpid() % 2 ** 16, 256)
+    return [f'127.{net}.{high}.{low}' for net in (101, 102)]
+
+
+class NotStarted(Exception):
+    """What k2-sim complained about, and its exit status."""
+
+
+class Simulator:
+    """A process of k2-sim with a data plane."""
+
+    # As the array tells it.
+    iqn = '-'
+
+    def __init__(self, directory, plane=TGT, options=()):
+        self.plane = plane
+        self.directory = pathlib.Path(directory)
+        self.authority = self.directory / 'ca.crt'
+        self._options = options
+        self.portals = portals()
+
+    def start(self):
+        """Give the process, or raise NotStarted."""
+        command = [
+            sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.sim',
+            '--listen', '127.0.0.1:0', '--data-plane', self.plane.name,
+            '--require-data-plane', '--state-dir', str(self.directory),
+            *(f'--portal={address}' for address in self.portals),
+            *self._options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True)
+        for line in self.process.stdout:
+            ready = _READY.fullmatch(line)
+            if ready:
+                self.url = ready[1]
+                self.target, = self.hits('system/state')
+                self.iqn = self.target['iscsi_qualified_target_name']
+                return self.process
+        raise NotStarted(self.process.stderr.read(),
+                         self.process.wait(LIMIT))
+
+    def stop(self, number=signal.SIGTERM):
+        """End it; gives exit status and what it complained about."""
+        self.process.send_signal(number)
+        _, error = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, error
+
+    def kill(self):
+        """End it, whatever it does; rather so that it leaves nothing."""
+        self.process.terminate()
+        try:
+            self.process.communicate(timeout=SOON)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+
+    def password(self, login='admin'):
+        """What k2-sim made up at its first start."""
+        return (self.directory / f'{login}.password').read_text().strip()
+
+    def request(self, method, path, login='admin', **options):
+        """A reply of the array."""
+        with requests.Session() as session:
+            session.trust_env = False
+            reply = session.request(
+                method, f'{self.url}/{path}', timeout=LIMIT,
+                auth=(login, self.password(login)),
+                verify=str(self.authority), **options)
+        if reply.status_code >= 300:
+            raise AssertionError(f'{method} {path}: {reply.text}')
+        return reply
+
+    def call(self, method, path, **body):
+        """A reply of the API as JSON."""
+        reply = self.request(method, f'api/v2/{path}', json=body or None)
+        return reply.json() if reply.content else None
+
+    def hits(self, path):
+        return self.call('GET', path)['hits']
+
+    def read(self, resource, number, offset, length):
+        """Bytes over the data interface."""
+        return self.request(
+            'GET', f'sim/v1/data/{resource}/{number}', 'control', headers={
+                'Range': f'bytes={offset}-{offset + length - 1}'}).content
+
+    def write(self, resource, number, offset, data):
+        end = offset + len(data) - 1
+        self.request(
+            'PUT', f'sim/v1/data/{resource}/{number}', 'control', data=data,
+            headers={'Content-Range': f'bytes {offset}-{end}/*'})
+
+    def traces(self):
+        """What this machine has of its data plane."""
+        return self.plane.traces(self)
+
+
+class SimulatorTest(testtools.TestCase):
+    """A simulator of its own for each test, with what it needs."""
+
+    plane = None
+
+    def setUp(self):
+        super().setUp()
+        reason = self.plane.missing()
+        if reason:
+            self.skipTest(reason)
+        self.simulator = Simulator(
+            self.useFixture(fixtures.TempDir()).join('state'), self.plane)
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """A LUN through a portal, by qemu-io; account: name and password."""
+
+    portal: str
+    target: str
+    lun: int
+    initiator: str
+    account: tuple[str, str] | None = None
+
+    def command(self):
+        """The command line of qemu-io."""
+        options = {
+            'driver': 'raw', 'discard': 'unmap', 'file.driver': 'iscsi',
+            'file.transport': 'tcp', 'file.lun': self.lun,
+            'file.portal': self.portal, 'file.target': self.target,
+            'file.initiator-name': self.initiator}
+        secret = []
+        if self.account:
+            options.update({'file.user': self.account[0],
+                            'file.password-secret': 'chap'})
+            secret = ['--object', f'secret,id=chap,data={self.account[1]}']
+        return ['qemu-io', *secret, '--image-opts', ','.join(
+            f'{name}={value}' for name, value in options.items())]
+
+    def io(self, *commands):
+        """Log in, run commands of qemu-io, log out."""
+        return run(*self.command(), *(
+            word for command in commands for word in ('-c', command)))
+
+
+class Initiator:
+    """What a host does, in user space."""
+
+    def __init__(self, simulator, iqn, account=None):
+        self._simulator = simulator
+        self.iqn = iqn
+        self.account = account
+
+    def path(self, lun, portal=None):
+        return Path(f'{portal or self._simulator.portals[0]}:3260',
+                    self._simulator.iqn, lun, self.iqn, self.account)
+
+    def io(self, lun, *commands, portal=None):
+        """Log in, run commands of qemu-io, log out."""
+        return self.path(lun, portal).io(*commands)
+
+    def url(self, lun='', portal=None):
+        address = portal or self._simulator.portals[0]
+        path = f'{self._simulator.iqn}/{lun}' if lun else ''
+        return f'iscsi://{address}:3260/{path}'
+
+    def luns(self, portal=None):
+        """What a discovery with all LUNs shows."""
+        return run('iscsi-ls', '-i', self.iqn, '-s', self.url(portal=portal))
+
+    def inquire(self, lun, *page):
+        """What a disk says of itself."""
+        return run('iscsi-inq', '-i', self.iqn, *page, self.url(lun))
+
+    def capacity(self, lun):
+        """Bytes, asked anew as a rescan does."""
+        shown = run('iscsi-readcapacity16', '-i', self.iqn, self.url(lun))
+        return int(re.search('Total size:([0-9]+)', shown)[1])
+
+
+class Session:
+    """A host that stays logged in."""
+
+    def __init__(self, initiator, lun, portal=None):
+        self._process = subprocess.Popen(
+            initiator.path(lun, portal).command(), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._timer = threading.Timer(LIMIT, self._process.kill)
+        self._timer.start()
+        self._answer()
+
+    def _answer(self):
+        """What comes until the next prompt."""
+        text = ''
+        while not text.endswith('qemu-io> '):
+            more = self._process.stdout.read(1)
+            if not more:
+                raise AssertionError(f'qemu-io ended: {text}')
+            text += more
+        return text.removesuffix('qemu-io> ')
+
+    def send(self, command):
+        """Give a command, and do not wait for it."""
+        self._process.stdin.write(f'{command}\n')
+        self._process.stdin.flush()
+
+    def io(self, command):
+        """What a command prints."""
+        self.send(command)
+        return self._answer()
+
+    def close(self):
+        self._timer.cancel()
+        self._process.kill()
+        self._process.communicate()
+
+
+def wait_until(condition, what):
+    """Look again and again, but not for ever."""
+    deadline = time.monotonic() + SOON
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f'not in time: {what}')
+        time.sleep(0.01)
+
+
+def connections(address):
+    """How many initiators are connected to a portal."""
+    digits = ''.join(f'{int(part):02X}' for part in reversed(
+        address.split('.')))
+    lines = pathlib.Path('/proc/net/tcp').read_text().split('\n')
+    return sum(f' {digits}:0CBC ' in line and line.split()[3] == '01'
+               and line.split()[1] == f'{digits}:0CBC'
+               for line in lines if line)

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A guest that boots, and all the ways in which it can end."""
+
+import contextlib
+import glob
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import fixtures
+import testtools
+
+from tools.guest import packages
+
+# Seconds; a boot takes a few.
+LIMIT = 120
+
+
+class TestGuest(testtools.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        reason = packages.missing()
+        if reason:
+            self.skipTest(reason)
+        self.out = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.temporary = self.useFixture(fixtures.TempDir()).path
+        before = self.host()
+        self.addCleanup(lambda: self.assertEqual(before, self.host()))
+
+    def kernels(self):
+        """Ids of the processes of our guests; others may run, too."""
+        mark = f'uml_dir={self.temporary}/'.encode()
+        found = []
+        for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            with contextlib.suppress(OSError):
+                if any(word.startswith(mark)
+                       for word in path.read_bytes().split(b'\0')):
+                    found.append(path.parent.name)
+        return found
+
+    def host(self):
+        """What a guest could leave on this machine."""
+        return (os.listdir(self.temporary), self.kernels(),
+                sorted(glob.glob('/dev/shm/vm_file*')),
+                [line for line in pathlib.Path('/proc/mounts').read_text()
+                 .splitlines() if 'guest' in line])
+
+    def start(self, *command, seconds=LIMIT):
+        # Who runs the tests in the background lets them ignore Ctrl-C.
+        return subprocess.Popen(
+            [sys.executable, '-m', 'tools.guest', f'--seconds={seconds}',
+             '--memory=512M', f'--out={self.out}', '--', *command],
+            env={**os.environ, 'TMPDIR': self.temporary}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.SIG_DFL))
+
+    def run_guest(self, *command, **options):
+        """Status, output, and what it complained about."""
+        process = self.start(*command, **options)
+        output, error = process.communicate(timeout=LIMIT)
+        return process.returncode, output, error
+
+    def test_command(self):
+        """It is root, sees our files, and ours stay as they are."""
+        mark = pathlib.Path(self.temporary, 'mark')
+        status, output, error = self.run_guest(
+            'sh', '-c', f'id -u; pwd; echo {mark}; touch {mark} /etc/mark;'
+            ' ls /etc/mark; echo kept >/out/kept; exit 3')
+        self.assertEqual((3, ''), (status, error))
+        self.assertEqual(['0', os.getcwd(), str(mark), '/etc/mark'],
+                         output.splitlines())
+        self.assertEqual('kept\n', (self.out / 'kept').read_text())
+        self.assertFalse(os.path.exists('/etc/mark'))
+        self.assertIn('Linux version', (self.out / 'dmesg').read_text())
+
+    def test_hang(self):
+        status, _, error = self.run_guest('sleep', '1000', seconds=5)
+        self.assertEqual(
+            (124, 'guest: the guest did not end within 5 s\n'),
+            (status, error))
+
+    def test_panic(self):
+        status, _, error = self.run_guest(
+            'sh', '-c', 'echo c >/proc/sysrq-trigger')
+        self.assertEqual(134, status)
+        self.assertIn("the guest's kernel panicked: sysrq", error)
+
+    def test_end_without_verdict(self):
+        status, _, error = self.run_guest(
+            'sh', '-c', 'echo so far; echo o >/proc/sysrq-trigger; sleep 60')
+        self.assertEqual(70, status)
+        self.assertIn('its last line: so far', error)
+
+    def test_interrupted(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = self.booted()
+            process.send_signal(number)
+            process.communicate(timeout=LIMIT)
+            self.assertEqual(130, process.returncode)
+            self.assertEqual([], self.kernels())
+
+    def test_killed(self):
+        """Only its temporary directory can stay."""
+        process = self.booted()
+        process.kill()
+        process.communicate(timeout=LIMIT)
+        deadline = time.monotonic() + LIMIT
+        while self.kernels():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        subprocess.run(['rm', '-r', *pathlib.Path(self.temporary).iterdir()],
+                       check=True)
+
+    def booted(self):
+        process = self.start(
+            'sh', '-c',
+            'for n in 1 2 3 4 5 6 7 8; do sleep 1000 & done; echo up; wait')
+        self.addCleanup(process.kill)
+        self.assertEqual('up\n', process.stdout.readline())
+        return process

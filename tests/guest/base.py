@@ -1,0 +1,179 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the tests in a guest share: arrays, back ends, attached disks."""
+
+import functools
+import logging
+
+import testtools
+
+from tests.e2e import iscsi
+from tests.functional import backend as functional_backend
+from tests.functional import cinder_env
+from tests.guest import arrays
+from tests.guest import brick
+from tests.guest import disk
+from tests.guest import node
+
+#: A host whose initiator is in user space; the kernel's is one for all.
+OTHER = 'iqn.1993-08.org.debian:01:other'
+_FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
+
+
+@functools.cache
+def array(letter):
+    """The guest's array, started when first asked for."""
+    node.start()
+    made = arrays.Array(letter)
+    made.start()
+    return made
+
+
+@functools.cache
+def authorities():
+    """A file with the certificates of both arrays."""
+    path = node.OUT / 'authorities.crt'
+    path.write_text(''.join(array(letter).authority.read_text()
+                            for letter in 'ab'))
+    return str(path)
+
+
+@functools.cache
+def cinder():
+    """The guest's Cinder, started when first asked for."""
+    logging.basicConfig(filename=node.OUT / 'cinder.log', format=_FORMAT,
+                        level=logging.DEBUG, force=True)
+    for noisy in ('sqlalchemy', 'oslo_db', 'stevedore'):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    found = cinder_env.cinder()
+    brick.install()
+    return found
+
+
+@functools.cache
+def backend(letter='a', **options):
+    """The guest's back end with these options, started likewise."""
+    served = array(letter)
+    cinder()
+    made = functional_backend.Backend(
+        served.address, served.port, 'iscsi',
+        **{**served.options(), **options})
+    if not made.start():
+        raise AssertionError('the back end does not start; see cinder.log')
+    return made
+
+
+class Attached:
+    """A volume that this guest's kernel has as a disk.
+
+    :ivar path: of the device
+    """
+
+    def __init__(self, place, volume, multipath, instance=None):
+        self._backend = place
+        self.row = place.attach(volume, brick.properties(multipath),
+                                instance)
+        self.disk = brick.Disk(dict(self.row.connection_info), multipath)
+        self.path = self.disk.connect().path
+        self._is_attached = True
+
+    def detach(self):
+        """Disconnect the disk, and end the attachment; once."""
+        if self._is_attached:
+            self._is_attached = False
+            self.disk.disconnect()
+            self._backend.detach(self.row)
+
+
+class GuestTest(testtools.TestCase):
+    """A test with a back end; nothing may be left when it ends.
+
+    :cvar options: of the back end
+    :ivar array: the array that the back end is on
+    """
+
+    letter = 'a'
+    options = {}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not node.is_guest():
+            raise cls.skipException('runs in a guest: python -m tools.guest')
+
+    def setUp(self):
+        super().setUp()
+        logging.info('== %s', self.id())
+        self.used = []
+        self.addCleanup(self._check_what_is_left)
+        self.backend = self.use(self.letter, **self.options)
+        self.array = array(self.letter)
+
+    def use(self, letter, **options):
+        """A back end, which is left clean when the test ends."""
+        found = backend(letter, **options)
+        self.used.append((found, array(letter)))
+        return found
+
+    def _check_what_is_left(self):
+        for place, _ in self.used:
+            place.delete_everything()
+        node.wait_until(lambda: node.sessions() == [], 'the end of sessions')
+        node.wait_until(lambda: node.disks() == [], 'the end of disks')
+        for _, served in self.used:
+            self.assertEqual({}, served.leftovers())
+
+    # Disks
+
+    def attach(self, volume, multipath=False, place=None):
+        """Give a volume to this guest's kernel."""
+        found = Attached(place or self.backend, volume, multipath)
+        self.addCleanup(found.detach)
+        return found
+
+    def attach_to_other(self, volume, initiator=OTHER):
+        """Give a volume to another host; the attachment, and its paths."""
+        row = self.backend.attach(volume, {
+            'host': initiator.rpartition(':')[2], 'ip': '127.0.0.9',
+            'initiator': initiator, 'multipath': True, 'os_type': 'linux',
+            'platform': 'x86_64', 'do_local_attach': False})
+        info = row.connection_info
+        account = info.get('auth_username') and (
+            info['auth_username'], info['auth_password'])
+        return row, [
+            iscsi.Path(portal, target, lun, initiator, account)
+            for portal, target, lun in zip(
+                info['target_portals'], info['target_iqns'],
+                info['target_luns'], strict=True)]
+
+    # Bytes
+
+    def fill(self, path, *places):
+        """Write a pattern of its own at each place, in MiB."""
+        for place in places:
+            disk.write(path, place * disk.MIB, disk.pattern(place))
+
+    def assert_filled(self, path, *places):
+        """What ``fill`` has written is there."""
+        for place in places:
+            self.assert_bytes(disk.pattern(place), path, place)
+
+    def assert_bytes(self, expected, path, place):
+        """These bytes are at a place, in MiB."""
+        found = disk.read(path, place * disk.MIB, len(expected))
+        self.assertEqual(disk.checksum(expected), disk.checksum(found),
+                         f'{path}, at {place} MiB: {found[:16]!r}')
+
+    def assert_zeros(self, path, place):
+        """Nothing was written at a place, in MiB."""
+        self.assert_bytes(bytes(disk.MIB), path, place)

@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""os-brick in the guest, for a compute node and for Cinder's own host.
+
+The process is root already: what os-brick and Cinder do with privileges is
+done in it, without privsep's daemon, sudo and rootwrap.
+"""
+
+import functools
+import os
+import subprocess
+import time
+from unittest import mock
+
+from cinder.image import image_utils
+from cinder import privsep
+from cinder import utils
+import os_brick
+from os_brick.initiator import connector
+from os_brick import privileged
+from os_brick.privileged import rootwrap
+from oslo_concurrency import lockutils
+from oslo_concurrency import processutils
+from oslo_config import cfg
+
+from tests.functional import disks
+from tests.guest import node
+
+_LOCKS = '/run/lock/brick'
+
+
+@functools.cache
+def install():
+    """Prepare os-brick, once and for good: the process is in a guest."""
+    os.makedirs(_LOCKS, exist_ok=True)
+    lockutils.set_defaults(_LOCKS)
+    os_brick.setup(cfg.CONF)
+    for context in (privileged.default,
+                    privileged.brick_privsep_hide_output,
+                    privsep.sys_admin_pctxt):
+        context.set_client_mode(False)
+    for patch in (
+            mock.patch.object(rootwrap, 'custom_execute', execute),
+            mock.patch.object(utils, 'get_root_helper', lambda: 'env'),
+            mock.patch.object(image_utils, 'tpool', disks.Native),
+            # Each limit costs a start of Python.
+            mock.patch.object(processutils, 'ProcessLimits',
+                              lambda **_: None)):
+        patch.start()
+
+
+def execute(*command, process_input=None, check_exit_code=True, attempts=1,
+            interval=1, backoff_rate=2, timeout=600, raise_timeout=True,
+            **others):
+    """What os-brick wants of its own function, by vfork.
+
+    That one starts programs by fork, which takes a tenth of a second of a
+    process of this size in a guest.
+    """
+    good = [0] if check_exit_code is True else check_exit_code
+    good = [good] if type(good) is int else good
+    for attempt in range(1, attempts + 1):
+        done = subprocess.run(list(map(str, command)), input=process_input,
+                              capture_output=True, text=True,
+                              timeout=timeout)
+        if good is False or done.returncode in good:
+            return done.stdout, done.stderr
+        if attempt < attempts:
+            time.sleep(interval * backoff_rate ** attempt)
+    raise processutils.ProcessExecutionError(
+        done.stdout, done.stderr, done.returncode, ' '.join(command))
+
+
+@functools.cache
+def properties(multipath):
+    """What nova tells Cinder of this host, which asks many programs."""
+    return connector.get_connector_properties(
+        'env', '127.0.0.1', multipath, False, host='compute')
+
+
+class Disk:
+    """An attached volume as the kernel shows it: connect, and disconnect.
+
+    :ivar path: of its device, while it is connected
+    """
+
+    def __init__(self, info, multipath):
+        self._info = info
+        self._connector = connector.InitiatorConnector.factory(
+            'ISCSI', 'env', use_multipath=multipath, device_scan_attempts=5)
+
+    def connect(self):
+        """Give itself, when the device can be used."""
+        self._device = self._connector.connect_volume(self._info)
+        self.path = os.path.realpath(self._device['path'])
+        return self
+
+    def extend(self):
+        """Look at the size again; in bytes."""
+        return self._connector.extend_volume(self._info)
+
+    def disconnect(self):
+        """Flush it and log out; raises what os-brick does."""
+        self._connector.disconnect_volume(self._info, self._device)
+
+    def paths(self):
+        """The disks that a multipath device is made of, and their states."""
+        shown = node.run('multipathd', 'show', 'paths', 'format',
+                         '%m %d %t %o')
+        name = os.path.basename(self.path)
+        return {line.split()[1]: line.split()[2:]
+                for line in shown.splitlines()[1:]
+                if line.split()[0] in (name, self._map_name())}
+
+    def _map_name(self):
+        name = os.path.basename(self.path)
+        with open(f'/sys/block/{name}/dm/name') as stream:
+            return stream.read().strip()

@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Programs that write all the time, until they are told to stop."""
+
+import contextlib
+import itertools
+import os
+import struct
+import threading
+
+from tests.guest import disk
+from tests.guest import node
+
+BLOCK = 4096
+FILE = 65536
+
+
+class _Load:
+    """Writes one number after the other, inside of ``running``.
+
+    :ivar written: the last number that was written
+    """
+
+    def __init__(self):
+        self.written = 0
+        self._enough = threading.Event()
+        self._error = None
+        self._thread = threading.Thread(target=self._run)
+
+    def write(self, number):
+        raise NotImplementedError
+
+    def _run(self):
+        try:
+            for number in itertools.count(1):
+                self.write(number)
+                self.written = number
+                if self._enough.is_set():
+                    return
+        except Exception as exc:
+            self._error = exc
+
+    def wait_for_more(self, count=5):
+        """Come back when so many more have been written."""
+        goal = self.written + count
+        node.wait_until(lambda: self._error or self.written >= goal,
+                        'a write')
+        if self._error:
+            raise self._error
+
+    @contextlib.contextmanager
+    def running(self):
+        """Inside, it writes; raises what a write has raised."""
+        self._thread.start()
+        try:
+            self.wait_for_more()
+            yield self
+        finally:
+            self._enough.set()
+            self._thread.join(node.LIMIT)
+        if self._error:
+            raise self._error
+
+
+class Writer(_Load):
+    """Writes numbers to disks in step, from the first to the last.
+
+    Each number is on one disk before the next one gets it, so at no moment
+    has a disk a higher number than the one before it.
+    """
+
+    def __init__(self, *paths):
+        super().__init__()
+        self._paths = paths
+
+    def write(self, number):
+        for path in self._paths:
+            disk.write(path, place(number), block(number))
+            disk.write(path, 0, block(number))
+
+
+class Files(_Load):
+    """Writes files, each of which is on the disk before the next begins."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder
+
+    def write(self, number):
+        with open(self._folder / str(number), 'wb') as stream:
+            stream.write(disk.pattern(number, FILE))
+            os.fsync(stream.fileno())
+
+    @staticmethod
+    def check(folder, number):
+        """Raises AssertionError unless all files up to a number are whole."""
+        for one in range(1, number + 1):
+            if (folder / str(one)).read_bytes() != disk.pattern(one, FILE):
+                raise AssertionError(f'file {one} of {number} is not whole')
+
+
+def place(number):
+    """Where a number is written beside the beginning."""
+    return disk.MIB + number % 1024 * BLOCK
+
+
+def block(number):
+    """A block that says which number it is for."""
+    return struct.pack('<Q', number) * (BLOCK // 8)
+
+
+def last(path):
+    """The number that a disk has at its beginning."""
+    data = disk.read(path, 0, BLOCK)
+    number, = struct.unpack('<Q', data[:8])
+    if data != block(number):
+        raise AssertionError(f'a torn block on {path}: {data[:16]!r}')
+    return number
+
+
+def check(path):
+    """Raises AssertionError unless all numbers up to the last are there."""
+    number = last(path)
+    for one in range(max(1, number - 1000), number + 1):
+        if disk.read(path, place(one), BLOCK) != block(one):
+            raise AssertionError(f'{path} has {number}, but not {one}')
+    return number

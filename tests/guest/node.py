@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The guest as a host: kernel modules, udevd, iscsid, multipathd.
+
+Their logs are in /out, which stays when the guest hangs or panics.
+"""
+
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from tools.guest import machine
+
+OUT = pathlib.Path(machine.OUT)
+IQN = 'iqn.1993-08.org.debian:01:guest'
+# Seconds; a daemon takes less than one, unless the machine is loaded.
+LIMIT = 60
+_MODULES = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath', 'dm-round-robin',
+            'dm-service-time')
+# Those that disks need. Each program that a rule starts takes its time here.
+_RULES = ('50-udev-default', '55-dm', '56-dm-mpath', '60-multipath',
+          '60-persistent-storage', '60-persistent-storage-dm',
+          '95-dm-notify')
+_RULES_FOLDER = pathlib.Path('/usr/lib/udev/rules.d')
+_ISCSID = """\
+node.startup = manual
+node.session.timeo.replacement_timeout = 5
+node.conn[0].timeo.login_timeout = 5
+node.conn[0].timeo.logout_timeout = 5
+node.conn[0].timeo.noop_out_interval = 5
+node.conn[0].timeo.noop_out_timeout = 5
+node.session.initial_login_retry_max = 2
+node.session.scan = manual
+node.session.xmit_thread_priority = 0
+"""
+_MULTIPATH = """\
+defaults {
+    find_multipaths no
+    user_friendly_names no
+    skip_kpartx yes
+    polling_interval 2
+    max_polling_interval 4
+}
+devices {
+    device {
+        vendor "SILK"
+        product "SDP"
+        path_grouping_policy multibus
+        path_checker tur
+        path_selector "round-robin 0"
+        no_path_retry 12
+        fast_io_fail_tmo 5
+    }
+}
+"""
+
+
+def is_guest():
+    """Whether this is a guest, where daemons may be started at will."""
+    return 'User Mode Linux' in pathlib.Path('/proc/cpuinfo').read_text()
+
+
+def run(*command, **options):
+    """What a command prints; raises AssertionError with its complaint."""
+    done = subprocess.run(command, **{
+        'capture_output': True, 'text': True, 'timeout': LIMIT, **options})
+    if done.returncode:
+        raise AssertionError(f'{" ".join(command)}: {done.stderr}')
+    return done.stdout
+
+
+@functools.cache
+def start():
+    """Start everything, once for all tests of a guest."""
+    if not is_guest():
+        raise AssertionError('daemons are started in a guest alone')
+    run('modprobe', '-a', *_MODULES)
+    _start_udevd()
+    _start_iscsid()
+    _start_multipathd()
+
+
+def _daemon(name, *command):
+    with open(OUT / f'{name}.log', 'wb') as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True)
+
+
+def wait_until(condition, what, seconds=LIMIT):
+    """Look again and again, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f'not in time: {what}')
+        time.sleep(0.05)
+
+
+def answers(*command):
+    """Whether a command succeeds."""
+    return subprocess.run(command, capture_output=True,
+                          timeout=LIMIT).returncode == 0
+
+
+def _start_udevd():
+    kept = pathlib.Path('/run/rules')
+    kept.mkdir()
+    for name in _RULES:
+        if (_RULES_FOLDER / f'{name}.rules').exists():
+            shutil.copy(_RULES_FOLDER / f'{name}.rules', kept)
+    run('mount', '--bind', str(kept), str(_RULES_FOLDER))
+    os.makedirs('/run/udev', exist_ok=True)
+    _daemon('udevd', '/lib/systemd/systemd-udevd')
+    wait_until(lambda: answers('udevadm', 'control', '--ping'), 'udevd')
+
+
+def _start_iscsid():
+    for folder in ('/etc/iscsi', '/var/lib/iscsi'):
+        os.makedirs(folder, exist_ok=True)
+        run('mount', '-t', 'tmpfs', 'iscsi', folder)
+    os.makedirs('/run/lock/iscsi', exist_ok=True)
+    etc = pathlib.Path('/etc/iscsi')
+    (etc / 'initiatorname.iscsi').write_text(f'InitiatorName={IQN}\n')
+    (etc / 'iscsid.conf').write_text(_ISCSID)
+    _daemon('iscsid', 'iscsid', '-f', '-d', '0')
+    wait_until(lambda: sessions() == [], 'iscsid')
+
+
+def _start_multipathd():
+    pathlib.Path('/etc/multipath').mkdir(exist_ok=True)
+    pathlib.Path('/etc/multipath.conf').write_text(_MULTIPATH)
+    _daemon('multipathd', 'multipathd', '-d', '-v2')
+    wait_until(lambda: answers('multipathd', 'show', 'status'), 'multipathd')
+
+
+def sessions():
+    """Portals that the initiator is logged in to; None without iscsid."""
+    done = subprocess.run(['iscsiadm', '-m', 'session'], capture_output=True,
+                          text=True, timeout=LIMIT)
+    if 'No active sessions' in done.stderr:
+        return []
+    if done.returncode:
+        return None
+    return sorted(line.split()[2].split(',')[0]
+                  for line in done.stdout.splitlines())
+
+
+def disks():
+    """Names of the SCSI disks and the maps that the kernel has."""
+    return sorted(name for name in os.listdir('/sys/block')
+                  if name.startswith(('sd', 'dm-')))

@@ -1,0 +1,24 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The data plane lio, on a kernel that has what it needs.
+
+The tests are those of tests/e2e, which are skipped on other kernels.
+"""
+
+_TESTS = ('test_data_plane.TestLioData', 'test_data_plane.TestLioAccess',
+          'test_data_plane.TestLioLife', 'test_driver.TestLioDriver')
+
+
+def load_tests(loader, standard_tests, pattern):
+    return loader.loadTestsFromNames(
+        [f'tests.e2e.{name}' for name in _TESTS])

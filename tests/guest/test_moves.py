@@ -1,0 +1,125 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes that come from elsewhere, or go elsewhere, with their data."""
+
+from unittest import mock
+
+from cinder import compute
+
+from tests.functional import cloud
+from tests.guest import base
+from tests.guest import brick
+from tests.guest import disk
+from tests.guest import node
+
+NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+
+
+class Nova(cloud.Nova):
+    """Nova on this guest: it copies between disks that the kernel has.
+
+    :ivar made: the new disks, connected
+    """
+
+    def __init__(self):
+        super().__init__(None, brick.properties(False))
+        self.made = []
+
+    def _copy(self, source, target):
+        old, new = [brick.Disk(dict(row.connection_info), False)
+                    for row in (source, target)]
+        paths = [one.connect().path for one in (old, new)]
+        node.run('dd', f'if={paths[0]}', f'of={paths[1]}', 'bs=1M',
+                 'iflag=direct', 'oflag=direct', 'conv=sparse',
+                 timeout=300)
+        self.made.append(new)
+        old.disconnect()
+
+    def _path(self, attachment):
+        return self.made[-1].path
+
+
+class MovesTest(base.GuestTest):
+
+    def filled(self):
+        """A detached volume with data at its beginning and at its end."""
+        volume = self.backend.create_volume(1)
+        attached = self.attach(volume)
+        self.fill(attached.path, 0, 1023)
+        attached.detach()
+        return volume
+
+
+class TestManage(base.GuestTest):
+
+    def test_with_data(self):
+        """Bytes that were on the array before Cinder knew of it."""
+        group = self.array.call('POST', 'volume_groups', name='db', quota=0)
+        made = self.array.call(
+            'POST', 'volumes', name='db-data', size=2 ** 20,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        data = disk.pattern('old')
+        self.array.write('volumes', made['id'], 5 * disk.MIB, data)
+        volume = self.backend.manage({'source-name': 'db-data'})
+        attached = self.attach(volume)
+        self.assert_bytes(data, attached.path, 5)
+        self.fill(attached.path, 6)
+        self.assert_filled(attached.path, 6)
+
+
+class TestMigration(MovesTest):
+
+    def test_to_another_array(self):
+        """Cinder's host has disks of both and copies all blocks."""
+        second = self.use('b')
+        volume = self.backend.migrate(self.filled(), second)
+        self.assertEqual({}, self.array.leftovers())
+        attached = self.attach(volume, place=second)
+        self.assert_filled(attached.path, 0, 1023)
+        self.assert_zeros(attached.path, 1)
+
+
+class TestRetype(MovesTest):
+
+    def is_dedup(self, volume):
+        found, = self.array.hits(f'volumes?name=cv-{volume.name_id}')
+        return self.array.hits(
+            f'volume_groups?id={found["volume_group"]["ref"].split("/")[2]}'
+        )[0]['is_dedup']
+
+    def test_available(self):
+        volume = self.filled()
+        self.assertTrue(self.is_dedup(volume))
+        volume = self.backend.retype(volume, 'on-demand', **NODEDUP)
+        self.assertFalse(self.is_dedup(volume))
+        self.assert_filled(self.attach(volume).path, 0, 1023)
+
+    def test_in_use(self):
+        """Nova copies; what is written after that is on what is left."""
+        volume = self.filled()
+        nova = Nova()
+        patch = mock.patch.object(compute, 'API', lambda: nova)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.backend.attach(volume, brick.properties(False), 'a' * 32)
+        self.backend.retype(volume, 'on-demand', **NODEDUP)
+        nova.swap(guest=lambda path: self.fill(path, 5))
+        volume = self.backend.volume(volume.id)
+        self.assertEqual(('in-use', 'success'),
+                         (volume.status, volume.migration_status))
+        self.assertFalse(self.is_dedup(volume))
+        made, = nova.made
+        self.assert_filled(made.path, 0, 5, 1023)
+        made.disconnect()
+        self.backend.detach(volume.volume_attachment[0])
+        self.assert_filled(self.attach(volume).path, 0, 5, 1023)

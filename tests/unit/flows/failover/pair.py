@@ -1,0 +1,270 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Failover and failback of many volumes, on a pair of simulated arrays.
+
+Volumes are made on ``one``; ``two`` is the other array.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import itertools
+import logging
+from unittest import mock
+
+from oslotest import base
+import requests
+
+from cinder_k2 import array
+from cinder_k2.flows import failover
+from cinder_k2 import rest
+from cinder_k2 import simulator
+
+GIB = 1 << 20
+IN_SYNC, SUSPENDED, IDLE = 'in_sync', 'suspended', 'idle'
+FAILED_OVER = 'failed_over'
+NAME = 'cinder_k2.flows.failover'
+
+
+class Killed(BaseException):
+    """The service ends here."""
+
+
+class Wire(simulator.RequestsAdapter):
+    """The way to one array, on which things happen at a certain call.
+
+    :ivar sent: calls so far, as far as the caller knows
+    :ivar before: called with the number of each call before it is sent
+    :ivar after: likewise, when it was carried out
+    :ivar dead: nothing gets through
+    """
+
+    numbers = itertools.count(1)
+
+    def __init__(self, sim):
+        super().__init__(sim)
+        self.dead = False
+        self.before = self.after = None
+
+    def send(self, request, **settings):
+        if self.before or self.after:
+            number = next(self.numbers)
+        if self.before:
+            self.before(number)
+        if self.dead:
+            raise requests.exceptions.ConnectionError('no route to host')
+        reply = super().send(request, **settings)
+        if self.after:
+            self.after(number)
+        return reply
+
+
+class Place:
+    """One array as a test needs it."""
+
+    def __init__(self, name, clock):
+        self.sim = simulator.Array('sdp', clock=clock, name=name)
+        self.control = self.sim.control
+        self.wire = Wire(self.sim)
+        self.client = rest.Client(rest.Settings(
+            address=f'{name}.example.org', login='admin', password='admin'),
+            adapter=self.wire, clock=clock)
+        self.array = array.Array(self.client, 'Best_Effort_Retention')
+        self.host = self.client.hosts.create(name='host', type='Linux')
+
+    def lose(self):
+        self.wire.dead = True
+        self.control.cut_link()
+
+    def find_again(self):
+        self.wire.dead = False
+        self.control.mend_link()
+
+    def attach(self, volumes):
+        for volume in volumes:
+            self.client.mappings.create(
+                host=self.host.ref, volume=self.client.volumes.ref(volume))
+
+    def mapped(self):
+        return {m.volume.id for m in self.client.mappings.search()}
+
+    def session(self, unit):
+        return self.array.replication.find(*unit.sessions)
+
+    def state(self, unit):
+        found = self.session(unit)
+        return found and f'{found.role} {found.state}'
+
+    def command(self, unit, state):
+        self.array.replication.command(self.session(unit).id, state)
+
+    def volumes(self, unit):
+        """Ids here of the volumes of a unit."""
+        found = self.array.replication.volumes_of(
+            [prefix + name for name in unit.volumes for prefix in ('', 'r')])
+        return [ids[0] for ids in found.values()]
+
+    def calls(self):
+        """How many calls of each kind there were."""
+        return collections.Counter(
+            f'{e.method} {e.path.removeprefix("/api/v2/")}'
+            for e in self.control.journal())
+
+    def asked_for(self):
+        """Replication snapshots that somebody asked for."""
+        return [s for s in self.client.snapshots.search()
+                if s.triggered_by in ('api', 'Replication_API')]
+
+
+class _Stale:
+    """Shows old states for two looks after each command."""
+
+    def __init__(self, find_many, command_many):
+        self._find, self._command = find_many, command_many
+        self._old = []
+
+    def find_many(self, names):
+        if self._old:
+            return self._old.pop()
+        self._last = self._find(names)
+        return self._last
+
+    def command_many(self, sessions, state):
+        self._old = [self._last] * 2
+        return self._command(sessions, state)
+
+
+class PairTest(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        logging.disable(logging.WARNING)
+        self.addCleanup(logging.disable, logging.NOTSET)
+        self.clock = simulator.FakeClock()
+        self.one, self.two = (Place(name, self.clock)
+                              for name in ('one', 'two'))
+        for place in (self.one, self.two):
+            self.addCleanup(place.sim.close)
+            self.addCleanup(place.client.close)
+        simulator.connect(self.one.sim, self.two.sim)
+        self.tokens = {}
+        self.units = []
+        self.reserved = set()
+
+    def make(self, key, source=None, volumes=1):
+        """A unit whose volumes are copied from ``source``."""
+        source = source or self.one
+        other = self.two if source is self.one else self.one
+        unit = failover.Unit(key, (f'ssn-{key}', f'rssn-{key}'), tuple(
+            f'cv-{key}-{n}' for n in range(volumes)))
+        sessions = source.array.replication
+        group = source.client.volume_groups.create(
+            name=f'cvg-{key}', quota=0, is_dedup=True)
+        session = sessions.create_session(
+            f'ssn-{key}', peer=sessions.peer(other.client.address, 'any'),
+            group=group.id, rpo=300, peer_group_name=f'rcvg-{key}',
+            peer_session_name=f'rssn-{key}')
+        for name in unit.volumes:
+            volume = source.client.volumes.create(
+                name=name, size=GIB, volume_group=group.ref)
+            sessions.add_volume(session, volume.id, f'r{name}')
+        sessions.command(session, IN_SYNC)
+        self.write(source, unit, f'{key} first')
+        self.units.append(unit)
+        return unit
+
+    def several(self, count):
+        for number in range(count):
+            self.make(f'{number:03}')
+        self.clock.advance(600)
+
+    def write(self, place, unit, token):
+        for volume in place.volumes(unit):
+            place.control.write(volume, token)
+        self.tokens[unit.key] = token
+
+    def write_all(self, place, token):
+        for unit in self.units:
+            self.write(place, unit, f'{unit.key} {token}')
+
+    def attach_all(self, place):
+        for unit in self.units:
+            place.attach(place.volumes(unit))
+
+    def over(self, *units):
+        return failover.fail_over(self.two.array, units or self.units,
+                                  self.clock)
+
+    def back(self, *units, timeout=3600, unmap=None):
+        """As a caller does whose rows keep what is reserved."""
+        outcomes = failover.fail_back(
+            self.two.array, self.one.array, [
+                dataclasses.replace(unit, reserved=unit.key in self.reserved)
+                for unit in units or self.units], timeout=timeout,
+            unmap=unmap or self.unmap, reserve=self.reserve,
+            clock=self.clock)
+        self.reserved -= {key for key, outcome in outcomes.items()
+                          if outcome.served_by == failover.HERE
+                          and not outcome.in_doubt}
+        return outcomes
+
+    def reserve(self, keys):
+        """A row that says that no host may have it; all can."""
+        self.reserved |= set(keys)
+        return keys
+
+    def unmap(self, there, volumes):
+        place = self.one if there is self.one.array else self.two
+        found = place.client.mappings.search(rest.query.one_of('volume', [
+            place.client.volumes.ref(ids[0]) for ids in volumes.values()]))
+        place.client.mappings.delete_many([mapping.id for mapping in found])
+
+    @contextlib.contextmanager
+    def late(self, *places):
+        """What a command did shows at the third look only."""
+        with contextlib.ExitStack() as stack:
+            for place in places:
+                part = place.array.replication
+                stale = _Stale(part.find_many, part.command_many)
+                stack.enter_context(mock.patch.object(
+                    part, 'find_many', stale.find_many))
+                stack.enter_context(mock.patch.object(
+                    part, 'command_many', stale.command_many))
+            yield
+
+    def assert_served(self, place, outcomes, units=None):
+        """All is at ``place``: outcomes, roles, data."""
+        for unit in units or self.units:
+            outcome = outcomes[unit.key]
+            self.assertEqual((failover.THERE, True, ''), (
+                outcome.served_by, outcome.ok, outcome.reason))
+            self.assertEqual(set(unit.volumes), set(outcome.volumes))
+            for volume, group in outcome.volumes.values():
+                found = place.client.volumes.get(volume)
+                self.assertEqual(group, found.volume_group.id)
+                self.assertFalse(found.read_only)
+                self.assertEqual(self.tokens[unit.key],
+                                 place.control.read(volume))
+
+    def assert_home(self, outcomes, units=None):
+        self.assert_served(self.one, outcomes, units)
+        for unit in units or self.units:
+            self.assertEqual('source in_sync', self.one.state(unit))
+            self.assertEqual('target in_sync', self.two.state(unit))
+        self.assertEqual([], self.one.asked_for() + self.two.asked_for())
+
+    def assert_stays(self, outcome, *words):
+        self.assertEqual((failover.HERE, False, {}), (
+            outcome.served_by, outcome.ok, outcome.volumes))
+        for word in words:
+            self.assertIn(word, outcome.reason)

@@ -1,0 +1,675 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Everything comes home, from any state and in any weather."""
+
+import contextlib
+import dataclasses
+import itertools
+from unittest import mock
+
+import ddt
+
+from cinder_k2.flows import failover
+from cinder_k2.flows.failover import failback
+from cinder_k2 import rest
+from tests.unit.flows.failover import pair
+
+
+@ddt.ddt
+class FailBackTest(pair.PairTest):
+
+    def setUp(self):
+        super().setUp()
+        self.several(3)
+        self.odd = self.units[1]
+
+    def away(self):
+        """Everything was failed over, hosts are on ``two``."""
+        self.over()
+        self.attach_all(self.two)
+        self.write_all(self.two, 'away')
+
+    def test_all(self):
+        self.attach_all(self.one)
+        self.away()
+        self.assert_home(self.back())
+        self.assertEqual(set(), self.one.mapped() | self.two.mapped())
+
+    def test_the_first_array_was_dead(self):
+        self.one.lose()
+        self.away()
+        self.one.find_again()
+        self.assert_home(self.back())
+
+    def test_again_and_again(self):
+        for turn in range(3):
+            self.away()
+            self.write_all(self.two, f'turn {turn}')
+            self.assert_home(self.back())
+            self.assert_home(self.back())
+            self.attach_all(self.one)
+            self.write_all(self.one, f'at home {turn}')
+            self.clock.advance(600)
+
+    def test_what_hosts_write_until_they_are_detached_arrives(self):
+        self.one.control.set_switches(snapshot_seconds=30.0)
+        self.two.control.set_switches(snapshot_seconds=30.0)
+        self.away()
+
+        def unmap(array, volumes):
+            if array is self.two.array:
+                self.assertEqual({1}, {len(self.arrived(unit))
+                                       for unit in self.units})
+                self.write_all(self.two, 'last words')
+            self.unmap(array, volumes)
+
+        self.assert_home(self.back(unmap=unmap))
+
+    def arrived(self, unit):
+        """Contents that replication snapshots brought to ``one``."""
+        volume = self.one.volumes(unit)[0]
+        return [self.one.control.read(volume, snapshot.id)
+                for snapshot in self.one.asked_for()
+                if snapshot.volume_group.id == self.one.session(unit).group]
+
+    def test_nobody_is_detached_before_all_has_arrived(self):
+        """One that takes long keeps the others, but not their hosts."""
+        self.two.control.set_switches(snapshot_seconds=30.0)
+        self.away()
+        slow = self.two.session(self.odd).id
+        take = self.two.array.replication.take_snapshots
+        detached = []
+
+        def late(sessions):
+            if self.clock.monotonic() < begun + 200:
+                sessions = [s for s in sessions if s.id != slow]
+            return take(sessions)
+
+        def unmap(array, volumes):
+            if array is self.two.array:
+                detached.append((self.clock.monotonic() - begun,
+                                 len(volumes)))
+            self.unmap(array, volumes)
+
+        begun = self.clock.monotonic()
+        with mock.patch.object(failback, '_MOST_SNAPSHOTS', 100), \
+                mock.patch.object(self.two.array.replication,
+                                  'take_snapshots', late):
+            self.assert_home(self.back(unmap=unmap))
+        [(when, volumes)] = detached
+        self.assertEqual(3, volumes)
+        self.assertGreater(when, 200)
+
+    @contextlib.contextmanager
+    def unmet(self, seconds, refusal=''):
+        """The first array shows what it did before it was lost (REP-9).
+
+        Yields a list of when, in seconds, the other one was told to turn.
+
+        :param seconds: how long
+        :param refusal: what the other one says to that meanwhile
+        """
+        one, two = (place.array.replication for place in (self.one, self.two))
+        find, command = one.find_many, two.command_many
+        begun, told = self.clock.monotonic(), []
+
+        def passed():
+            return self.clock.monotonic() - begun
+
+        def outdated(names):
+            return {name: dataclasses.replace(session, state='in_sync')
+                    if passed() < seconds and not (told and not refusal)
+                    else session for name, session in find(names).items()}
+
+        def turn(sessions, state):
+            told.append(passed())
+            if refusal and passed() < seconds:
+                return dict.fromkeys(sessions, refusal)
+            return command(sessions, state)
+
+        with mock.patch.object(one, 'find_many', outdated), \
+                mock.patch.object(two, 'command_many', turn):
+            yield told
+
+    def test_an_array_that_has_just_come_back(self):
+        self.away()
+        with self.unmet(20, 'HTTP 400: has not met it'):
+            self.assert_home(self.back())
+
+    def test_an_array_that_never_shows_that_the_other_took_over(self):
+        self.away()
+        with self.unmet(1e6) as told:
+            self.assert_home(self.back())
+        self.assertGreaterEqual(told[0], 60)
+
+    def test_the_volumes_that_are_overwritten_are_detached_first(self):
+        """Row 7 of section 10.4: the array would refuse it."""
+        self.attach_all(self.one)
+        self.away()
+        unmapped = []
+
+        def unmap(array, volumes):
+            unmapped.append((array is self.one.array, set(volumes), {
+                place.state(self.odd) for place in (self.one, self.two)}))
+            self.unmap(array, volumes)
+
+        self.assert_home(self.back(unmap=unmap))
+        names = {name for unit in self.units for name in unit.volumes}
+        self.assertEqual([
+            (True, names, {'source suspended', 'target failed_over'}),
+            (False, names, {'source in_sync', 'target in_sync'})], unmapped)
+
+    def test_ids_are_those_of_the_array(self):
+        self.away()
+        given = {}
+
+        def unmap(array, volumes):
+            given.setdefault(array.address, {}).update(volumes)
+
+        self.back(unmap=unmap)
+        for place in (self.one, self.two):
+            self.assertEqual(
+                {ids[0] for ids in given[place.client.address].values()},
+                {place.volumes(unit)[0] for unit in self.units})
+
+    # From any state
+
+    @ddt.data('two failed_over', 'two in_sync', 'two suspended',
+              'one failed_over', 'one in_sync', 'one suspended')
+    def test_from_every_half_way_state(self, last):
+        """All commands up to the last one were given to one unit."""
+        self.away()
+        for step in ('two failed_over', 'two in_sync', 'two suspended',
+                     'one failed_over', 'one in_sync', 'one suspended'):
+            place = getattr(self, step.partition(' ')[0])
+            if step == 'one failed_over':
+                self.reserve([self.odd.key])
+                self.unmap(self.two.array, self.ids(self.two, self.odd))
+                self.two.command(self.odd, pair.IN_SYNC)
+                self.clock.advance(600)
+            if step != 'two failed_over':
+                place.command(self.odd, step.partition(' ')[2])
+            if step == last:
+                break
+        self.assert_home(self.back())
+
+    def test_made_after_the_failover(self):
+        """Its session has the other name, and the other role, from birth."""
+        self.away()
+        unit = self.make('made', source=self.two)
+        self.two.attach(self.two.volumes(unit))
+        self.write(self.two, unit, 'newer')
+        self.assert_home(self.back())
+        self.assert_served(self.two, self.over())
+
+    def test_an_array_that_follows_late(self):
+        """REP-8. Snapshots that it needs for a while stay for a while."""
+        for place in (self.one, self.two):
+            place.control.set_switches(
+                follow_seconds=7.0, start_seconds=4.0, round_seconds=90.0,
+                snapshot_seconds=5.0)
+        self.away()
+        self.clock.advance(60)
+        outcomes = self.back()
+        self.assertEqual(3, len(self.one.asked_for()))
+        self.assertEqual(0, self.refusals('DELETE'))
+        self.clock.advance(90)
+        self.assert_served(self.one, outcomes)
+        self.assert_home(self.back())
+
+    def test_interrupted_while_the_other_array_follows(self):
+        self.away()
+        self.one.control.set_switches(follow_seconds=7.0)
+        self.two.command(self.odd, pair.IN_SYNC)
+        self.assertEqual('source suspended', self.one.state(self.odd))
+        self.assert_home(self.back(self.odd), [self.odd])
+
+    def refusals(self, method):
+        return sum(e.method == method and e.status >= 400
+                   for place in (self.one, self.two)
+                   for e in place.control.journal())
+
+    @ddt.data(('one',), ('two',), ('one', 'two'))
+    def test_an_array_that_shows_it_late(self, names):
+        self.away()
+        with self.late(*(getattr(self, name) for name in names)):
+            self.assert_home(self.back())
+
+    def test_a_group_of_volumes(self):
+        self.make('many', volumes=3)
+        self.clock.advance(600)
+        self.away()
+        self.assert_home(self.back())
+
+    # Those that cannot come home
+
+    def but_the_odd(self, *words, state):
+        """All come home but one, which is served as it was."""
+        outcomes = self.back()
+        self.assert_stays(outcomes.pop(self.odd.key), *words)
+        self.assertEqual(state, self.two.state(self.odd))
+        self.assertEqual(set(self.two.volumes(self.odd)), self.two.mapped())
+        self.assert_home(outcomes, self.units[::2])
+
+    def test_missing_at_home(self):
+        self.away()
+        self.one.command(self.odd, pair.IDLE)
+        self.one.array.replication.delete(self.one.session(self.odd).id)
+        self.but_the_odd('one.example.org has no replication session',
+                         state='target failed_over')
+
+    def test_missing_where_it_is_served(self):
+        self.away()
+        self.two.command(self.odd, pair.IDLE)
+        self.two.array.replication.delete(self.two.session(self.odd).id)
+        self.but_the_odd('two.example.org has no replication session',
+                         state=None)
+
+    def test_idle(self):
+        self.away()
+        self.two.command(self.odd, pair.IDLE)
+        own = self.of_the_array()
+        self.but_the_odd('rssn-001 on the array at two.example.org is idle',
+                         state='target idle')
+        self.assertEqual(own, self.of_the_array())
+
+    def of_the_array(self):
+        """Snapshots that replication takes by itself of one unit."""
+        group = self.two.client.volume_groups.find(name='rcvg-001')
+        found = self.two.client.snapshots.search(volume_group=group.ref)
+        self.assertNotEqual([], found)
+        return found
+
+    def test_its_volume_is_missing_at_home(self):
+        self.away()
+        self.one.client.volumes.update(self.one.volumes(self.odd)[0],
+                                       name='cv-other')
+        self.but_the_odd('one.example.org has no replicated volume '
+                         'cv-001-0', state='target failed_over')
+
+    def test_its_session_is_refused(self):
+        """Its host at home is not detached, whatever the caller believes."""
+        self.away()
+        self.one.attach(self.one.volumes(self.odd))
+
+        def unmap(array, volumes):
+            if array is self.two.array:
+                self.unmap(array, volumes)
+
+        outcomes = self.back(unmap=unmap)
+        self.assert_stays(outcomes.pop(self.odd.key), 'HTTP 400')
+        self.assert_home(outcomes, self.units[::2])
+
+    def test_broken_link(self):
+        self.away()
+        self.one.control.cut_link()
+        for outcome in self.back().values():
+            self.assert_stays(outcome, 'HTTP 400')
+            self.assertNotIn('attach', outcome.reason)
+        self.assertEqual(3, len(self.two.mapped()))
+        self.one.control.mend_link()
+        self.assert_home(self.back())
+
+    @ddt.data(1, 2)
+    def test_a_link_that_breaks_while_data_is_copied(self, round):
+        for place in (self.one, self.two):
+            place.control.set_switches(snapshot_seconds=30.0,
+                                       follow_seconds=3.0)
+        self.away()
+        self.clock.advance(60)
+        taken = itertools.count(1)
+        take = self.two.array.replication.take_snapshots
+
+        def take_and_break(sessions):
+            try:
+                return take(sessions)
+            finally:
+                if next(taken) == round:
+                    self.one.control.cut_link()
+                    self.assertEqual('source suspended',
+                                     self.two.state(self.odd))
+                    self.one.control.mend_link()
+
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               take_and_break):
+            self.assert_home(self.back())
+        self.assertEqual(4, next(taken))
+
+    def test_data_that_does_not_arrive_in_time(self):
+        """Hosts keep what they have; the next try goes on."""
+        self.two.control.set_switches(snapshot_seconds=5000.0)
+        self.away()
+        begun = self.clock.monotonic()
+        for outcome in self.back(timeout=300).values():
+            self.assert_stays(outcome, 'After 300 seconds')
+            self.assertNotIn('attach', outcome.reason)
+        self.assertLess(self.clock.monotonic() - begun, 330)
+        self.assertEqual(3, len(self.two.mapped()))
+        self.two.control.set_switches(snapshot_seconds=0.0)
+        self.clock.advance(20000)
+        self.assert_home(self.back())
+
+    def test_last_changes_that_do_not_arrive_in_time(self):
+        """They get ten minutes, whatever is left of the time."""
+        self.away()
+        begun = self.clock.monotonic()
+
+        def unmap(array, volumes):
+            if array is self.two.array:
+                self.two.control.set_switches(snapshot_seconds=5000.0)
+            self.unmap(array, volumes)
+
+        for outcome in self.back(timeout=30, unmap=unmap).values():
+            self.assert_stays(
+                outcome, 'After 600 seconds', 'Hosts have lost it on the '
+                'array at two.example.org: attach it again.')
+        self.assertLess(self.clock.monotonic() - begun, 630)
+        self.two.control.set_switches(snapshot_seconds=0.0)
+        self.clock.advance(20000)
+        self.assert_home(self.back())
+
+    @ddt.data('one', 'two')
+    def test_hosts_that_cannot_be_detached(self, name):
+        self.away()
+
+        def unmap(array, volumes):
+            if array is getattr(self, name).array:
+                raise ValueError('a host holds on')
+            self.unmap(array, volumes)
+
+        for outcome in self.back(unmap=unmap).values():
+            self.assert_stays(outcome, 'a host holds on')
+        self.assert_home(self.back())
+
+    def test_a_promise_that_is_not_kept(self):
+        """The last command of all is accepted, and nothing happens."""
+        self.away()
+        honest = self.one.array.replication.command_many
+
+        def lie(sessions, state):
+            return {} if state == pair.FAILED_OVER else honest(sessions, state)
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               lie):
+            outcomes = self.back()
+        for outcome in outcomes.values():
+            self.assert_stays(outcome, 'is in_sync as target',
+                              'attach it again')
+        self.assert_home(self.back())
+
+    def test_no_answer_to_the_last_command(self):
+        """It was carried out: that is seen in the end."""
+        self.away()
+        honest = self.one.array.replication.command_many
+
+        def command(sessions, state):
+            refused = honest(sessions, state)
+            if state == pair.FAILED_OVER:
+                raise rest.ServerError('who knows')
+            return refused
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               command):
+            outcomes = self.back()
+        for outcome in outcomes.values():
+            self.assertEqual(failover.THERE, outcome.served_by)
+            self.assertIn('does not replicate it: K2 array', outcome.reason)
+        self.assert_home(self.back())
+
+    def test_snapshots_that_the_array_does_not_take(self):
+        self.away()
+        begun = self.clock.monotonic()
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               autospec=True, return_value={}):
+            for outcome in self.back().values():
+                self.assert_stays(outcome, 'takes no replication snapshot')
+                self.assertNotIn('attach', outcome.reason)
+        self.assertLess(self.clock.monotonic() - begun, 60)
+        self.assert_home(self.back())
+
+    def test_home_but_not_protected(self):
+        self.away()
+        honest = self.one.array.replication.command_many
+
+        def refuse(sessions, state):
+            if state == pair.IN_SYNC:
+                return dict.fromkeys(sessions, 'no')
+            return honest(sessions, state)
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               refuse):
+            outcomes = self.back()
+        for unit in self.units:
+            outcome = outcomes[unit.key]
+            self.assertEqual((failover.THERE, False), (outcome.served_by,
+                                                       outcome.ok))
+            self.assertEqual(set(unit.volumes), set(outcome.volumes))
+            self.assertIn('does not replicate it: no', outcome.reason)
+        self.assert_home(self.back())
+
+    def test_at_home_and_still_not_protected(self):
+        """A link that broke later does not move it back."""
+        self.away()
+        self.assert_home(self.back())
+        self.one.command(self.odd, pair.SUSPENDED)
+        honest = self.one.array.replication.command_many
+
+        def refuse(sessions, state):
+            return (dict.fromkeys(sessions, 'no') if state == pair.IN_SYNC
+                    else honest(sessions, state))
+
+        with mock.patch.object(self.one.array.replication, 'command_many',
+                               refuse):
+            outcome = self.back(self.odd)[self.odd.key]
+        self.assertEqual((failover.THERE, set(self.odd.volumes)), (
+            outcome.served_by, set(outcome.volumes)))
+        self.assertIn('does not replicate it: no', outcome.reason)
+        self.assert_home(self.back())
+
+    def test_a_host_that_comes_back_at_the_last_moment(self):
+        """What it writes after the last copying would be lost."""
+        self.away()
+        taken = itertools.count(1)
+        take = self.two.array.replication.take_snapshots
+
+        def take_and_attach(sessions):
+            if next(taken) == 2:
+                self.two.attach(self.two.volumes(self.odd))
+            return take(sessions)
+
+        with mock.patch.object(self.two.array.replication, 'take_snapshots',
+                               take_and_attach):
+            outcomes = self.back()
+        self.assert_stays(
+            outcomes.pop(self.odd.key), 'A host has got it again on the '
+            'array at two.example.org; detach it and fail back again.')
+        self.assertEqual('source in_sync', self.two.state(self.odd))
+        self.assert_served(self.one, outcomes, self.units[::2])
+        self.assert_served(self.one, self.back())
+
+    def test_what_hosts_wrote_since_is_not_overwritten(self):
+        """A service was killed when the data had moved; rows had not."""
+        self.away()
+        self.two.command(self.odd, pair.IN_SYNC)
+        self.clock.advance(600)
+        self.one.command(self.odd, pair.FAILED_OVER)
+        self.write(self.two, self.odd, 'hosts went on')
+        self.but_the_odd('The array at one.example.org has taken over, too, '
+                         'but what hosts wrote since is on the array at '
+                         'two.example.org', state='source suspended')
+        self.assertEqual('hosts went on', self.two.control.read(
+            self.two.volumes(self.odd)[0]))
+
+    def test_that_comes_before_what_is_missing(self):
+        """Rows must not say that it is at home."""
+        self.away()
+        self.two.command(self.odd, pair.IN_SYNC)
+        self.clock.advance(600)
+        self.one.command(self.odd, pair.FAILED_OVER)
+        with mock.patch.object(self.one.array.replication, 'volumes_of',
+                               autospec=True, return_value={}):
+            outcome = self.back()[self.odd.key]
+        self.assert_stays(outcome, 'what hosts wrote since is on the array '
+                          'at two.example.org')
+
+    def ids(self, place, unit):
+        return {unit.volumes[0]: (place.volumes(unit)[0], 0)}
+
+    # Bad weather
+
+    def count_from_now(self):
+        pair.Wire.numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def at_call(self, number, act, when):
+        """Do something before or after a certain call to either array."""
+        self.count_from_now()
+
+        def watch(place):
+            def see(current):
+                if current == number:
+                    act(place)
+            return see
+
+        for place in (self.one, self.two):
+            setattr(place.wire, when, watch(place))
+        try:
+            yield
+        finally:
+            for place in (self.one, self.two):
+                setattr(place.wire, when, None)
+
+    def slowly(self):
+        for place in (self.one, self.two):
+            place.control.set_switches(snapshot_seconds=2.0)
+
+    @ddt.data('before', 'after')
+    def test_a_service_that_is_killed_at_every_call(self, when):
+        """The next call brings all home; so do all failovers after it."""
+        self.slowly()
+
+        def kill(place):
+            raise pair.Killed
+
+        for number in range(1, 100):
+            self.away()
+            self.write_all(self.two, f'turn {number}')
+            try:
+                with self.at_call(number, kill, when):
+                    self.assert_home(self.back())
+                break
+            except pair.Killed:
+                self.assert_home(self.back())
+        self.assertIn(number, range(25, 60))
+
+    @ddt.data(('one', 'before'), ('one', 'after'), ('two', 'before'),
+              ('two', 'after'))
+    @ddt.unpack
+    def test_an_array_that_is_lost_at_every_call(self, name, when):
+        self.slowly()
+        lost, reasons = getattr(self, name), ''
+        for number in range(1, 100):
+            self.away()
+            self.write_all(self.two, f'turn {number}')
+            with self.at_call(number, lambda place: lost.lose(), when):
+                outcomes = self.back()
+            was_lost = lost.wire.dead
+            lost.find_again()
+            if not was_lost:
+                self.assert_home(outcomes)
+                break
+            self.assert_truthful(outcomes)
+            reasons += outcomes[self.odd.key].reason
+            self.assert_home(self.back())
+        self.assertIn(number, range(25, 60))
+        self.assertIn('attach it again', reasons)
+        self.assertIn('serves it again, but does not replicate', reasons)
+        self.assertEqual(name == 'one', 'do not attach it on' in reasons)
+
+    def assert_truthful(self, outcomes):
+        """Each unit is where its outcome says it is."""
+        for unit in self.units:
+            outcome, one = outcomes[unit.key], self.one.state(unit)
+            two = self.two.state(unit)
+            self.assertNotEqual(outcome.ok, bool(outcome.reason))
+            if one == 'target failed_over' or one.startswith('source') and (
+                    two in ('target in_sync', 'target suspended')):
+                self.assertEqual(failover.THERE, outcome.served_by, (
+                    one, two, outcome))
+            else:
+                self.assert_stays(outcome)
+
+    @ddt.data(('busy', 'before'), ('reset', 'before'), ('reset', 'after'),
+              ('garbage', 'after'), ('status', 'before'))
+    @ddt.unpack
+    def test_bad_weather_at_every_call(self, kind, commit):
+        for place in (self.one, self.two):
+            for after in range(40):
+                self.away()
+                self.write_all(self.two, f'at call {after}')
+                fault = place.control.add_fault(
+                    kind=kind, commit=commit, times=1, after=after)
+                self.assert_home(self.back())
+                place.control.clear_faults()
+                if not fault.struck:
+                    break
+            self.assertIn(after, range(10, 39))
+
+    @ddt.data('one', 'two')
+    def test_an_array_that_is_dead_from_the_start(self, name):
+        """One call's time is spent on it, and half a minute at the end."""
+        self.away()
+        begun = self.clock.monotonic()
+        getattr(self, name).lose()
+        for outcome in self.back().values():
+            self.assert_stays(outcome, 'no route to host')
+            self.assertNotIn('attach', outcome.reason)
+        self.assertLess(self.clock.monotonic() - begun, 180 + 30 + 10)
+        getattr(self, name).find_again()
+        self.assert_home(self.back())
+
+    def test_without_bulk_calls(self):
+        for place in (self.one, self.two):
+            place.control.set_switches(bulk=())
+        self.away()
+        self.assert_home(self.back())
+
+    def test_no_units(self):
+        self.assertEqual({}, failover.fail_back(
+            self.two.array, self.one.array, [], timeout=60,
+            unmap=self.unmap, reserve=self.reserve, clock=self.clock))
+
+    def test_snapshots_of_others_stay(self):
+        policy = self.two.client.retention_policies.find(
+            name='Best_Effort_Retention')
+        self.two.client.snapshots.create(
+            short_name='cs-1', source=self.two.client.volume_groups.find(
+                name='other') or self.group().ref,
+            retention_policy=policy.ref)
+        self.away()
+        taken = self.two.client.snapshots.create(
+            short_name='cs-2', retention_policy=policy.ref,
+            source=self.two.client.volume_groups.ref(
+                self.two.session(self.odd).group))
+        self.back()
+        self.assertEqual(['cs-1', 'cs-2'], sorted(
+            s.short_name for s in self.two.asked_for()))
+        self.assertEqual('cs-2', self.two.client.snapshots.get(
+            taken.id).short_name)
+
+    def group(self):
+        group = self.two.client.volume_groups.create(
+            name='other', quota=0, is_dedup=True)
+        self.two.client.volumes.create(name='other', size=pair.GIB,
+                                       volume_group=group.ref)
+        return group

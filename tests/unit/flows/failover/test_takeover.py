@@ -1,0 +1,197 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Another array takes over."""
+
+from unittest import mock
+
+import ddt
+
+from cinder_k2.flows import failover
+from cinder_k2 import rest
+from tests.unit.flows.failover import pair
+
+
+@ddt.ddt
+class FailOverTest(pair.PairTest):
+
+    def setUp(self):
+        super().setUp()
+        self.several(3)
+        self.odd = self.units[1]
+
+    def test_all(self):
+        self.assert_served(self.two, self.over())
+        self.assertEqual({'target failed_over'},
+                         {self.two.state(unit) for unit in self.units})
+
+    def test_the_other_array_is_not_asked(self):
+        """REP-9: it may be dead."""
+        self.one.lose()
+        self.one.control.clear_journal()
+        self.assert_served(self.two, self.over())
+        self.assertEqual([], self.one.control.journal())
+
+    @ddt.data((pair.SUSPENDED,), ())
+    def test_states_that_can_take_over(self, commands):
+        for command in commands:
+            self.one.command(self.odd, command)
+        self.assert_served(self.two, self.over())
+
+    def test_again(self):
+        """What has taken over already is not told to."""
+        self.over(self.odd)
+        self.write(self.two, self.odd, 'later')
+        self.assert_served(self.two, self.over())
+        self.two.control.clear_journal()
+        self.assert_served(self.two, self.over())
+        self.assertEqual({'GET'}, {e.method for e in
+                                   self.two.control.journal()})
+
+    @ddt.data(pair.IN_SYNC, pair.SUSPENDED)
+    def test_a_source_serves_already(self, state):
+        unit = self.make('made', source=self.two)
+        if state == pair.SUSPENDED:
+            self.two.command(unit, pair.SUSPENDED)
+        self.assert_served(self.two, self.over())
+        self.assertEqual(f'source {state}', self.two.state(unit))
+
+    def test_idle(self):
+        self.one.command(self.odd, pair.SUSPENDED)
+        self.one.command(self.odd, pair.IDLE)
+        outcomes = self.over()
+        self.assert_stays(outcomes.pop(self.odd.key),
+                          'rssn-001 on the array at two.example.org is idle')
+        self.assert_served(self.two, outcomes, self.units[::2])
+
+    def test_an_idle_source_does_not_serve(self):
+        """Nobody knows which side has the data."""
+        unit = self.make('made', source=self.two)
+        self.two.command(unit, pair.SUSPENDED)
+        self.two.command(unit, pair.IDLE)
+        self.assert_stays(self.over(unit)['made'], 'is idle as source')
+
+    def test_no_session(self):
+        for command in (pair.SUSPENDED, pair.IDLE):
+            self.one.command(self.odd, command)
+        self.two.array.replication.delete(self.two.session(self.odd).id)
+        outcomes = self.over()
+        self.assert_stays(outcomes.pop(self.odd.key), 'two.example.org has '
+                          'no replication session for it')
+        self.assert_served(self.two, outcomes, self.units[::2])
+
+    def test_a_missing_volume(self):
+        """A unit without any is left as it is."""
+        lost = failover.Unit('lost', self.odd.sessions, ('cv-lost',))
+        self.assert_stays(self.over(self.units[0], lost)['lost'],
+                          'no replicated volume cv-lost')
+        self.assertEqual('target in_sync', self.two.state(self.odd))
+
+    def test_a_missing_volume_of_a_group(self):
+        """The others are served; that one is not all well is told."""
+        lost = failover.Unit('lost', self.odd.sessions,
+                             (*self.odd.volumes, 'cv-lost'))
+        outcome = self.over(lost)['lost']
+        self.assertEqual((failover.THERE, False, set(self.odd.volumes)), (
+            outcome.served_by, outcome.ok, set(outcome.volumes)))
+        self.assertIn('no replicated volume cv-lost.', outcome.reason)
+
+    def test_volumes_in_another_group_are_not_the_ones(self):
+        self.make('made', source=self.two)
+        group = self.two.client.volume_groups.create(
+            name='other', quota=0, is_dedup=True)
+        for name in ('cv-000-0', 'rcv-made-0'):
+            self.two.client.volumes.create(name=name, size=pair.GIB,
+                                           volume_group=group.ref)
+        for outcome in self.over().values():
+            for volume, in_group in outcome.volumes.values():
+                self.assertNotEqual(group.id, in_group)
+        self.assertTrue(all(o.ok for o in self.over().values()))
+
+    def test_a_group_of_volumes(self):
+        self.make('many', volumes=3)
+        self.clock.advance(600)
+        self.assert_served(self.two, self.over())
+
+    def test_refusals_one_by_one(self):
+        self.two.control.set_switches(failed_over_from=pair.IN_SYNC)
+        self.one.command(self.odd, pair.SUSPENDED)
+        outcomes = self.over()
+        self.assert_stays(outcomes.pop(self.odd.key), 'HTTP 400')
+        self.assert_served(self.two, outcomes, self.units[::2])
+
+    def test_a_promise_that_is_not_kept(self):
+        """What the array shows counts."""
+        honest = self.two.array.replication.command_many
+
+        def lie(sessions, state):
+            return honest([s for s in sessions
+                           if s != self.two.session(self.odd).id], state)
+
+        with mock.patch.object(self.two.array.replication, 'command_many',
+                               lie):
+            outcomes = self.over()
+        self.assert_stays(outcomes.pop(self.odd.key),
+                          'is in_sync as target')
+        self.assert_served(self.two, outcomes, self.units[::2])
+
+    @ddt.data(True, False)
+    def test_no_answer_to_the_command(self, carried_out):
+        """Whatever became of it, that is what is told."""
+        real = self.two.array.replication.command_many
+
+        def command(sessions, state):
+            if carried_out:
+                real(sessions, state)
+            raise rest.ServerError('who knows')
+
+        with mock.patch.object(self.two.array.replication, 'command_many',
+                               command):
+            outcomes = self.over()
+        if carried_out:
+            self.assert_served(self.two, outcomes)
+        else:
+            for outcome in outcomes.values():
+                self.assert_stays(outcome, 'who knows')
+        self.assertLess(self.clock.monotonic(), 610)
+
+    def test_an_array_that_shows_it_late(self):
+        """REP-8."""
+        with self.late(self.two):
+            self.assert_served(self.two, self.over())
+        self.assertLess(self.clock.monotonic(), 610)
+
+    @ddt.data(('busy', 'before'), ('reset', 'after'), ('garbage', 'after'),
+              ('status', 'before'))
+    @ddt.unpack
+    def test_bad_weather_at_every_call(self, kind, commit):
+        for after in range(30):
+            fault = self.two.control.add_fault(
+                kind=kind, commit=commit, times=1, after=after)
+            self.assert_served(self.two, self.over())
+            self.two.control.clear_faults()
+            if not fault.struck:
+                break
+            self.assert_home(self.back())
+        self.assertGreater(after, 4)
+
+    def test_an_array_that_does_not_answer(self):
+        self.two.lose()
+        self.assertRaises(rest.Unreachable, self.over)
+
+    def test_without_bulk_calls(self):
+        self.two.control.set_switches(bulk=())
+        self.assert_served(self.two, self.over())
+
+    def test_no_units(self):
+        self.assertEqual({}, failover.fail_over(self.two.array, [],
+                                                self.clock))

@@ -1,0 +1,289 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Two simulated arrays, with trouble at every single call."""
+
+import dataclasses
+import itertools
+import re
+
+from oslotest import base
+
+from cinder_k2 import array
+from cinder_k2 import exceptions
+from cinder_k2.flows import replication
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2 import simulator
+from tests.unit import simulated
+
+GIB = simulated.GIB
+ID = '12345678-1234-1234-1234-123456789abc'
+NAMES = naming.session_names(ID)
+GROUP = naming.volume_group(ID)
+VOLUME = naming.volume(ID)
+COPY = naming.peer(VOLUME)
+COPY_GROUP = naming.peer(GROUP)
+
+REFUSED = {'kind': 'status', 'status': 400, 'times': 1}
+FORBIDDEN = {'kind': 'status', 'status': 403, 'times': 1}
+# Until the driver gives up.
+BUSY = {'kind': 'busy', 'code': 'MC_ERR_BUSY'}
+NO_START = {'kind': 'busy', 'code': 'MC_ERR_START_TIMEOUT'}
+BUSY_ONCE = {'kind': 'busy', 'code': 'MC_ERR_INPROGRESS', 'times': 1}
+LOST_REPLY = {'kind': 'reset', 'commit': 'after', 'times': 1}
+BAD_GATEWAY = {'kind': 'status', 'status': 502, 'commit': 'after',
+               'times': 1}
+NEVER_A_REPLY = {'kind': 'reset', 'commit': 'after'}
+
+
+FAULTS = {
+    'refused': REFUSED, 'forbidden': FORBIDDEN, 'busy': BUSY,
+    'no start': NO_START, 'busy once': BUSY_ONCE, 'lost reply': LOST_REPLY,
+    'bad gateway': BAD_GATEWAY, 'never a reply': NEVER_A_REPLY}
+ERRORS = (rest.RestError, exceptions.K2Error)
+
+
+class Killed(BaseException):
+    """The service dies: nobody handles this."""
+
+
+class Wire(simulator.RequestsAdapter):
+    """Counts the calls to both arrays together; there may be trouble."""
+
+    def __init__(self, sim, letter, trouble):
+        super().__init__(sim)
+        self.sim = sim
+        self.letter = letter
+        self.trouble = trouble
+
+    def send(self, request, **kwargs):
+        self.trouble.begins(self.sim, self.letter, request)
+        reply = super().send(request, **kwargs)
+        self.trouble.ends()
+        return reply
+
+
+class Trouble:
+    """At the call of that number, to whichever array that is.
+
+    :ivar fault: for the array; other calls like this one may meet it, too
+    :ivar kill: the service dies "before" the call or "after" it
+    :ivar calls: those so far, each with the letter of the array
+    """
+
+    def __init__(self):
+        self.plan()
+
+    def plan(self, at=0, fault=None, kill=None):
+        self.at, self.fault, self.kill = at, fault, kill
+        self.calls = []
+
+    @property
+    def came(self):
+        return 0 < self.at <= len(self.calls)
+
+    @property
+    def place(self):
+        return self.calls[self.at - 1]
+
+    def begins(self, sim, letter, request):
+        path = request.path_url.partition('?')[0]
+        path = path.removeprefix('/api/v2/')
+        self.calls.append(
+            f'{letter} {request.method} ' + re.sub(r'/\d+\Z', '/*', path))
+        if len(self.calls) != self.at:
+            return
+        if self.fault is not None:
+            sim.control.add_fault(method=request.method, path=path,
+                                  **self.fault)
+        if self.kill == 'before':
+            raise Killed
+
+    def ends(self):
+        if len(self.calls) == self.at and self.kill == 'after':
+            raise Killed
+
+
+class PairTest(base.BaseTestCase):
+    """A volume on one of two arrays that know each other."""
+
+    def setUp(self):
+        super().setUp()
+        self.build()
+
+    def build(self):
+        """Everything anew."""
+        self.clock = simulator.FakeClock()
+        self.trouble = Trouble()
+        self.a, self.b = (
+            simulator.Array(clock=self.clock, name=name,
+                            switches={'grow_suspended': True})
+            for name in 'ab')
+        for sim in (self.a, self.b):
+            self.addCleanup(sim.close)
+        simulator.connect(self.a, self.b)
+        self.here = self.make_array(self.a, 'a')
+        self.there = self.make_array(self.b, 'b')
+        self.link = replication.Link(
+            here=self.here, there=self.there, peer_address='b.example.org',
+            backend_id='b', rpo=300)
+        self.group = self.here.volumes.create_group(GROUP, True)
+        self.members = [self.make_member(VOLUME)]
+        self.write('mine')
+        self.trouble.plan()
+
+    def make_member(self, name):
+        return replication.Member(self.here.volumes.create(
+            name, GIB, self.group), name, GIB)
+
+    def make_array(self, sim, letter):
+        client = rest.Client(
+            rest.Settings(address=f'{letter}.example.org', login='admin',
+                          password='admin'),
+            adapter=Wire(sim, letter, self.trouble), clock=self.clock)
+        self.addCleanup(client.close)
+        made = array.Array(client, 'Best_Effort_Retention')
+        made.client, made.sim = client, sim
+        return made
+
+    # What happens
+
+    def protect(self, release=None):
+        replication.protect(replication.Order(
+            self.link, NAMES[0], self.group, GROUP, self.members), release)
+
+    def unprotect(self, reachable=True, release=None):
+        replication.unprotect(
+            self.here, self.link if reachable else None, NAMES,
+            group=self.group, group_name=GROUP,
+            volume_names=[member.name for member in self.members],
+            release=release)
+
+    def write(self, token):
+        """What a host writes."""
+        self.here.sim.control.write(self.members[0].volume, token)
+
+    def extend(self, gib=2):
+        replication.extend(
+            self.here, self.link, NAMES, group=self.group,
+            member=dataclasses.replace(self.members[0], size=gib * GIB))
+
+    def wait(self):
+        """Let the first copy arrive, and some more."""
+        self.clock.advance(3600)
+        self.a.control.look()
+
+    def swap(self):
+        """Cinder has failed over: it has the volumes on the other array."""
+        self.here, self.there = self.there, self.here
+        self.link = dataclasses.replace(
+            self.link, here=self.here, there=self.there,
+            peer_address=self.there.address)
+        found = self.here.replication.volumes_of(
+            [naming.peer(member.name) for member in self.members])
+        self.members = [dataclasses.replace(
+            member, volume=found[naming.peer(member.name)][0])
+            for member in self.members]
+        self.group = found[COPY][1]
+
+    def tell(self, array, state):
+        """Give a session a command, as somebody else might."""
+        found = array.replication.find(*NAMES)
+        array.replication.command(found.id, state)
+
+    # What came of it
+
+    def halves(self):
+        """State and role of the session on either array."""
+        return [found and (found.state, found.role)
+                for found in (self.here.replication.find(*NAMES),
+                              self.there.replication.find(*NAMES))]
+
+    def sizes(self):
+        """GiB of the volume and its copy."""
+        return [side.client.volumes.search(
+            rest.query.one_of('name', [VOLUME, COPY]))[0].size // GIB
+            for side in (self.here, self.there)]
+
+    def assert_replicated(self, gib=1):
+        """It runs, and nothing is there beside it."""
+        self.assertEqual([('in_sync', 'source'), ('in_sync', 'target')],
+                         self.halves())
+        self.assertEqual([gib, gib], self.sizes())
+        self.assert_just(self.here)
+        self.assert_just(self.there)
+
+    def assert_bare(self):
+        """What was there before replication is there, and nothing else."""
+        self.assertEqual({}, leftovers(self.there.sim))
+        self.assert_just(self.here)
+        self.assertEqual({'volume_groups', 'volumes'},
+                         leftovers(self.here.sim).keys())
+        for member in self.members:
+            self.assertFalse(
+                self.here.client.volumes.get(member.volume).read_only)
+
+    def assert_just(self, array):
+        """One group with all volumes; those here are as they were."""
+        found, made = leftovers(array.sim), array.sim is self.a
+        self.assertEqual([GROUP if made else COPY_GROUP],
+                         found['volume_groups'])
+        self.assertEqual(
+            sorted(member.name if made else naming.peer(member.name)
+                   for member in self.members), found['volumes'])
+        if array is self.here:
+            volume, = array.replication.volumes_of(
+                [VOLUME, COPY]).values()
+            self.assertEqual((self.members[0].volume, self.group), volume)
+            self.assertEqual('mine', array.sim.control.read(volume[0]))
+
+    def each(self, action, **plan):
+        """Do it again and again, with trouble at another call each time.
+
+        :returns: each time what it raised; the caller tidies up
+        """
+        for at in itertools.count(1):
+            self.trouble.plan(at, **plan)
+            try:
+                action()
+                error = None
+            except (*ERRORS, Killed) as caught:
+                error = caught
+            came = self.trouble.came
+            self.clear_faults()
+            if not came:
+                self.assertIsNone(error)
+                break
+            yield error
+
+    def clear_faults(self):
+        self.trouble.plan()
+        for sim in (self.a, self.b):
+            sim.control.clear_faults()
+
+
+class Tidy:
+    """Tests of what goes on once a volume is replicated."""
+
+    def build(self):
+        super().build()
+        self.protect()
+        self.wait()
+        self.trouble.plan()
+
+
+def leftovers(sim):
+    """Names of all that is on an array, by resource."""
+    return {kind: sorted(str(o.get('short_name') or o.get('name')
+                             or o['id']) for o in objects)
+            for kind, objects in sim.control.leftovers().items()}

@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Replication begins, with trouble at every single call."""
+
+import dataclasses
+
+import ddt
+
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit.flows.replication import pair
+from tests.unit.flows.replication.pair import leftovers
+
+
+@ddt.ddt
+class ProtectTest(pair.PairTest):
+
+    def test_calls(self):
+        self.protect()
+        cold = self.trouble.calls[:]
+        self.unprotect()
+        self.trouble.plan()
+        self.protect()
+        self.assertEqual(
+            ['a POST replication/sessions', 'a POST replication/peer_volumes',
+             'a PATCH replication/sessions/*'], self.trouble.calls)
+        self.assertEqual(['a GET replication/peer_k2arrays',
+                          'a GET retention_policies', *self.trouble.calls],
+                         cold)
+
+    def test_all_there(self):
+        self.protect()
+        self.assert_replicated()
+
+    def test_again(self):
+        for _ in range(2):
+            self.protect()
+            self.assert_replicated()
+
+    @ddt.data(*pair.FAULTS)
+    def test_trouble_at_each_call(self, fault):
+        for error in self.each(self.protect, fault=pair.FAULTS[fault]):
+            if error:
+                self.assert_bare()
+            else:
+                self.assert_replicated()
+                self.unprotect()
+
+    def test_several(self):
+        self.members += [self.make_member(f'cv-{n}') for n in range(2)]
+        for error in self.each(self.protect, fault=pair.FORBIDDEN):
+            self.assertIsNotNone(error)
+            self.assert_bare()
+        self.assert_replicated()
+        self.unprotect()
+        self.assert_bare()
+
+    @ddt.data('before', 'after')
+    def test_killed_at_each_call(self, when):
+        for _ in self.each(self.protect, kill=when):
+            self.protect()
+            self.assert_replicated()
+            self.unprotect()
+            self.assert_bare()
+
+    @ddt.data('before', 'after')
+    def test_killed_and_given_up(self, when):
+        for _ in self.each(self.protect, kill=when):
+            self.unprotect()
+            self.assert_bare()
+
+    @ddt.data({'start_seconds': 20}, {'copy_seconds': 1e6},
+              {'session_policies_required': True}, {'repeat_commands': True})
+    def test_other_arrays(self, switches):
+        """Whatever they are like, it begins and ends."""
+        for sim in (self.a, self.b):
+            sim.control.set_switches(**switches)
+        self.protect()
+        self.assert_replicated()
+        for _ in range(2):
+            self.unprotect()
+            self.assert_bare()
+
+    def test_no_start(self):
+        """REP-6."""
+        self.a.control.set_switches(start_seconds=120)
+        error = self.assertRaises(rest.Busy, self.protect)
+        self.assertIn('MC_ERR_START_TIMEOUT', str(error))
+        self.assert_bare()
+
+    def test_the_array_is_lost_after_it_made_the_session(self):
+        """What is on the peer goes nevertheless."""
+        self.a.control.add_fault(method='POST', path='*', **pair.NEVER_A_REPLY)
+        self.a.control.add_fault(kind='reset', path='*', after=2)
+        self.assertRaises(rest.Unreachable, self.protect)
+        self.assertEqual({}, leftovers(self.b))
+        self.clear_faults()
+        self.unprotect()
+        self.assert_bare()
+
+    def test_nobody_knows_whether_it_started(self):
+        """It did, and the array tells nobody."""
+        path = 'replication/sessions/*'
+        self.a.control.add_fault(method='PATCH', path=path, **pair.LOST_REPLY)
+        self.a.control.add_fault(method='GET', path=path, **pair.FORBIDDEN)
+        self.assertRaises(rest.Forbidden, self.protect)
+        self.assert_bare()
+
+    def test_ended_while_it_starts(self):
+        self.a.control.set_switches(start_seconds=20)
+        self.trouble.plan(5, kill='after')
+        self.assertRaises(pair.Killed, self.protect)
+        self.unprotect()
+        self.wait()
+        self.assert_bare()
+
+    def test_arrays_out_of_touch(self):
+        """REP-19."""
+        self.b.control.cut_link()
+        error = self.assertRaises(exceptions.PeerUnreachable, self.protect)
+        self.assertIn('a.example.org', str(error))
+        self.assert_bare()
+
+    def test_the_group_has_another_session(self):
+        """It is nothing that may be cleared away."""
+        self.here.replication.create_session(
+            'other', peer=1, group=self.group, rpo=300,
+            peer_group_name=pair.COPY_GROUP, peer_session_name=pair.NAMES[1])
+        self.assertRaises(rest.Refused, self.protect)
+        self.assertEqual([pair.COPY_GROUP], leftovers(self.b)['volume_groups'])
+        self.assertEqual('other', self.here.replication.of_group(
+            self.group).name)
+
+    def test_no_peers(self):
+        self.link = dataclasses.replace(
+            self.link, peer_address='elsewhere', backend_id='nobody')
+        self.assertRaises(exceptions.ArrayUnsuitable, self.protect)
+        self.assert_bare()

@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes grow, with trouble at every single call."""
+
+from unittest import mock
+
+import ddt
+
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit.flows.replication import pair
+
+
+@ddt.ddt
+class ExtendTest(pair.Tidy, pair.PairTest):
+
+    CALLS = ['a GET replication/sessions', 'b GET volumes',
+             'a PATCH replication/sessions/*',
+             'b GET replication/sessions/*', 'b PATCH volumes/*',
+             'a PATCH volumes/*', 'a PATCH replication/sessions/*']
+
+    def test_calls(self):
+        self.extend()
+        self.assertEqual(self.CALLS, self.trouble.calls)
+        self.assert_replicated(2)
+
+    @ddt.data('before', 'after')
+    def test_killed_at_each_call(self, when):
+        for _ in self.each(self.extend_more, kill=when):
+            self.extend(self.gib)
+            self.assert_replicated(self.gib)
+
+    gib = 1
+
+    def extend_more(self):
+        self.gib += 1
+        self.extend(self.gib)
+
+    @ddt.data(*pair.FAULTS)
+    def test_trouble_at_each_call(self, fault):
+        for error in self.each(self.extend_more, fault=pair.FAULTS[fault]):
+            if self.halves()[0] != ('in_sync', 'source'):
+                self.assertIn('is not replicated until it is extended',
+                              str(error))
+            else:
+                self.assert_replicated(self.gib - bool(error))
+            self.extend(self.gib)
+            self.assert_replicated(self.gib)
+
+    @ddt.data('b', 'a')
+    def test_an_array_that_wants_it_idle(self, letter):
+        """VOL-4 to the letter, on either array."""
+        getattr(self, letter).control.set_switches(grow_suspended=False)
+        for _ in self.each(self.extend_more, kill='after'):
+            self.extend(self.gib)
+            self.assert_replicated(self.gib)
+
+    def test_the_copy_cannot_grow(self):
+        """Nothing has changed then."""
+        self.there.client.volume_groups.update(
+            self.there.volumes.find_group(pair.COPY_GROUP), quota=pair.GIB)
+        self.assertRaises(rest.Refused, self.extend)
+        self.assert_replicated(1)
+
+    def test_the_volume_cannot_grow(self):
+        self.here.client.volume_groups.update(self.group, quota=pair.GIB)
+        error = self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.assertIn(f'Volume {pair.VOLUME} is not replicated until it is '
+                      f'extended to {2 * pair.GIB} KiB', str(error))
+        self.assertIn('a.example.org is idle', str(error))
+        self.assertEqual([1, 2], self.sizes())
+        self.here.client.volume_groups.update(self.group, quota=0)
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_the_peer_is_lost(self):
+        self.b.control.add_fault(kind='reset', path='*')
+        self.assertRaises(rest.Unreachable, self.extend)
+        self.clear_faults()
+        self.assert_replicated(1)
+
+    def test_the_copy_is_missing(self):
+        with mock.patch.object(self.there.volumes, 'find_volume',
+                               lambda name: None):
+            error = self.assertRaises(exceptions.ReplicationError,
+                                      self.extend)
+        self.assertIn(pair.COPY, str(error))
+        self.assert_replicated(1)
+
+    def test_suspended(self):
+        """By an extension that was cut short, for example."""
+        self.tell(self.here, 'suspended')
+        self.extend()
+        self.assert_replicated(2)
+
+    def test_without_a_session(self):
+        self.unprotect()
+        self.extend()
+        self.assertEqual(
+            2 * pair.GIB, self.here.volumes.size(self.members[0].volume))
+
+    @ddt.data(True, False)
+    def test_after_a_failover(self, reachable):
+        self.tell(self.there, 'failed_over')
+        self.swap()
+        if not reachable:
+            self.a.control.add_fault(kind='reset', path='*')
+        self.extend()
+        self.clear_faults()
+        self.assertEqual([2, 2 if reachable else 1], self.sizes())
+        self.assertEqual([('failed_over', 'target'),
+                          ('suspended', 'source')], self.halves())
+
+    @ddt.data('failed over', 'the other way')
+    def test_not_to_a_peer_that_took_over(self, how):
+        """A failover that was cut short: nothing is copied over it."""
+        self.tell(self.there, 'failed_over')
+        if how == 'the other way':
+            self.tell(self.there, 'in_sync')
+        before = self.halves()
+        error = self.assertRaises(exceptions.ReplicationError, self.extend)
+        self.assertIn(f'{before[0][0]} as {before[0][1]} on the array at '
+                      f'a.example.org and {before[1][0]} as', str(error))
+        self.assertEqual((before, [1, 1]), (self.halves(), self.sizes()))

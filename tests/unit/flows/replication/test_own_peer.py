@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""REP-21: an array that is its own peer."""
+
+import contextlib
+import dataclasses
+
+import ddt
+
+from cinder_k2.flows import replication
+from cinder_k2 import rest
+from cinder_k2 import simulator
+from tests.unit.flows.replication import pair
+from tests.unit.flows.replication.pair import leftovers
+
+
+@ddt.ddt
+class OwnPeerTest(pair.PairTest):
+    """REP-21: one array has both, and Cinder's may be the copy."""
+
+    def build(self):
+        super().build()
+        simulator.connect(self.a)
+        self.there = self.here
+        self.link = dataclasses.replace(
+            self.link, there=self.here, peer_address='a.example.org')
+
+    def take_over(self):
+        """Cinder has failed over to the copy."""
+        session = self.here.replication.find(pair.NAMES[1])
+        self.here.replication.command(session.id, 'failed_over')
+        self.swap()
+
+    def assert_one(self, volume, group):
+        found = leftovers(self.a)
+        self.assertEqual(([volume], [group]), (
+            found.pop('volumes'), found.pop('volume_groups')))
+        self.assertEqual({}, found)
+
+    @ddt.data(False, True)
+    def test_ends(self, taken_over):
+        self.protect()
+        if taken_over:
+            self.take_over()
+        self.unprotect()
+        self.assert_one(*((pair.COPY, pair.COPY_GROUP) if taken_over
+                          else (pair.VOLUME, pair.GROUP)))
+
+    @ddt.data(False, True)
+    def test_killed_at_each_call(self, taken_over):
+        for at in range(1, 16):
+            self.build()
+            self.protect()
+            if taken_over:
+                self.take_over()
+            self.trouble.plan(at, kill='after')
+            with contextlib.suppress(pair.Killed):
+                self.unprotect()
+            self.trouble.kill = None
+            self.unprotect()
+            self.assert_one(*((pair.COPY, pair.COPY_GROUP) if taken_over
+                              else (pair.VOLUME, pair.GROUP)))
+
+    def test_the_copy_is_no_leftover(self):
+        """Cinder has it; the original would be made again beside it."""
+        self.protect()
+        self.take_over()
+        self.unprotect()
+        self.assertRaises(rest.Refused, self.protect)
+        self.assert_one(pair.COPY, pair.COPY_GROUP)
+
+    def test_the_copy_is_in_the_way(self):
+        self.protect()
+        self.take_over()
+        self.unprotect()
+        error = self.assertRaises(
+            rest.Refused, replication.protect, replication.Order(
+                self.link, 'ssn-9', self.group, 'ccg-9', self.members))
+        self.assertIn('peer_volumes', str(error))
+        self.assert_one(pair.COPY, pair.COPY_GROUP)
+
+    def test_extend(self):
+        self.protect()
+        self.extend()
+        self.assertEqual([2, 2], [
+            self.here.client.volumes.find(name=name).size // pair.GIB
+            for name in (pair.VOLUME, pair.COPY)])

@@ -1,0 +1,80 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Run a command as root in a Linux guest that boots for it alone.
+
+    python -m tools.guest [--seconds N] [--memory SIZE] [--out DIR] -- COMMAND
+
+The exit status is that of the command; 124 when it took too long, 134 when
+the guest's kernel panicked, 70 when the guest ended without a verdict, and 1
+when none can boot here. The guest and everything in it is gone afterwards,
+but for what was written to /out, which is DIR.
+"""
+
+import argparse
+import pathlib
+import signal
+import sys
+import tempfile
+import types
+
+from tools.guest import machine
+from tools.guest import packages
+
+
+def main() -> int:
+    """Run the command of the command line; return the exit status."""
+    options = _parser().parse_args()
+    reason = packages.missing()
+    if reason:
+        print(f'guest: {reason}', file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix='guest-out-') as folder:
+        try:
+            return machine.run(
+                options.command, options.out or pathlib.Path(folder),
+                seconds=options.seconds, memory=options.memory,
+                echo=sys.stdout.buffer)
+        except machine.GuestError as exc:
+            print(f'guest: {exc}', file=sys.stderr)
+            return exc.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='python -m tools.guest',
+        description=(__doc__ or '').partition('\n')[0])
+    parser.add_argument(
+        '--seconds', type=float, default=machine.SECONDS, metavar='N',
+        help='end the guest after so long (default: %(default).0f)')
+    parser.add_argument(
+        '--memory', default=machine.MEMORY, metavar='SIZE',
+        help='what the guest has for its programs and all that they write'
+        ' (default: %(default)s)')
+    parser.add_argument(
+        '--out', type=pathlib.Path, metavar='DIR',
+        help='where its logs are left, /out in the guest')
+    parser.add_argument('command', nargs='+', metavar='COMMAND')
+    return parser
+
+
+def on_signal(number: int, frame: types.FrameType | None) -> None:
+    """Leave as Ctrl-C does, so that the guest goes, too."""
+    raise KeyboardInterrupt
+
+
+if __name__ == '__main__':
+    signal.signal(signal.SIGTERM, on_signal)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

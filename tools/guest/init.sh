@@ -1,0 +1,27 @@
+#!/bin/sh
+# The first process of the guest. Its root is the host's, read-only: lay a
+# tmpfs over it, and go on with system.sh on top of both.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+fail() {
+    echo "guest: cannot $*" >/dev/tty1
+    echo 70 >/proc/exitcode
+    echo o >/proc/sysrq-trigger
+    sleep 10
+    exit 70
+}
+mount -n -t proc proc /proc || exit 70
+mount -n -t sysfs sys /sys || fail 'mount /sys'
+mountpoint -q /dev || mount -n -t devtmpfs dev /dev || fail 'mount /dev'
+insmod "/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko" ||
+    fail 'load the module overlay'
+mount -n -t tmpfs -o size=90%,mode=755 upper /mnt || fail 'mount a tmpfs'
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -n -t overlay overlay /mnt/root \
+    -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work ||
+    fail 'mount the overlay'
+for place in proc sys dev; do
+    mount -n --move "/$place" "/mnt/root/$place" || fail "move /$place"
+done
+{ cd /mnt/root && mkdir -p out host && pivot_root . host; } ||
+    fail 'change the root'
+exec chroot . /bin/sh "$GUEST_WORK/system.sh" </dev/null >/dev/tty1 2>&1

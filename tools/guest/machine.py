@@ -1,0 +1,200 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Boot a guest on this machine's own files, run one command in it.
+
+The kernel is Debian's user-mode-linux: a normal process of any user. The
+guest sees all files of this machine, and may write anywhere: what it writes
+stays in its memory and goes with it. One directory of the host is written to
+for good, /out in the guest.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess  # nosec B404
+import tempfile
+import threading
+from typing import BinaryIO
+
+from tools.cloud import children
+from tools.guest import packages
+
+HERE = pathlib.Path(__file__).parent
+#: The guest's name of the directory that it writes to for good.
+OUT = '/out'
+CONSOLE = 'console.log'
+KERNEL = 'dmesg'
+SECONDS = 600.0
+MEMORY = '2G'
+#: Exit statuses of a guest that has no status of its own.
+TIMED_OUT, PANICKED, NO_VERDICT = 124, 134, 70
+# What a shell adds to the number of the signal that ended a program.
+_SIGNAL = 128
+_SCRIPTS = ('init.sh', 'system.sh')
+#: Variables of the environment that the command has, too.
+_PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
+_PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
+
+
+class GuestError(Exception):
+    """The guest came to no verdict; the text says why.
+
+    :ivar status: an exit status that says so
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        """Note both."""
+        super().__init__(text)
+        self.status = status
+
+
+def run(command: Sequence[str], out: pathlib.Path, *,
+        seconds: float = SECONDS, memory: str = MEMORY,
+        echo: BinaryIO | None = None) -> int:
+    """Run a command as root in a guest of its own; return its exit status.
+
+    It starts in our directory. Its output is in console.log in the out
+    directory, and what the kernel says in dmesg.
+
+    :param out: the directory that the guest sees as /out
+    :param seconds: the guest is ended after them
+    :param memory: such as "2G"; what the guest writes is in it, too
+    :param echo: what else to write the output to, as it comes
+    :raises GuestError: it took too long, its kernel panicked, or it was
+        switched off before the command ended
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix='guest-') as name:
+        work = pathlib.Path(name)
+        _furnish(work, out, command)
+        with open(out / CONSOLE, 'wb') as console, \
+                open(out / KERNEL, 'wb') as kernel, \
+                _booted(work, memory, kernel) as process:
+            in_time = _follow(process, seconds, [console, *filter(
+                None, [echo])])
+        if not in_time:
+            raise GuestError(
+                f'the guest did not end within {seconds:g} s', TIMED_OUT)
+        return _verdict(process.returncode, work, out)
+
+
+def script(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return a shell script that runs a command as if it ran here."""
+    kept = {name: value for name, value in environment.items()
+            if _PASSED.fullmatch(name)}
+    lines = [f'export {name}={shlex.quote(value)}'
+             for name, value in sorted({**kept, 'HOME': '/root'}.items())]
+    return '\n'.join([*lines, f'cd {shlex.quote(os.getcwd())} || exit 70',
+                      f'exec {shlex.join(command)}', ''])
+
+
+def _furnish(work: pathlib.Path, out: pathlib.Path, command: Sequence[str]
+             ) -> None:
+    """Put down what the guest finds through the path of one directory."""
+    for name in _SCRIPTS:
+        shutil.copy(HERE / name, work)
+    (work / 'out').symlink_to(out.resolve())
+    (work / 'command').write_text(
+        script(command, {**os.environ, 'PATH': packages.path()}))
+
+
+@contextlib.contextmanager
+def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
+            ) -> Iterator[subprocess.Popen[bytes]]:
+    """Give the kernel's process; no process of it is left afterwards.
+
+    It makes others, which go with the PID namespace that it is the first
+    process of, also if we are killed. What the kernel says comes on the
+    first console, what programs print on the second.
+    """
+    parent = os.getpid()
+    with subprocess.Popen(  # nosec B603
+            [*_namespace(),
+             'linux.uml', f'mem={memory}', f'uml_dir={work}', 'umid=guest',
+             'noreboot', 'panic=-1', 'root=/dev/root', 'rootfstype=hostfs',
+             'ro', f'init={work}/init.sh', 'con=null', 'con0=null,fd:2',
+             'con1=null,fd:1', 'ssl=null', f'GUEST_WORK={work}'],
+            env={name: value for name, value in os.environ.items()
+                 if name != 'TMPDIR'},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=kernel, start_new_session=True,
+            preexec_fn=lambda: children.die_with_parent(parent)) as process:
+        try:
+            yield process
+        finally:
+            _kill(process)
+
+
+def _namespace() -> list[str]:
+    """Return a command that runs another one, and ends it when it is ended.
+
+    Who is not root needs a user namespace for that. The kernel ends itself
+    with a signal when it panics, which the first process of a namespace
+    cannot: so that is a shell.
+    """
+    user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']
+    return ['unshare', *user, '--pid', '--fork', '--mount-proc',
+            '--kill-child=KILL', 'sh', '-c', '"$@"; exit $?', 'guest']
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _follow(process: subprocess.Popen[bytes], seconds: float,
+            targets: Sequence[BinaryIO]) -> bool:
+    """Copy what the guest prints until it ends; whether that was in time."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill(process)
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        assert process.stdout is not None  # nosec B101
+        for line in process.stdout:
+            for target in targets:
+                target.write(line.replace(b'\r\n', b'\n'))
+                target.flush()
+        process.wait()
+    finally:
+        timer.cancel()
+    return not late.is_set()
+
+
+def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
+    """Return the command's exit status; raises GuestError without one."""
+    panic = _PANIC.search((out / KERNEL).read_text(errors='replace'))
+    verdict = work / 'verdict'
+    found = int(verdict.read_text()) if verdict.exists() else None
+    # The kernel's own status is that of the command, if nothing went wrong.
+    if panic or status > _SIGNAL and status != found:
+        what = panic[1] if panic else f'signal {status - _SIGNAL}'
+        raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
+    if found is None:
+        text = (out / CONSOLE).read_text(errors='replace')
+        last = text.rstrip().rpartition('\n')[2] or 'it printed nothing'
+        raise GuestError('the guest was switched off before the command'
+                         f' ended; its last line: {last}', NO_VERDICT)
+    return found

@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The tests in a browser, in a guest, and others that take a whole machine.
+
+Prints each failure when it happens, and as its last line
+`N passed, N failed, N skipped`. What a test needs and the machine does not
+have makes it a skipped one, with the reason above that line. Pictures of
+each view are in artifacts/; with --docs, those that the documentation shows
+are copied there.
+"""
+
+import argparse
+import pathlib
+import shutil
+import sys
+
+from tools.guest import packages
+from tools import run_tests
+
+ROOT = run_tests.ROOT
+ARTIFACTS = ROOT / 'artifacts'
+PICTURES = ROOT / 'doc' / 'source' / 'simulator' / 'images'
+#: Pictures that the documentation shows.
+SHOWN = ('overview-light', 'volumes-light', 'replication-light',
+         'requests-dark', 'control-light')
+LARGEST = 200000
+RUNNER = ('subunit.run', 'discover', '-t', '.', 'tests/e2e')
+GUESTS = ('tools.guest.suites',)
+
+
+class PictureError(Exception):
+    """A picture cannot be shown in the documentation; the text says why."""
+
+
+def copy_pictures(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Copy what the documentation shows; raises PictureError."""
+    target.mkdir(exist_ok=True)
+    for name in SHOWN:
+        picture = source / f'{name}.png'
+        if not picture.exists():
+            raise PictureError(f'{picture} was not made; see the tests above')
+        if picture.stat().st_size > LARGEST:
+            raise PictureError(f'{picture} is larger than {LARGEST} bytes')
+        shutil.copyfile(picture, target / picture.name)
+
+
+def run_guests() -> run_tests.Tally:
+    """Run what runs in guests; one skipped test where none can boot."""
+    reason = packages.missing()
+    if not reason:
+        return run_tests.run_suite('guest', GUESTS)
+    tally = run_tests.Tally()
+    tally.skipped, tally.reasons = 1, {f'the tests in a guest: {reason}'}
+    return tally
+
+
+def main() -> int:
+    """Run the tests; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('--docs', action='store_true',
+                        help='copy pictures into the documentation')
+    options = parser.parse_args()
+    tallies = [run_tests.run_suite('e2e', RUNNER), run_guests()]
+    for reason in sorted(set().union(*[one.reasons for one in tallies])):
+        print(f'skipped: {reason}')
+    failed = sum(one.failed for one in tallies)
+    if options.docs:
+        try:
+            copy_pictures(ARTIFACTS, PICTURES)
+        except PictureError as exc:
+            print(exc)
+            failed += 1
+    passed = sum(one.passed for one in tallies)
+    skipped = sum(one.skipped for one in tallies)
+    print(f'{passed} passed, {failed} failed, {skipped} skipped', flush=True)
+    return int(failed > 0)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
