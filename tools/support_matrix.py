@@ -19,8 +19,9 @@ and writes the page, or with ``--check`` says whether the page is what it
 would write. The exit status is 1 if it is not, and if the last run left
 tests out: half a run shows nothing.
 
-A test counts for the ``feature`` of its class, and for the class's protocol
-and profile of the array. A feature works there if each of its tests passed.
+A test counts for the ``feature`` of its class, twice: for the class's protocol
+and for its profile of the array. A feature works there if each of its tests
+passed.
 """
 
 import argparse
@@ -43,10 +44,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / 'doc' / 'source' / 'operator' / 'support-matrix.rst'
 TESTS = ROOT / 'tests' / 'functional'
 
-Column = tuple[str, str]
-COLUMNS: dict[Column, str] = {
-    ('iscsi', 'k2'): 'iSCSI, K2', ('fc', 'k2'): 'FC, K2',
-    ('iscsi', 'sdp'): 'iSCSI, SDP', ('fc', 'sdp'): 'FC, SDP'}
+COLUMNS = {'iscsi': 'iSCSI', 'fc': 'FC', 'k2': 'K2', 'sdp': 'SDP'}
 
 # The rows of Cinder's own matrix, and the features that together show each.
 CINDER: dict[str, tuple[str, ...]] = {
@@ -84,9 +82,10 @@ which drive Cinder's own volume manager against the simulated array, and
   them passed.
 * *no*: a test failed or was skipped, or there is none.
 
-The columns are the transport and the kind of array. *K2* is an array without
-thin clones; *SDP* is a newer one that has them, see :doc:`clones`. The tests
-have not seen a real array yet, see :doc:`limits`.
+The columns are the transport and the kind of array; each test counts in one
+column of both. *K2* is an array without thin clones; *SDP* is a newer one that
+has them, see :doc:`clones`. The tests have not seen a real array yet, see
+:doc:`limits`.
 """
 
 
@@ -96,12 +95,12 @@ class Case:
 
     :ivar test: its id, as stestr has it
     :ivar feature: the row it counts for
-    :ivar column: where it ran: protocol and profile
+    :ivar columns: where it ran: protocol and profile
     """
 
     test: str
     feature: str
-    column: Column
+    columns: tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Cell:
         return Cell(self.tests + other.tests, self.passed + other.passed)
 
 
-Row = dict[Column, Cell]
+Row = dict[str, Cell]
 
 
 class CannotTell(Exception):
@@ -166,8 +165,9 @@ def load_cases(folder: pathlib.Path = TESTS) -> list[Case]:
              for test in _flat(suite)
              if (feature := getattr(test, 'feature', ''))]
     for case in cases:
-        if case.column not in COLUMNS:
-            raise CannotTell(f'{case.test}: no column for {case.column}.')
+        for column in case.columns:
+            if column not in COLUMNS:
+                raise CannotTell(f'{case.test}: no column for {column}.')
     return cases
 
 
@@ -206,11 +206,12 @@ def check_complete(cases: Iterable[Case], results: Mapping[str, str]) -> None:
 def features(cases: Iterable[Case], results: Mapping[str, str]
              ) -> dict[str, Row]:
     """Return what the tests showed: for each feature, in each column."""
-    counts: dict[tuple[str, Column], list[bool]] = (
+    counts: dict[tuple[str, str], list[bool]] = (
         collections.defaultdict(list))
     for case in cases:
-        counts[case.feature, case.column].append(
-            results.get(case.test) == 'success')
+        for column in case.columns:
+            counts[case.feature, column].append(
+                results.get(case.test) == 'success')
     names = sorted({feature for feature, _ in counts})
     return {name: {column: Cell(len(counts[name, column]),
                                 sum(counts[name, column]))

@@ -871,6 +871,11 @@ class Backend:
         return self._group_api.list_replication_targets(
             self.context, self.group(group.id))['replication_targets']
 
+    def is_settled(self) -> bool:
+        """Whether its own array serves it, as when it started."""
+        row = self.service()
+        return not (row.active_backend_id or row.disabled or row.frozen)
+
     # Outcomes
 
     def _outcome(self, what: str, row: Any, good: str, key: str) -> Any:

@@ -68,10 +68,13 @@ class Log(logging.Handler):
 
 
 class Impatience:
-    """A clock on which the driver's pauses pass at once."""
+    """A clock on which the driver's pauses pass at once.
 
-    def __init__(self) -> None:
-        self.slept = 0.0
+    :param slept: seconds of pauses that passed before
+    """
+
+    def __init__(self, slept: float = 0.0) -> None:
+        self.slept = slept
 
     def monotonic(self) -> float:
         """The machine's clock and all pauses that were skipped."""
@@ -106,7 +109,21 @@ def everywhere(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     The class itself is the one for iSCSI on a K2. Its ``feature`` is the
     row of the support matrix that its tests stand for.
     """
-    for protocol, profile in (('iscsi', 'sdp'), ('fc', 'k2'), ('fc', 'sdp')):
+    return _also(cls, ('iscsi', 'sdp'), ('fc', 'k2'), ('fc', 'sdp'))
+
+
+def crosswise(cls: type['FunctionalTest']) -> type['FunctionalTest']:
+    """Run a class of tests over iSCSI on a K2, and over FC on an SDP.
+
+    That is enough where the profile does not change what the protocol does:
+    both of each are there, in half of the time.
+    """
+    return _also(cls, ('fc', 'sdp'))
+
+
+def _also(cls: type['FunctionalTest'], *others: tuple[str, str]
+          ) -> type['FunctionalTest']:
+    for protocol, profile in others:
         name = f'{cls.__name__}_{protocol}_{profile}'
         setattr(sys.modules[cls.__module__], name, type(cls)(name, (cls,), {
             'protocol': protocol, 'profile': profile,
@@ -129,12 +146,15 @@ class FunctionalTest(testtools.TestCase):
     feature = ''
     # For tests of rows without ids, and others that pay for look-ups.
     keeps_budgets = True
+    # Time goes on from test to test: they share back ends, which remember it.
+    _clock = Impatience()
 
     def setUp(self) -> None:
         super().setUp()
         self.log = Log()
         self._capture_log()
-        self.clock = Impatience()
+        self.clock = Impatience(FunctionalTest._clock.slept)
+        FunctionalTest._clock = self.clock
         patch = mock.patch.multiple(
             waiting.Clock, sleep=lambda _, s: self.clock.sleep(s),
             monotonic=lambda _: self.clock.monotonic())
@@ -161,15 +181,19 @@ class FunctionalTest(testtools.TestCase):
         """Take another array or back end for this test."""
         self.array = arrays.served(profile or self.profile)
         self.admin = self.array.admin
-        key = (protocol, profile or self.profile, *sorted(options.items()))
+        self.array.control.clear_journal()
+        self.backend = self._shared(protocol, **options)
+        self.backend.meter = self._meter
+        return self.backend
+
+    def _shared(self, protocol: str, **options: Any) -> backend.Backend:
+        """The back end on ``self.array`` for all who want such a one."""
+        key = (self.array.port, protocol, *sorted(options.items()))
         if key not in _backends:
             _backends[key] = self._started(
                 self._section(protocol, **options))
-        self.backend = _backends[key]
-        self.backend.meter = self._meter
-        self._used.append(self.backend)
-        self.array.control.clear_journal()
-        return self.backend
+        self._used.append(_backends[key])
+        return _backends[key]
 
     def own(self, protocol: str, **options: Any) -> backend.Backend:
         """Take a back end that no other test has.
@@ -204,6 +228,9 @@ class FunctionalTest(testtools.TestCase):
         self._retired.extend(served)
 
     def _close_own(self) -> None:
+        for key, shared in list(_backends.items()):
+            if not shared.is_settled():
+                self._own.append(_backends.pop(key))
         for made in self._own:
             made.close()
         for array in self._retired:

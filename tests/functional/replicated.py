@@ -43,7 +43,7 @@ class ReplicatedTest(base.FunctionalTest):
 
     def use(self, protocol: str, profile: str | None = None, **options: Any
             ) -> backend.Backend:
-        """Take the two arrays and a back end of its own."""
+        """Take the two arrays and a back end on them."""
         self.primary, self.secondary = arrays.pair(profile or self.profile)
         self.array, self.admin = self.primary, self.primary.admin
         self._systems = {}
@@ -51,8 +51,9 @@ class ReplicatedTest(base.FunctionalTest):
             array.control.clear_journal()
             state, = array.admin.list('system/state')
             self._systems[state['system_id']] = array
-        return self.own(protocol, **{
+        self.backend = self._shared(protocol, **{
             'replication_device': self.device(), **options})
+        return self.backend
 
     def device(self, **more: Any) -> str:
         """A replication_device for the secondary array."""

@@ -262,7 +262,7 @@ class OldArrayClusterTest(ClusterTest):
     steps = 12
 
 
-@base.everywhere
+@base.crosswise
 class MembershipTest(base.FunctionalTest):
     """What Cinder asks of a member of a cluster."""
 

@@ -54,7 +54,7 @@ class DataTest(disks.DisksTest):
                                              short_name=f'cv-{volume.id}'))
 
 
-@base.everywhere
+@base.crosswise
 class CopyTest(DataTest):
 
     feature = 'clones of any size and type'
@@ -163,7 +163,7 @@ class CopyWeatherTest(DataTest):
         self.assertEqual(before, self.left())
 
 
-@base.everywhere
+@base.crosswise
 class StormTest(base.FunctionalTest):
 
     feature = 'many clones of one source at once'
@@ -182,7 +182,7 @@ class StormTest(base.FunctionalTest):
         self.assertNothingLeft()
 
 
-@base.everywhere
+@base.crosswise
 class PromotionTest(DataTest):
 
     feature = 'extend a volume that a view backs'

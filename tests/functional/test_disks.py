@@ -21,7 +21,7 @@ from tests.functional import disks
 MIB = 1048576
 
 
-@base.everywhere
+@base.crosswise
 class DisksWorkTest(disks.DisksTest):
     """Data goes where the driver and the array say."""
 

@@ -86,7 +86,7 @@ class FailoverTest(replicated.ReplicatedTest):
                    if self.protocol == 'iscsi' else data['target_wwn'])
 
 
-@base.everywhere
+@base.crosswise
 class EverywhereTest(FailoverTest):
     """A disaster from its beginning to its end."""
 
@@ -825,7 +825,7 @@ class GroupsTest(FailoverTest):
                          (row.replication_status, row.status))
 
 
-@base.everywhere
+@base.crosswise
 class GroupsEverywhereTest(GroupsTest):
 
     feature = 'failover'

@@ -90,7 +90,7 @@ class GroupsTest(replicated.ReplicatedTest):
         self.primary.control.advance(400)
 
 
-@base.everywhere
+@base.crosswise
 class GroupReplicationTest(GroupsTest):
     """Consistency groups: one session for all volumes."""
 
@@ -332,7 +332,7 @@ class UnsuitableGroupsTest(GroupsTest):
         self.assertNothingLeft()
 
 
-@base.everywhere
+@base.crosswise
 class ErrorStatusTest(GroupsTest):
     """The array stops what it cannot do, and Cinder hears of it."""
 
@@ -658,7 +658,7 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual('in_sync', self.state())
 
 
-@base.everywhere
+@base.crosswise
 class EachReplicatedTest(GroupsTest):
     """Other groups: a session for each volume."""
 
@@ -740,7 +740,7 @@ class EachReplicatedTest(GroupsTest):
         self.assertEqual({'error'}, self.statuses())
 
 
-@base.everywhere
+@base.crosswise
 class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
     """Data of replicated groups."""
 

@@ -118,7 +118,7 @@ class GroupsTest(disks.DisksTest):
             [self.disks.read(v, 5 * MIB, 8) for v in volumes])
 
 
-@base.everywhere
+@base.crosswise
 class ConsistencyGroupTest(GroupsTest):
 
     feature = 'consistency groups'
@@ -193,7 +193,7 @@ class ConsistencyGroupTest(GroupsTest):
         self.assert_members(group, free, bound)
 
 
-@base.everywhere
+@base.crosswise
 class GroupSnapshotTest(GroupsTest):
 
     feature = 'group snapshots'
@@ -254,7 +254,7 @@ class GroupSnapshotTest(GroupsTest):
             self.backend.delete_snapshot(snapshot)
 
 
-@base.everywhere
+@base.crosswise
 class FromGroupSnapshotTest(GroupsTest):
 
     feature = 'group from group snapshot'
@@ -281,7 +281,7 @@ class FromGroupSnapshotTest(GroupsTest):
         self.assertNothingLeft()
 
 
-@base.everywhere
+@base.crosswise
 class FromGroupTest(GroupsTest):
 
     feature = 'group from group'
@@ -312,7 +312,7 @@ class FromGroupTest(GroupsTest):
         self.assertNothingLeft()
 
 
-@base.everywhere
+@base.crosswise
 class GenericTest(GroupsTest):
     """Groups without consistent snapshots: Cinder does it all."""
 

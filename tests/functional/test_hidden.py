@@ -50,7 +50,7 @@ class HiddenTest(base.FunctionalTest):
             self.assertIn(word, self.log.errors_text())
 
 
-@base.everywhere
+@base.crosswise
 class DeletionTest(HiddenTest):
 
     feature = 'delete the source of clones'

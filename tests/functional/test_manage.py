@@ -115,7 +115,7 @@ class ManageTest(base.FunctionalTest):
         return failure.cause
 
 
-@base.everywhere
+@base.crosswise
 class ManageVolumeTest(ManageTest):
     feature = 'manage volumes'
 
@@ -405,7 +405,7 @@ class OddVolumesTest(ManageTest):
         self.backend.unmanage(lost)
 
 
-@base.everywhere
+@base.crosswise
 class ListTest(ManageTest):
     feature = 'list manageable volumes'
 
@@ -468,7 +468,7 @@ class WithSnapshotTest(ManageTest):
         return failure.cause
 
 
-@base.everywhere
+@base.crosswise
 class ManageSnapshotTest(WithSnapshotTest):
     feature = 'manage snapshots'
 

@@ -405,7 +405,8 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
         self.backend.delete_volume(failure.row)
 
     def test_a_target_that_does_not_answer(self) -> None:
-        """Rows have to say which array it is."""
+        """Rows have to say which array it is, and nobody knows yet."""
+        self.own('iscsi', replication_device=self.device())
         self.secondary.control.add_fault(
             {'kind': 'reset', 'method': '*', 'path': '*'})
         volume = self.backend.create_volume()

@@ -75,7 +75,7 @@ class RetypedTest(disks.DisksTest):
         self.assertData(volume)
 
 
-@base.everywhere
+@base.crosswise
 class RetypeTest(RetypedTest):
     """A volume that nobody uses."""
 
@@ -149,7 +149,7 @@ class InUseTest(RetypedTest):
             stream.write(b'!')
 
 
-@base.everywhere
+@base.crosswise
 class RetypeInUseTest(InUseTest):
     """Whatever happens, the guest has its data."""
 

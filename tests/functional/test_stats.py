@@ -97,7 +97,7 @@ class StatsTest(base.FunctionalTest):
         return float(weigher()._weigh_object(pool, {}))
 
 
-@base.everywhere
+@base.crosswise
 class StatisticsTest(StatsTest):
 
     feature = 'statistics'

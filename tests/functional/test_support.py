@@ -95,7 +95,7 @@ class VolumesTest(SupportTest):
         self.assertNothingLeft()
 
 
-@base.everywhere
+@base.crosswise
 class GoneTest(SupportTest):
     """The array has lost it: deleting succeeds, and leaves nothing."""
 
@@ -276,7 +276,7 @@ class AttachTest(SupportTest):
         self.assert_left(volumes=1, volume_groups=1)
 
 
-@base.everywhere
+@base.crosswise
 class LiveMigrationTest(SupportTest):
 
     feature = 'live migration of instances'
@@ -293,7 +293,7 @@ class LiveMigrationTest(SupportTest):
         self.assert_mapped()
 
 
-@base.everywhere
+@base.crosswise
 class HostGroupTest(SupportTest):
 
     feature = 'host groups of the array'
@@ -318,7 +318,7 @@ class HostGroupTest(SupportTest):
         self.assert_mapped()
 
 
-@base.everywhere
+@base.crosswise
 class MultiattachTest(SupportTest):
     """Several guests of a volume."""
 
@@ -383,7 +383,7 @@ class MultiattachTest(SupportTest):
         self.assert_mapped()
 
 
-@base.everywhere
+@base.crosswise
 class ForceDetachTest(SupportTest):
     """Without a connector: all mappings of the volume, and no others."""
 

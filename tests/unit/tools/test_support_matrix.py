@@ -42,8 +42,8 @@ class Other(unittest.TestCase):
 '''
 
 
-def case(test, feature='clones', column=ISCSI):
-    return support_matrix.Case(test, feature, column)
+def case(test, feature='clones', columns=ISCSI):
+    return support_matrix.Case(test, feature, columns)
 
 
 def cells(rows, feature):
@@ -54,9 +54,9 @@ class FeaturesTest(unittest.TestCase):
 
     def test_all_passed(self):
         rows = support_matrix.features(
-            [case('a'), case('b'), case('c', column=FC)],
+            [case('a'), case('b'), case('c', columns=FC)],
             {'a': 'success', 'b': 'success', 'c': 'success'})
-        self.assertEqual(['yes (2)', 'yes (1)', 'no', 'no'],
+        self.assertEqual(['yes (2)', 'yes (1)', 'yes (3)', 'no'],
                          cells(rows, 'clones'))
 
     def test_one_that_did_not_pass_is_enough(self):
@@ -80,9 +80,9 @@ class FeaturesTest(unittest.TestCase):
             return [str(cell) for cell in support_matrix.cinder_row(
                 wanted, rows).values()]
 
-        self.assertEqual(['yes (2)', 'no', 'no', 'no'],
+        self.assertEqual(['yes (2)', 'no', 'yes (3)', 'no'],
                          row('clones', 'snapshots'))
-        self.assertEqual(['yes (1)', 'yes (1)', 'no', 'no'],
+        self.assertEqual(['yes (1)', 'yes (1)', 'yes (2)', 'no'],
                          row('snapshots'))
         self.assertEqual(['no'] * 4, row('clones', 'replication'))
         self.assertEqual(['no'] * 4, row())
@@ -127,7 +127,7 @@ class CasesTest(unittest.TestCase):
         found = self.load(MODULE.format(profile='sdp'))
         self.assertEqual(
             [case(f'test_of_matrix.Cloning.test_{x}',
-                  column=('iscsi', 'sdp')) for x in 'ab'], found)
+                  columns=('iscsi', 'sdp')) for x in 'ab'], found)
 
     def test_a_place_without_column(self):
         with self.assertRaisesRegex(support_matrix.CannotTell, 'nvme'):
