@@ -77,7 +77,8 @@ class Place:
         self.control = self.sim.control
         self.wire = Wire(self.sim)
         self.client = rest.Client(rest.Settings(
-            address=f'{name}.example.org', login='admin', password='admin'),
+            address=f'{name}.example.org', login='admin', password='admin',
+            deadline=20),
             adapter=self.wire, clock=clock)
         self.array = array.Array(self.client, 'Best_Effort_Retention')
         self.host = self.client.hosts.create(name='host', type='Linux')
