@@ -24,5 +24,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(
     os.environ.get('HYPOTHESIS_PROFILE', 'quick'))
 
+# Else oslotest has each request to an array printed.
+os.environ.setdefault('OS_DEBUG', 'WARNING')
 # Nothing is looked up by name; its resolver takes long to import.
 os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
