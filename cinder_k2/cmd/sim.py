@@ -280,7 +280,7 @@ def _server(array: simulator.Array,
     return Server(uvicorn.Config(
         simulator.asgi_app(array), log_config=None, log_level='warning',
         access_log=False,
-        server_header=False, date_header=False, lifespan='off',
+        server_header=False, date_header=False, lifespan='off', ws='none',
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=None if certificate is None else certificate.path,
         ssl_keyfile=None if certificate is None

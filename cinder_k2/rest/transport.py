@@ -119,17 +119,25 @@ class Transport:
         return f'{self.base_url}{request.path}{query}'
 
     def _send(self, request: Request, timeout: float) -> requests.Response:
-        headers = {}
+        return self._http.send(
+            self._prepared(request), verify=self._http.verify, proxies={},
+            timeout=(min(self._settings.connect_timeout, timeout),
+                     min(self._settings.read_timeout, timeout)),
+            allow_redirects=False, stream=True)
+
+    def _prepared(self, request: Request) -> requests.PreparedRequest:
+        """As the session would; that merges settings which we lack."""
+        headers = dict(self._http.headers)
         if request.sequence:
             headers['X-K2-Sequence'] = request.sequence
         data = None
         if request.body is not None:
             data = json.dumps(request.body).encode()
-        return self._http.request(
-            request.method, self._url(request), data=data, headers=headers,
-            timeout=(min(self._settings.connect_timeout, timeout),
-                     min(self._settings.read_timeout, timeout)),
-            allow_redirects=False, stream=True)
+        prepared = requests.PreparedRequest()
+        prepared.prepare(
+            request.method, self._url(request), headers, data=data,
+            auth=self._http.auth, cookies=self._http.cookies)
+        return prepared
 
     def _failure(self, request: Request, error: OSError
                  ) -> errors.RestError:

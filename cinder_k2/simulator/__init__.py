@@ -16,10 +16,11 @@ An independent reading of the API: nothing here imports the driver's
 packages, and they import nothing of this one.
 """
 
+from typing import TYPE_CHECKING
+
 from cinder_k2.simulator.access.users import Flex
 from cinder_k2.simulator.access.users import User
 from cinder_k2.simulator.adapters.asgi import asgi_app
-from cinder_k2.simulator.adapters.requests_adapter import RequestsAdapter
 from cinder_k2.simulator.adapters.threaded import ThreadedServer
 from cinder_k2.simulator.array import Array
 from cinder_k2.simulator.blocks.contents import Contents
@@ -44,3 +45,14 @@ __all__ = (
     'RequestsAdapter', 'Response', 'StateError', 'Switches',
     'ThreadedServer', 'User', 'asgi_app', 'connect', 'lio_plane',
     'tgt_plane')
+
+if TYPE_CHECKING:
+    from cinder_k2.simulator.adapters.requests_adapter import RequestsAdapter
+
+
+def __getattr__(name: str) -> object:
+    """RequestsAdapter, for whom has requests: k2-sim starts without it."""
+    if name != 'RequestsAdapter':
+        raise AttributeError(f'module {__name__!r} has no {name!r}')
+    from cinder_k2.simulator.adapters import requests_adapter
+    return requests_adapter.RequestsAdapter

@@ -24,7 +24,6 @@ from cinder_k2.simulator.state.fields import ref
 from cinder_k2.simulator.state.fields import text
 from cinder_k2.simulator.state import further
 from cinder_k2.simulator.state import replication
-from cinder_k2.simulator.state import schema
 from cinder_k2.simulator.state.schema import ALL
 from cinder_k2.simulator.state.schema import Field
 from cinder_k2.simulator.state.schema import Resource
@@ -383,8 +382,3 @@ def index() -> dict[str, object]:
     """The reply to GET /api/v2 (DIS-1 to DIS-3)."""
     return {'resources': {
         name: {'url': f'/{name}'} for name in RESOURCES}}
-
-
-def resource_of(ref: str) -> str:
-    """The resource that a reference points into."""
-    return schema.split_ref(ref)[0]

@@ -171,6 +171,14 @@ class TestService(SimTest):
         self.assertFalse((self.state / 'ca.crt').exists())
         self.stop(process)
 
+    def test_no_websockets(self):
+        """Who asks for one is answered as if he had not."""
+        _, ready, _ = self.start('--no-tls')
+        self.assertEqual(0, self.get(ready[3], 'hosts', headers={
+            'Connection': 'Upgrade', 'Upgrade': 'websocket',
+            'Sec-WebSocket-Version': '13',
+            'Sec-WebSocket-Key': 'AA=='}).json()['total'])
+
     def test_latency(self):
         process, ready, _ = self.start('--no-tls', '--latency', '0.05')
         self.assertEqual({'kind': 'constant', 'ms': 50.0}, self.get(

@@ -17,6 +17,7 @@ where each item is met, is in doc/source/contributor/checklist.rst.
 """
 
 import ast
+import functools
 import importlib.metadata
 import inspect
 import pathlib
@@ -44,11 +45,6 @@ from tools import support_matrix
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / 'cinder_k2'
 DRIVERS = (driver.K2ISCSIDriver, driver.K2FCDriver)
-# What cinder-volume loads: all but the simulated array and its command.
-SOURCES = {path: ast.parse(path.read_text())
-           for path in sorted(PACKAGE.rglob('*.py'))
-           if not {'simulator', 'cmd'} & set(path.parts)}
-
 # Rows of Cinder's matrix: what is required, and what cannot be said yet.
 REQUIRED = 'Supported: all that Cinder requires of a driver'
 MISSING = {'QoS'}
@@ -61,9 +57,20 @@ OWN_TESTS = {'test_methods_that_reach_the_array_are_seen',
 REACH = {'_array', '_client', '_backing', '_snapshot_backing'}
 
 
+@functools.cache
+def sources():
+    """What cinder-volume loads: all but the simulated array and its command.
+
+    Trees by path.
+    """
+    return {path: ast.parse(path.read_text())
+            for path in sorted(PACKAGE.rglob('*.py'))
+            if not {'simulator', 'cmd'} & set(path.parts)}
+
+
 def nodes(kind, below=''):
     """All nodes of a kind, with the file that has them."""
-    return [(path, node) for path, tree in SOURCES.items()
+    return [(path, node) for path, tree in sources().items()
             if (PACKAGE / below) in path.parents
             for node in ast.walk(tree) if isinstance(node, kind)]
 
@@ -238,7 +245,7 @@ class OptionsTest(unittest.TestCase):
 
     def test_every_option_is_read(self):
         """There is no option that does nothing, but for one kept as such."""
-        source = ' '.join(path.read_text() for path in SOURCES
+        source = ' '.join(path.read_text() for path in sources()
                           if path.name != 'options.py')
         unread = [option.name for option
                   in options.k2_opts + options.shared_opts
@@ -396,7 +403,7 @@ class CodeTest(unittest.TestCase):
     def test_no_global_state(self):
         """What a driver object knows is its own: no globals are changed."""
         self.assertEqual([], nodes(ast.Global))
-        for path, tree in SOURCES.items():
+        for path, tree in sources().items():
             for node in tree.body:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)):
                     target = getattr(node, 'target', None) or node.targets[0]

@@ -21,7 +21,6 @@ lose any reply, of a write or of a look.
 import unittest
 
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cinder_k2 import rest
@@ -302,7 +301,6 @@ class ExactlyOnceTest(unittest.TestCase):
                 self.assertEqual(size, site.client.volumes.get(id).size)
 
     @given(CREATES, st.booleans())
-    @hypothesis_settings(max_examples=30)
     def test_what_others_made_is_not_ours(self, make, sequences):
         site = Site(sequences)
         collection, fields = make(site)

@@ -77,7 +77,8 @@ class Place:
         self.control = self.sim.control
         self.wire = Wire(self.sim)
         self.client = rest.Client(rest.Settings(
-            address=f'{name}.example.org', login='admin', password='admin'),
+            address=f'{name}.example.org', login='admin', password='admin',
+            deadline=20),
             adapter=self.wire, clock=clock)
         self.array = array.Array(self.client, 'Best_Effort_Retention')
         self.host = self.client.hosts.create(name='host', type='Linux')
@@ -91,9 +92,9 @@ class Place:
         self.control.mend_link()
 
     def attach(self, volumes):
-        for volume in volumes:
-            self.client.mappings.create(
-                host=self.host.ref, volume=self.client.volumes.ref(volume))
+        self.client.mappings.create_many([
+            {'host': self.host.ref, 'volume': self.client.volumes.ref(volume)}
+            for volume in volumes])
 
     def mapped(self):
         return {m.volume.id for m in self.client.mappings.search()}
@@ -102,17 +103,24 @@ class Place:
         return self.array.replication.find(*unit.sessions)
 
     def state(self, unit):
-        found = self.session(unit)
-        return found and f'{found.role} {found.state}'
+        return self.states([unit])[0]
+
+    def states(self, units):
+        """In one call: a unit has a session of one of its names."""
+        found = self.array.replication.find_many(
+            [name for unit in units for name in unit.sessions])
+        sessions = [next((found[name] for name in unit.sessions
+                          if name in found), None) for unit in units]
+        return [s and f'{s.role} {s.state}' for s in sessions]
 
     def command(self, unit, state):
         self.array.replication.command(self.session(unit).id, state)
 
     def volumes(self, unit):
-        """Ids here of the volumes of a unit."""
-        found = self.array.replication.volumes_of(
-            [prefix + name for name in unit.volumes for prefix in ('', 'r')])
-        return [ids[0] for ids in found.values()]
+        """Ids here of the volumes of a unit, without a call."""
+        return [row['id'] for name in unit.volumes for prefix in ('', 'r')
+                for row in self.sim.store.find(
+                    'volumes', 'name', prefix + name)]
 
     def calls(self):
         """How many calls of each kind there were."""
@@ -198,8 +206,8 @@ class PairTest(base.BaseTestCase):
             self.write(place, unit, f'{unit.key} {token}')
 
     def attach_all(self, place):
-        for unit in self.units:
-            place.attach(place.volumes(unit))
+        place.attach([volume for unit in self.units
+                      for volume in place.volumes(unit)])
 
     def over(self, *units):
         return failover.fail_over(self.two.array, units or self.units,
@@ -244,23 +252,24 @@ class PairTest(base.BaseTestCase):
 
     def assert_served(self, place, outcomes, units=None):
         """All is at ``place``: outcomes, roles, data."""
+        there = {found.id: found for found in place.client.volumes.search()}
         for unit in units or self.units:
             outcome = outcomes[unit.key]
             self.assertEqual((failover.THERE, True, ''), (
                 outcome.served_by, outcome.ok, outcome.reason))
             self.assertEqual(set(unit.volumes), set(outcome.volumes))
             for volume, group in outcome.volumes.values():
-                found = place.client.volumes.get(volume)
-                self.assertEqual(group, found.volume_group.id)
-                self.assertFalse(found.read_only)
+                self.assertEqual(group, there[volume].volume_group.id)
+                self.assertFalse(there[volume].read_only)
                 self.assertEqual(self.tokens[unit.key],
                                  place.control.read(volume))
 
     def assert_home(self, outcomes, units=None):
+        units = units or self.units
         self.assert_served(self.one, outcomes, units)
-        for unit in units or self.units:
-            self.assertEqual('source in_sync', self.one.state(unit))
-            self.assertEqual('target in_sync', self.two.state(unit))
+        for place, state in ((self.one, 'source in_sync'),
+                             (self.two, 'target in_sync')):
+            self.assertEqual([state] * len(units), place.states(units))
         self.assertEqual([], self.one.asked_for() + self.two.asked_for())
 
     def assert_stays(self, outcome, *words):

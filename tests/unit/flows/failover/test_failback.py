@@ -598,9 +598,9 @@ class FailBackTest(pair.PairTest):
 
     def assert_truthful(self, outcomes):
         """Each unit is where its outcome says it is."""
-        for unit in self.units:
-            outcome, one = outcomes[unit.key], self.one.state(unit)
-            two = self.two.state(unit)
+        for unit, one, two in zip(self.units, self.one.states(self.units),
+                                  self.two.states(self.units)):
+            outcome = outcomes[unit.key]
             self.assertNotEqual(outcome.ok, bool(outcome.reason))
             if one == 'target failed_over' or one.startswith('source') and (
                     two in ('target in_sync', 'target suspended')):

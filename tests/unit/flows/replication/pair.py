@@ -149,7 +149,7 @@ class PairTest(base.BaseTestCase):
     def make_array(self, sim, letter):
         client = rest.Client(
             rest.Settings(address=f'{letter}.example.org', login='admin',
-                          password='admin'),
+                          password='admin', deadline=20),
             adapter=Wire(sim, letter, self.trouble), clock=self.clock)
         self.addCleanup(client.close)
         made = array.Array(client, 'Best_Effort_Retention')

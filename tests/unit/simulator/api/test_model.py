@@ -147,10 +147,9 @@ def writes(draw, resources):
 
 class TestModel(base.ArrayTest):
 
-    @hypothesis.settings(
-        deadline=None, max_examples=50, suppress_health_check=[
-            hypothesis.HealthCheck.too_slow,
-            hypothesis.HealthCheck.data_too_large])
+    @hypothesis.settings(suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.data_too_large])
     @hypothesis.given(steps=strategies.lists(
         writes(STORAGE), min_size=5, max_size=60))
     def test_any_story(self, steps):
@@ -160,7 +159,6 @@ class TestModel(base.ArrayTest):
         self._check_mappings()
         self._check_policies()
 
-    @hypothesis.settings(deadline=None, max_examples=30)
     @hypothesis.given(steps=strategies.lists(
         writes(NETWORK), min_size=5, max_size=20))
     def test_any_network(self, steps):

@@ -29,8 +29,9 @@ from cinder_k2 import simulator
 from tests.unit.simulator import base
 from tests.unit.simulator import pairs
 
-DATA = yaml.safe_load(
-    pathlib.Path(__file__).with_name('stories.yaml').read_text())
+DATA = yaml.load(
+    pathlib.Path(__file__).with_name('stories.yaml').read_text(),
+    yaml.CSafeLoader)
 TYPES = {'int': int, 'number': (int, float), 'string': str, 'bool': bool}
 
 

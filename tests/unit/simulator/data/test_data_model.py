@@ -230,5 +230,6 @@ class Data(stateful.RuleBasedStateMachine):
 
 TestData = Data.TestCase
 TestData.settings = hypothesis.settings(
-    deadline=None, max_examples=20, stateful_step_count=40,
+    max_examples=hypothesis.settings.default.max_examples // 4,
+    stateful_step_count=40,
     suppress_health_check=list(hypothesis.HealthCheck))

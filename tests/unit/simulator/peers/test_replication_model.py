@@ -258,5 +258,6 @@ class TwoArrays(stateful.RuleBasedStateMachine):
 
 TestTwoArrays = TwoArrays.TestCase
 TestTwoArrays.settings = hypothesis.settings(
-    deadline=None, max_examples=20, stateful_step_count=30,
+    max_examples=hypothesis.settings.default.max_examples // 4,
+    stateful_step_count=30,
     suppress_health_check=list(hypothesis.HealthCheck))
