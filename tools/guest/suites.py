@@ -35,10 +35,12 @@ ROOT = run_tests.ROOT
 ARTIFACTS = ROOT / 'artifacts' / 'guest'
 #: Modules of tests/guest; the suites have a guest each, at the same time.
 SUITES = {
-    'hosts': ('test_attach', 'test_chap', 'test_copies', 'test_multipath'),
-    'lio': ('test_data_plane',),
-    'data': ('test_images', 'test_moves', 'test_replication'),
+    'hosts': ('test_attach', 'test_images'),
+    'lio': ('test_data_plane', 'test_chap', 'test_copies', 'test_multipath'),
+    'data': ('test_moves', 'test_replication'),
 }
+#: The data plane of a suite that has not K2_PLANE's, or tgt.
+PLANES = {'lio': 'lio'}
 # Less than the limit of make e2e; a machine may be busy with other things.
 SECONDS = 1700.0
 # Some tests fill a volume of 1 GiB on each array.
@@ -57,6 +59,12 @@ def command(suite: str) -> list[str]:
             'sh', '-c', f'exec {tests} >{machine.OUT}/{RESULTS}']
 
 
+def environment(suite: str) -> dict[str, str]:
+    """Return ours, with the data plane of a suite unless ours names one."""
+    plane = {'K2_PLANE': PLANES[suite]} if suite in PLANES else {}
+    return {**plane, **os.environ}
+
+
 @contextlib.contextmanager
 def started(suite: str) -> Iterator[subprocess.Popen[str]]:
     """Give the process of a suite's guest; it is gone afterwards.
@@ -68,7 +76,7 @@ def started(suite: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(  # nosec B603
             command(suite), cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            start_new_session=True,
+            env=environment(suite), start_new_session=True,
             preexec_fn=lambda: children.die_with_parent(parent)) as process:
         try:
             yield process

@@ -16,6 +16,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -35,7 +36,7 @@ RESULTS = """\
 out="$(realpath "$work/out")"
 name="$(basename "$out")"
 printf '<%s>' "$name" >"$out/results.subunit"
-grep -o 'subunit.run.*' "$work/command" >"$out/command"
+cp "$work/command" "$out"
 grep -q test_c "$out/command" && kill -ABRT $$
 """
 
@@ -68,6 +69,10 @@ class SuitesTest(unittest.TestCase):
         self.enterContext(mock.patch.object(
             suites, 'SUITES', {'one': ('test_a', 'test_b'),
                                'two': ('test_c',)}))
+        self.enterContext(mock.patch.object(
+            suites, 'PLANES', {'one': 'lio'}))
+        self.enterContext(mock.patch.dict(os.environ))
+        os.environ.pop('K2_PLANE', None)
         self.guest('echo 0 >"$work/verdict"')
 
     def guest(self, end):
@@ -93,6 +98,20 @@ class SuitesTest(unittest.TestCase):
         self.assertEqual((0, b'<one>', ''), self.main('one'))
         self.assertIn('subunit.run tests.guest.test_a tests.guest.test_b',
                       (self.place / 'one' / 'command').read_text())
+
+    def plane(self, suite):
+        """What the guest of a suite is told."""
+        self.main(suite)
+        return re.findall('K2_PLANE=(.*)', (
+            self.place / suite / 'command').read_text())
+
+    def test_data_plane(self):
+        """That of the suite, or who runs it names another one."""
+        self.assertEqual((['lio'], []),
+                         (self.plane('one'), self.plane('two')))
+        os.environ['K2_PLANE'] = 'tgt'
+        self.assertEqual((['tgt'], ['tgt']),
+                         (self.plane('one'), self.plane('two')))
 
     def test_one_that_is_not_there(self):
         self.assertEqual(
