@@ -213,8 +213,16 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
         raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
     if found is None:
-        said = (out / CONSOLE).read_text(errors='replace')
-        last = said.rstrip().rpartition('\n')[2] or 'it printed nothing'
         raise GuestError('the guest was switched off before the command'
-                         f' ended; its last line: {last}', NO_VERDICT)
+                         f' ended; its last line: {_last_line(out)}',
+                         NO_VERDICT)
     return found
+
+
+def _last_line(out: pathlib.Path) -> str:
+    """Return that of the programs, or of what should have booted them."""
+    for name in (CONSOLE, KERNEL):
+        said = (out / name).read_text(errors='replace').rstrip()
+        if said:
+            return said.rpartition('\n')[2]
+    return 'it printed nothing'

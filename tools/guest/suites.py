@@ -42,7 +42,7 @@ SUITES = {
 #: The data plane of a suite that has not K2_PLANE's, or tgt.
 PLANES = {'lio': 'lio'}
 # Less than the limit of make e2e; a machine may be busy with other things.
-SECONDS = 1700.0
+SECONDS = 3400.0
 # Some tests fill a volume of 1 GiB on each array.
 MEMORY = '5G'
 STOP_SECONDS = 10.0

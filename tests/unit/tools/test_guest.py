@@ -105,6 +105,10 @@ class GuestTest(unittest.TestCase):
         self.assert_no_verdict(
             70, 'the guest was switched off before the command ended; its'
             ' last line: last words')
+        self.kernel('echo no namespace >&2')
+        self.assert_no_verdict(
+            70, 'the guest was switched off before the command ended; its'
+            ' last line: no namespace')
         self.kernel('')
         with self.assertRaisesRegex(machine.GuestError, 'printed nothing'):
             self.run_guest()
