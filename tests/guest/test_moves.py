@@ -37,7 +37,7 @@ class Nova(cloud.Nova):
         paths = [one.connect().path for one in (old, new)]
         node.run('dd', f'if={paths[0]}', f'of={paths[1]}', 'bs=1M',
                  'iflag=direct', 'oflag=direct', 'conv=sparse',
-                 timeout=300)
+                 timeout=1800)
         self.made.append(new)
         old.disconnect()
 
