@@ -22,7 +22,7 @@ cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICA
 	@$(IN_VENV) exec python -m tools.cloud
 
 test: venv  ## lint, unit and functional tests
-	@$(IN_VENV) exec python tools/run_tests.py
+	@$(IN_VENV) exec python -m tools.run_tests
 
 e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)

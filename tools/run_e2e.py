@@ -26,6 +26,7 @@ import sys
 
 from tools.guest import packages
 from tools import run_tests
+from tools import signals
 
 ROOT = run_tests.ROOT
 ARTIFACTS = ROOT / 'artifacts'
@@ -87,4 +88,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(signals.run(main))

@@ -21,6 +21,7 @@ of the runs (`stestr last`, `stestr failing`) is there as usual.
 """
 
 from collections.abc import Sequence
+import contextlib
 import os
 import pathlib
 import signal
@@ -29,10 +30,11 @@ import sys
 import tempfile
 import threading
 import time
-import types
 from typing import Any
 
 import subunit
+
+from tools import signals
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
@@ -44,7 +46,10 @@ STESTR = ('stestr', 'run', '--subunit',
 # Pages that are made, and by what; the second from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('support matrix', 'tools.support_matrix'))
-SUITE_SECONDS = 1800.0
+# For what hangs; a machine may be busy with other things.
+SUITE_SECONDS = 3600.0
+# For a suite that was told to end.
+END_SECONDS = 20.0
 PER_LINE = 72
 PASSED = {'success': '.', 'xfail': 'x'}
 SKIPPED = {'skip': 's'}
@@ -160,7 +165,7 @@ def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
     def too_long() -> None:
         print(f'\nstopped after {SUITE_SECONDS:.0f} s')
         tally.failed += 1
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
 
     timer = threading.Timer(SUITE_SECONDS, too_long)
     timer.start()
@@ -169,10 +174,22 @@ def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
             process.stdout, non_subunit_name='stdout').run(tally)
         process.wait()
     except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         raise
     finally:
         timer.cancel()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a suite that leads a group of processes, and all of the group.
+
+    It is asked first: a suite may have to clean up.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
@@ -218,14 +235,5 @@ def main() -> int:
     return int(failed > 0)
 
 
-def on_signal(number: int, frame: types.FrameType | None) -> None:
-    """Leave as Ctrl-C does, so that stestr goes, too."""
-    raise KeyboardInterrupt
-
-
 if __name__ == '__main__':
-    signal.signal(signal.SIGTERM, on_signal)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(signals.run(main))

@@ -38,9 +38,9 @@ PROGRAMS = {'iscsi-ls': 'libiscsi-bin', 'qemu-io': 'qemu-utils'}
 DRIVER = '/usr/lib/*/qemu/block-iscsi.so'
 MIB = 2 ** 20
 # Seconds; all of it takes far less, unless something hangs.
-LIMIT = 60
+LIMIT = 240
 # Less than LIMIT, after which what is waited for would end anyhow.
-SOON = 20
+SOON = 90
 _READY = re.compile(r'k2-sim: array .* listens on (https?://[^\s,]+).*\n')
 
 

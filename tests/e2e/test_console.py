@@ -88,13 +88,13 @@ class TestLive(ConsoleTest):
         self.until_text('0\nVolumes', '.tiles')
         group = self.a.group('vg-a')
         self.a.volume(group, 'fresh')
-        self.until_text('1\nVolumes', '.tiles', browser.LIVE)
+        self.until_text('1\nVolumes', '.tiles', browser.live())
         self.until_text('volumes/31 (fresh) was created', '#view',
-                        browser.LIVE)
+                        browser.live())
         self.one('#views a[href="#volumes"]').click()
         self.until_text('vg-a', '.tree')
         self.a.group('vg-b')
-        self.until_text('vg-b', '.tree', browser.LIVE)
+        self.until_text('vg-b', '.tree', browser.live())
         self.check_quiet()
 
     def test_pause(self):
@@ -104,7 +104,7 @@ class TestLive(ConsoleTest):
         self.a.get('hosts?name=unseen')
         self.a.group('vg-a')
         self.one('#live').click()
-        self.until_text('unseen', seconds=browser.LIVE)
+        self.until_text('unseen', seconds=browser.live())
 
     def test_the_array_is_lost(self):
         """It is said, tried again, and all is well afterwards."""
@@ -296,13 +296,13 @@ class TestManyVolumes(ConsoleTest):
         self.open('volumes')
         self.until_text('1–50 of 10000 groups', '.pager')
         self.one('.search input').send_keys('vol-07777')
-        self.until_text('seed-vol-07777', '.tree', browser.LIVE)
+        self.until_text('seed-vol-07777', '.tree', browser.live())
         self.assertEqual(['seed-vg-07777', 'seed-vol-07777'], self.names())
         self.press(Keys.ESCAPE)
-        self.until_text('of 10000 groups', '.pager', browser.LIVE)
+        self.until_text('of 10000 groups', '.pager', browser.live())
         self.all('.pager button')[1].click()
-        self.until_text('51–100 of 10000 groups', '.pager', browser.LIVE)
+        self.until_text('51–100 of 10000 groups', '.pager', browser.live())
         group = self.a.group('zz-last')
         self.a.volume(group, 'fresh', base.GIB)
         self.one('.search input').send_keys('fresh')
-        self.until_text('zz-last', '.tree', browser.LIVE)
+        self.until_text('zz-last', '.tree', browser.live())

@@ -52,7 +52,7 @@ class TestControlPage(browser.BrowserTest):
         self.assertEqual(
             502, self.a.call('POST', 'volume_groups', body).status)
         self.assertEqual(1, self.a.get('volume_groups')['total'])
-        self.until_text('1 of 1', '#faults tbody', browser.LIVE)
+        self.until_text('1 of 1', '#faults tbody', browser.live())
         self.all('#faults tbody button')[1].click()
         self.until_text('Nothing goes wrong', '#faults')
         self.assertEqual([], self.control.faults())

@@ -583,7 +583,8 @@ class TestLioLife(LifeTests, iscsi.SimulatorTest):
         session = self.session(lun, initiator)
         session.io('write -P 1 0 64k')
         self.simulator.stop(signal.SIGKILL)
-        device, = iscsi.run('dmsetup', 'ls').split()[::2]
+        device, = [name for name in iscsi.run('dmsetup', 'ls').split()
+                   if name.startswith('k2-sim-')]
         iscsi.run('dmsetup', 'suspend', device)
         session.send('write -P 2 0 64k')
         self.start()

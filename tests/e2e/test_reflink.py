@@ -25,7 +25,7 @@ from cinder_k2 import simulator
 MIB = 2 ** 20
 # The smallest that XFS takes.
 SIZE = 400 * MIB
-LIMIT = 60
+LIMIT = 240
 
 
 @ddt.ddt

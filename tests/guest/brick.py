@@ -96,6 +96,7 @@ class Disk:
 
     def __init__(self, info, multipath):
         self._info = info
+        self._is_multipath = multipath
         self._connector = connector.InitiatorConnector.factory(
             'ISCSI', 'env', use_multipath=multipath, device_scan_attempts=5)
 
@@ -103,7 +104,31 @@ class Disk:
         """Give itself, when the device can be used."""
         self._device = self._connector.connect_volume(self._info)
         self.path = os.path.realpath(self._device['path'])
+        if self._is_multipath:
+            self._wait_for_all_paths()
         return self
+
+    def _wait_for_all_paths(self):
+        """On a slow machine os-brick goes on without some, or without map.
+
+        It does not look again for disks of a portal once it has a map.
+        """
+        if not self._has_all_paths():
+            node.run('iscsiadm', '-m', 'session', '--rescan')
+        node.wait_until(self._has_all_paths, 'all paths of a disk')
+        self.path = f'/dev/{self._map()}'
+
+    def _has_all_paths(self):
+        return self._map() and len(os.listdir(
+            f'/sys/block/{self._map()}/slaves')) >= len(
+                self._info['target_portals'])
+
+    def _map(self):
+        """The multipath device of the disk, or None."""
+        name = os.path.basename(self.path)
+        if name.startswith('dm-'):
+            return name
+        return next(iter(os.listdir(f'/sys/block/{name}/holders')), None)
 
     def extend(self):
         """Look at the size again; in bytes."""

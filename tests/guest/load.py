@@ -68,6 +68,8 @@ class _Load:
         finally:
             self._enough.set()
             self._thread.join(node.LIMIT)
+        if self._thread.is_alive():
+            raise AssertionError(f'a write hangs after {self.written}')
         if self._error:
             raise self._error
 

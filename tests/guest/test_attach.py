@@ -17,6 +17,8 @@ import subprocess
 from tests.e2e import iscsi
 from tests.guest import base
 from tests.guest import disk
+from tests.guest import node
+from tests.guest import second
 
 MIB = disk.MIB
 
@@ -52,6 +54,25 @@ class TestAttach(base.GuestTest):
                           'length')
         self.fill(attached.path, 0)
         self.assert_filled(attached.path, 0)
+
+    def test_two_initiators_of_the_kernel(self):
+        """Two hosts, each with a disk of its own of one volume."""
+        volume = self.backend.create_volume(1, multiattach='<is> True')
+        here = self.attach(volume)
+        row, paths = self.attach_to_other(volume)
+        path, = [path for path in paths if path.portal
+                 != here.row.connection_info['target_portal']]
+        there = second.Disk(path).connect()
+        self.assertNotEqual(here.path, there.path)
+        self.assertEqual(2, len(node.sessions()))
+        self.fill(here.path, 0, 1023)
+        self.assert_filled(there.path, 0, 1023)
+        self.fill(there.path, 5)
+        self.assert_filled(here.path, 5)
+        there.disconnect()
+        self.backend.detach(row)
+        self.fill(here.path, 6)
+        self.assert_filled(here.path, 0, 5, 6, 1023)
 
     def test_two_hosts_at_once(self):
         volume = self.backend.create_volume(

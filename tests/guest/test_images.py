@@ -69,13 +69,24 @@ class TestImages(base.GuestTest):
         self.assert_filled(again.path, 9, 1023)
 
 
+class Bus(test_backups.Bus):
+    """Something happens before what is attached is read."""
+
+    def meanwhile(self):
+        raise NotImplementedError
+
+    def continue_backup(self, ctxt, backup, device):
+        self.meanwhile()
+        super().continue_backup(ctxt, backup, device)
+
+
 class TestBackup(base.GuestTest):
 
     def setUp(self):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.bus = test_backups.Bus(self.backend.manager)
+        self.bus = Bus(self.backend.manager)
         for patch in (
                 mock.patch.object(test_backups.Head, 'folder', folder.name),
                 mock.patch.object(backup_rpcapi, 'BackupAPI',
@@ -95,6 +106,7 @@ class TestBackup(base.GuestTest):
         volume = self.backend.create_volume(1)
         attached = self.attach(volume)
         self.fill(attached.path, 0, 7)
+        self.bus.meanwhile = lambda: self.fill(attached.path, 1)
         context = self.backend.context
         api = backup_api.API()
         api.scheduler_rpcapi = self.bus
@@ -103,7 +115,7 @@ class TestBackup(base.GuestTest):
         backup = objects.Backup.get_by_id(context, made.id)
         self.assertEqual('available', backup.status, backup.fail_reason)
         self.assertTrue(self.bus.devices[0].is_snapshot)
-        self.fill(attached.path, 1)
+        self.assert_filled(attached.path, 0, 1, 7)
         restored = self.backend.create_volume(1)
         restored.update({'status': 'restoring-backup'})
         restored.save()

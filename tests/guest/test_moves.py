@@ -12,10 +12,6 @@
 
 """Volumes that come from elsewhere, or go elsewhere, with their data."""
 
-from unittest import mock
-
-from cinder import compute
-
 from tests.functional import cloud
 from tests.guest import base
 from tests.guest import brick
@@ -41,7 +37,7 @@ class Nova(cloud.Nova):
         paths = [one.connect().path for one in (old, new)]
         node.run('dd', f'if={paths[0]}', f'of={paths[1]}', 'bs=1M',
                  'iflag=direct', 'oflag=direct', 'conv=sparse',
-                 timeout=300)
+                 timeout=1800)
         self.made.append(new)
         old.disconnect()
 
@@ -77,7 +73,38 @@ class TestManage(base.GuestTest):
         self.assert_filled(attached.path, 6)
 
 
-class TestMigration(MovesTest):
+class AttachedTest(MovesTest):
+    """Nova copies what is attached."""
+
+    def setUp(self):
+        super().setUp()
+        self.nova = Nova()
+        self.nova.install(self)
+
+    def attached(self):
+        """A volume with data that an instance has."""
+        volume = self.filled()
+        self.backend.attach(volume, brick.properties(False), 'a' * 32)
+        return volume
+
+    def swap(self, volume, place):
+        """The volume after the guest has changed over, and has written."""
+        self.nova.swap(guest=lambda path: self.fill(path, 5))
+        volume = place.volume(volume.id)
+        self.assertEqual(('in-use', 'success', place.pool),
+                         (volume.status, volume.migration_status,
+                          volume.host))
+        made, = self.nova.made
+        self.assert_filled(made.path, 0, 5, 1023)
+        made.disconnect()
+        place.detach(volume.volume_attachment[0])
+        again = self.attach(volume, place=place)
+        self.assert_filled(again.path, 0, 5, 1023)
+        self.assert_zeros(again.path, 6)
+        return volume
+
+
+class TestMigration(AttachedTest):
 
     def test_to_another_array(self):
         """Cinder's host has disks of both and copies all blocks."""
@@ -88,8 +115,16 @@ class TestMigration(MovesTest):
         self.assert_filled(attached.path, 0, 1023)
         self.assert_zeros(attached.path, 1)
 
+    def test_to_another_array_in_use(self):
+        """What is written while it moves is on the new one."""
+        second = self.use('b')
+        volume = self.attached()
+        self.backend.migrate(volume, second)
+        self.swap(volume, second)
+        self.assertEqual({}, self.array.leftovers())
 
-class TestRetype(MovesTest):
+
+class TestRetype(AttachedTest):
 
     def is_dedup(self, volume):
         found, = self.array.hits(f'volumes?name=cv-{volume.name_id}')
@@ -106,20 +141,7 @@ class TestRetype(MovesTest):
 
     def test_in_use(self):
         """Nova copies; what is written after that is on what is left."""
-        volume = self.filled()
-        nova = Nova()
-        patch = mock.patch.object(compute, 'API', lambda: nova)
-        patch.start()
-        self.addCleanup(patch.stop)
-        self.backend.attach(volume, brick.properties(False), 'a' * 32)
+        volume = self.attached()
+        self.assertTrue(self.is_dedup(volume))
         self.backend.retype(volume, 'on-demand', **NODEDUP)
-        nova.swap(guest=lambda path: self.fill(path, 5))
-        volume = self.backend.volume(volume.id)
-        self.assertEqual(('in-use', 'success'),
-                         (volume.status, volume.migration_status))
-        self.assertFalse(self.is_dedup(volume))
-        made, = nova.made
-        self.assert_filled(made.path, 0, 5, 1023)
-        made.disconnect()
-        self.backend.detach(volume.volume_attachment[0])
-        self.assert_filled(self.attach(volume).path, 0, 5, 1023)
+        self.assertFalse(self.is_dedup(self.swap(volume, self.backend)))

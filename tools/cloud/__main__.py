@@ -18,7 +18,6 @@ import shlex
 import signal
 import sys
 import time
-import types
 from typing import Any
 
 from cinderclient import exceptions as cinder_exceptions
@@ -36,6 +35,7 @@ from tools.cloud import scenario
 from tools.cloud import settings
 from tools.cloud import stack
 from tools.cloud import state
+from tools import signals
 
 WATCH_SECONDS = 0.5
 API_ERRORS = (cinder_exceptions.ClientException,
@@ -174,11 +174,6 @@ def stand_up(run: settings.Settings,
     stay(started)
 
 
-def on_signal(number: int, frame: types.FrameType | None) -> None:
-    """Leave as Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 def run_cloud(run: settings.Settings) -> int:
     """Run once, from taking the state directory to stopping everything."""
     started: list[children.Child] = []
@@ -202,8 +197,7 @@ def run_cloud(run: settings.Settings) -> int:
 
 def main() -> int:
     """Run `make cloud` and return its exit status."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, on_signal)
+    signals.interrupt_on(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     root = pathlib.Path(__file__).resolve().parents[2]
     try:
         return run_cloud(settings.parse(sys.argv[1:], os.environ, root))

@@ -22,13 +22,11 @@ but for what was written to /out, which is DIR.
 
 import argparse
 import pathlib
-import signal
 import sys
-import tempfile
-import types
 
 from tools.guest import machine
 from tools.guest import packages
+from tools import signals
 
 
 def main() -> int:
@@ -38,15 +36,13 @@ def main() -> int:
     if reason:
         print(f'guest: {reason}', file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix='guest-out-') as folder:
-        try:
-            return machine.run(
-                options.command, options.out or pathlib.Path(folder),
-                seconds=options.seconds, memory=options.memory,
-                echo=sys.stdout.buffer)
-        except machine.GuestError as exc:
-            print(f'guest: {exc}', file=sys.stderr)
-            return exc.status
+    try:
+        return machine.run(
+            options.command, options.out, seconds=options.seconds,
+            memory=options.memory, echo=sys.stdout.buffer)
+    except machine.GuestError as exc:
+        print(f'guest: {exc}', file=sys.stderr)
+        return exc.status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,14 +63,5 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def on_signal(number: int, frame: types.FrameType | None) -> None:
-    """Leave as Ctrl-C does, so that the guest goes, too."""
-    raise KeyboardInterrupt
-
-
 if __name__ == '__main__':
-    signal.signal(signal.SIGTERM, on_signal)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(signals.run(main))

@@ -29,12 +29,13 @@ import shlex
 import shutil
 import signal
 import subprocess  # nosec B404
-import tempfile
 import threading
 from typing import BinaryIO
 
 from tools.cloud import children
 from tools.guest import packages
+from tools.guest import processor
+from tools.guest import scratch
 
 HERE = pathlib.Path(__file__).parent
 #: The guest's name of the directory that it writes to for good.
@@ -44,7 +45,7 @@ KERNEL = 'dmesg'
 SECONDS = 600.0
 MEMORY = '2G'
 #: Exit statuses of a guest that has no status of its own.
-TIMED_OUT, PANICKED, NO_VERDICT = 124, 134, 70
+TIMED_OUT, PANICKED, NO_VERDICT, NO_BOOT = 124, 134, 70, 1
 # What a shell adds to the number of the signal that ended a program.
 _SIGNAL = 128
 _SCRIPTS = ('init.sh', 'system.sh')
@@ -65,7 +66,7 @@ class GuestError(Exception):
         self.status = status
 
 
-def run(command: Sequence[str], out: pathlib.Path, *,
+def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         seconds: float = SECONDS, memory: str = MEMORY,
         echo: BinaryIO | None = None) -> int:
     """Run a command as root in a guest of its own; return its exit status.
@@ -73,17 +74,17 @@ def run(command: Sequence[str], out: pathlib.Path, *,
     It starts in our directory. Its output is in console.log in the out
     directory, and what the kernel says in dmesg.
 
-    :param out: the directory that the guest sees as /out
+    :param out: the directory that the guest sees as /out; it goes with the
+        guest if none is given
     :param seconds: the guest is ended after them
     :param memory: such as "2G"; what the guest writes is in it, too
     :param echo: what else to write the output to, as it comes
     :raises GuestError: it took too long, its kernel panicked, or it was
-        switched off before the command ended
+        switched off before the command ended; or it cannot boot
     """
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix='guest-') as name:
-        work = pathlib.Path(name)
+    with scratch.directory() as work:
         _furnish(work, out, command)
+        out = work / 'out'
         with open(out / CONSOLE, 'wb') as console, \
                 open(out / KERNEL, 'wb') as kernel, \
                 _booted(work, memory, kernel) as process:
@@ -105,12 +106,16 @@ def script(command: Sequence[str], environment: Mapping[str, str]) -> str:
                       f'exec {shlex.join(command)}', ''])
 
 
-def _furnish(work: pathlib.Path, out: pathlib.Path, command: Sequence[str]
-             ) -> None:
+def _furnish(work: pathlib.Path, out: pathlib.Path | None,
+             command: Sequence[str]) -> None:
     """Put down what the guest finds through the path of one directory."""
     for name in _SCRIPTS:
         shutil.copy(HERE / name, work)
-    (work / 'out').symlink_to(out.resolve())
+    if out is None:
+        (work / 'out').mkdir()
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        (work / 'out').symlink_to(out.resolve())
     (work / 'command').write_text(
         script(command, {**os.environ, 'PATH': packages.path()}))
 
@@ -131,8 +136,7 @@ def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
              'noreboot', 'panic=-1', 'root=/dev/root', 'rootfstype=hostfs',
              'ro', f'init={work}/init.sh', 'con=null', 'con0=null,fd:2',
              'con1=null,fd:1', 'ssl=null', f'GUEST_WORK={work}'],
-            env={name: value for name, value in os.environ.items()
-                 if name != 'TMPDIR'},
+            env=_environment(work),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=kernel, start_new_session=True,
             preexec_fn=lambda: children.die_with_parent(parent)) as process:
@@ -140,6 +144,18 @@ def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
             yield process
         finally:
             _kill(process)
+
+
+def _environment(work: pathlib.Path) -> dict[str, str]:
+    """Return that of the kernel, which has its memory in /dev/shm."""
+    kept = {name: value for name, value in os.environ.items()
+            if name != 'TMPDIR'}
+    if not processor.is_newer():
+        return kept
+    try:
+        return {**kept, **processor.environment(work)}
+    except processor.BuildError as exc:
+        raise GuestError(str(exc), NO_BOOT) from exc
 
 
 def _namespace() -> list[str]:
@@ -155,9 +171,11 @@ def _namespace() -> list[str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """End it, and all with it; its number may be another's once it ended."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _follow(process: subprocess.Popen[bytes], seconds: float,
@@ -187,14 +205,24 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     """Return the command's exit status; raises GuestError without one."""
     panic = _PANIC.search((out / KERNEL).read_text(errors='replace'))
     verdict = work / 'verdict'
-    found = int(verdict.read_text()) if verdict.exists() else None
+    # A panic can leave it empty.
+    text = verdict.read_text().strip() if verdict.exists() else ''
+    found = int(text) if text else None
     # The kernel's own status is that of the command, if nothing went wrong.
     if panic or status > _SIGNAL and status != found:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
         raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
     if found is None:
-        text = (out / CONSOLE).read_text(errors='replace')
-        last = text.rstrip().rpartition('\n')[2] or 'it printed nothing'
         raise GuestError('the guest was switched off before the command'
-                         f' ended; its last line: {last}', NO_VERDICT)
+                         f' ended; its last line: {_last_line(out)}',
+                         NO_VERDICT)
     return found
+
+
+def _last_line(out: pathlib.Path) -> str:
+    """Return that of the programs, or of what should have booted them."""
+    for name in (CONSOLE, KERNEL):
+        said = (out / name).read_text(errors='replace').rstrip()
+        if said:
+            return said.rpartition('\n')[2]
+    return 'it printed nothing'

@@ -17,6 +17,8 @@ import glob
 import os
 import shutil
 
+from tools.guest import processor
+
 #: The package of Debian that each program is in.
 PROGRAMS = {
     'dmsetup': 'dmsetup', 'iscsi-ls': 'libiscsi-bin',
@@ -31,6 +33,11 @@ FILES = {'/usr/lib/*/qemu/block-iscsi.so': 'qemu-block-extra'}
 def path() -> str:
     """Return where programs are; not every user has root's directories."""
     return f'{os.environ.get("PATH", os.defpath)}:/usr/sbin:/sbin'
+
+
+if processor.is_newer():
+    PROGRAMS.update(processor.PROGRAMS)
+    FILES.update(processor.FILES)
 
 
 def missing(programs: Mapping[str, str] = PROGRAMS,

@@ -64,6 +64,15 @@ class ArrayTest(testtools.TestCase):
         self.assertEqual(status, response.status, response.body)
         return response.json() if response.body else None
 
+    def sim(self, status, method, name, body=None):
+        """What the control API answers, with this status."""
+        response = self.array.handle(
+            method, f'/sim/v1/{name}', '',
+            {**authorization(), 'Content-Type': JSON},
+            b'' if body is None else json.dumps(body).encode())
+        self.assertEqual(status, response.status, response.body)
+        return response.json() if response.body else None
+
     def get(self, path):
         return self.expect(200, 'GET', path)
 

@@ -16,21 +16,18 @@ import contextlib
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
 from unittest import mock
 
+from tests.unit.tools import kernels
 from tools.guest import machine
 from tools.guest import packages
+from tools.guest import processor
+from tools.guest import scratch
 
-# Of the kernel's command line it knows the directory.
-KERNEL = """\
-#!/bin/sh
-for word; do
-    case $word in GUEST_WORK=*) work=${word#*=} ;; esac
-done
-"""
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 
 
@@ -38,22 +35,9 @@ class GuestTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = pathlib.Path(place.name)
-        self.out = self.place / 'out'
-        self.temporary = self.place / 'tmp'
-        self.temporary.mkdir()
-        self.enterContext(mock.patch.object(
-            tempfile, 'tempdir', str(self.temporary)))
-        self.enterContext(mock.patch.dict(os.environ, {
-            'PATH': f'{self.place}:{os.environ["PATH"]}'}))
-
-    def kernel(self, text):
-        """What runs in place of the kernel."""
-        program = self.place / 'linux.uml'
-        program.write_text(KERNEL + text)
-        program.chmod(0o755)
+        self.kernels = kernels.Kernels(self)
+        self.kernel = self.kernels.kernel
+        self.out = self.kernels.place / 'out'
 
     def run_guest(self, *command, **options):
         status = machine.run(command or ['true'], self.out, **options)
@@ -70,7 +54,7 @@ class GuestTest(unittest.TestCase):
         self.assert_nothing_left()
 
     def assert_nothing_left(self):
-        self.assertEqual([], list(self.temporary.iterdir()))
+        self.assertEqual([], self.kernels.left())
 
     def test_status_of_the_command(self):
         self.kernel(VERDICT + 'exit $status')
@@ -121,9 +105,27 @@ class GuestTest(unittest.TestCase):
         self.assert_no_verdict(
             70, 'the guest was switched off before the command ended; its'
             ' last line: last words')
+        self.kernel('echo no namespace >&2')
+        self.assert_no_verdict(
+            70, 'the guest was switched off before the command ended; its'
+            ' last line: no namespace')
         self.kernel('')
         with self.assertRaisesRegex(machine.GuestError, 'printed nothing'):
             self.run_guest()
+
+    def test_verdict_that_was_not_written(self):
+        self.kernel('>"$work/verdict"; echo last words')
+        self.assert_no_verdict(
+            70, 'the guest was switched off before the command ended; its'
+            ' last line: last words')
+
+    def test_output_that_nobody_wants(self):
+        self.kernel(VERDICT)
+        self.assertEqual(0, machine.run(['true']))
+        self.assert_nothing_left()
+
+
+class PackagesTest(unittest.TestCase):
 
     def test_what_is_missing(self):
         self.assertEqual('', packages.missing({'sh': 'dash'}, {'/bin': 'b'}))
@@ -131,3 +133,88 @@ class GuestTest(unittest.TestCase):
             'needs packages, as with: apt-get install p1 p2',
             packages.missing({'no-such-program': 'p2', 'sh': 'dash'},
                              {'/no/such/*.so': 'p1'}))
+
+
+class ProcessorTest(GuestTest):
+    """A processor that the kernel of the guest does not know."""
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(
+            processor, 'is_newer', lambda: True))
+
+    def compiler(self, text):
+        program = self.kernels.place / 'cc'
+        program.write_text(f'#!/bin/sh\n{text}\n')
+        program.chmod(0o755)
+
+    def test_it_is_seen(self):
+        info = self.kernels.place / 'cpuinfo'
+        for flags, is_newer in (('fpu amx_tile avx2', True),
+                                ('fpu avx2', False)):
+            info.write_text(f'processor : 0\nflags : {flags}\n')
+            self.assertEqual(is_newer, REAL_IS_NEWER(info))
+
+    def test_kernel_with_help(self):
+        """What was compiled is loaded with the kernel."""
+        self.compiler('while [ "$1" != -o ]; do shift; done; echo >"$2"')
+        self.kernel('echo "$LD_PRELOAD" >"$work/out/loaded";'
+                    ' ls "$LD_PRELOAD" >>"$work/out/loaded";'
+                    ' echo 0 >"$work/verdict"')
+        self.assertEqual(0, self.run_guest())
+        one, two = (self.out / 'loaded').read_text().split()
+        self.assertEqual(one, two)
+
+    def test_compiler_that_fails(self):
+        self.compiler('echo no header >&2; exit 1')
+        self.assert_no_verdict(
+            1, f'cannot compile {machine.HERE / "xstate.c"}: no header')
+
+    @unittest.skipUnless(shutil.which('cc'), 'needs the package gcc')
+    def test_the_real_one(self):
+        found = processor.environment(self.kernels.place)
+        self.assertTrue(os.path.exists(found['LD_PRELOAD']))
+
+
+class ScratchTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.kernels = kernels.Kernels(self)
+
+    def abandoned(self):
+        """The directory of an owner that was killed."""
+        with scratch.directory() as path:
+            left = path.with_name(f'{path.name}-left')
+            shutil.copytree(path, left)
+        return left
+
+    def test_what_a_killed_owner_left(self):
+        left = self.abandoned()
+        (left / 'out').symlink_to(self.kernels.place)
+        with scratch.directory() as path:
+            self.assertEqual([path.name], self.kernels.left())
+        self.assertEqual([], self.kernels.left())
+        self.assertTrue(self.kernels.place.exists())
+
+    def test_what_has_an_owner(self):
+        with scratch.directory() as first, scratch.directory() as second:
+            self.assertEqual(sorted([first.name, second.name]),
+                             self.kernels.left())
+
+    def test_what_is_just_being_made(self):
+        """It has no mark before it has its lock."""
+        made = pathlib.Path(tempfile.mkdtemp(prefix=scratch.PREFIX))
+        other = pathlib.Path(tempfile.mkdtemp())
+        with scratch.directory():
+            self.assertTrue(made.exists())
+            self.assertTrue(other.exists())
+
+    def test_what_others_have(self):
+        left = self.abandoned()
+        with mock.patch.object(os, 'geteuid', lambda: os.getuid() + 1), \
+                scratch.directory():
+            self.assertTrue(left.exists())
+
+
+REAL_IS_NEWER = processor.is_newer

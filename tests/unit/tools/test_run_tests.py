@@ -12,6 +12,8 @@
 
 import contextlib
 import io
+import signal
+import subprocess
 import unittest
 from unittest import mock
 
@@ -65,6 +67,34 @@ class TallyTest(unittest.TestCase):
              'file_bytes': b'ImportError: no such module'})
         self.assertEqual((0, 1, 0), counts)
         self.assertIn('ImportError', text)
+
+
+class EndTest(unittest.TestCase):
+
+    def suite(self, script):
+        process = subprocess.Popen(
+            ['sh', '-c', script], stdout=subprocess.PIPE,
+            start_new_session=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(b'up\n', process.stdout.readline())
+        return process
+
+    def test_a_suite_cleans_up(self):
+        process = self.suite(
+            'trap "echo clean; exit 7" TERM; echo up; sleep 1000 & wait')
+        run_tests.end(process)
+        self.assertEqual((b'clean\n', None), process.communicate(timeout=60))
+        self.assertEqual(7, process.returncode)
+
+    def test_a_suite_that_does_not_listen(self):
+        """It is killed, with what it has started."""
+        process = self.suite(
+            'trap "" TERM; sleep 1000 & echo up; wait; wait')
+        with mock.patch.object(run_tests, 'END_SECONDS', 0.1):
+            run_tests.end(process)
+        process.communicate(timeout=60)
+        self.assertEqual(-signal.SIGKILL, process.returncode)
 
 
 class MainTest(unittest.TestCase):

@@ -14,16 +14,41 @@
 
 import contextlib
 import io
+import os
 import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
 
-from tools.guest import machine
+from tests.unit.tools import kernels
 from tools.guest import packages
 from tools.guest import suites
 from tools import run_e2e
 from tools import run_tests
+
+# Leaves its name and its tests as results; test_c does not get on with it.
+RESULTS = """\
+out="$(realpath "$work/out")"
+name="$(basename "$out")"
+printf '<%s>' "$name" >"$out/results.subunit"
+cp "$work/command" "$out"
+grep -q test_c "$out/command" && kill -ABRT $$
+"""
+
+
+RUNNER = """\
+import pathlib, sys
+from tools import signals
+from tools.guest import suites
+suites.ARTIFACTS = pathlib.Path(sys.argv[1])
+suites.SUITES = {'one': (), 'two': ()}
+sys.exit(signals.run(lambda: suites.main(())))
+"""
 
 
 class Stream:
@@ -37,57 +62,98 @@ class SuitesTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = pathlib.Path(place.name)
+        self.kernels = kernels.Kernels(self)
+        self.place = self.kernels.place / 'artifacts'
         self.enterContext(mock.patch.object(
             suites, 'ARTIFACTS', self.place))
         self.enterContext(mock.patch.object(
             suites, 'SUITES', {'one': ('test_a', 'test_b'),
                                'two': ('test_c',)}))
-        self.commands = []
-        self.status = 0
+        self.enterContext(mock.patch.object(
+            suites, 'PLANES', {'one': 'lio'}))
+        self.enterContext(mock.patch.dict(os.environ))
+        os.environ.pop('K2_PLANE', None)
+        self.guest('echo 0 >"$work/verdict"')
 
-    def guest(self, command, out, **options):
-        """What runs in place of a guest."""
-        out.mkdir()
-        self.commands.append(command[-1])
-        (out / suites.RESULTS).write_text(f'<{out.name}>')
-        if 'test_c' in command[-1]:
-            raise machine.GuestError('no luck', machine.PANICKED)
-        return self.status
+    def guest(self, end):
+        """What runs in place of a guest, and how it ends."""
+        self.kernels.kernel(RESULTS + end)
 
     def main(self, *names):
         """Exit status, stream, and complaints."""
         error, stream = io.StringIO(), Stream()
-        with mock.patch.object(machine, 'run', self.guest), \
-                mock.patch('sys.stdout', stream), \
+        with mock.patch('sys.stdout', stream), \
                 contextlib.redirect_stderr(error):
             status = suites.main(names)
+        self.assertEqual([], self.kernels.left())
         return status, stream.buffer.getvalue(), error.getvalue().strip()
 
     def test_all(self):
         """In their order, also what a guest that panicked has left."""
-        self.assertEqual((1, b'<one><two>', 'two: no luck'), self.main())
+        self.assertEqual(
+            (1, b'<one><two>', "two: guest: the guest's kernel panicked:"
+             ' signal 6'), self.main())
 
     def test_some(self):
         self.assertEqual((0, b'<one>', ''), self.main('one'))
-        command, = self.commands
         self.assertIn('subunit.run tests.guest.test_a tests.guest.test_b',
-                      command)
+                      (self.place / 'one' / 'command').read_text())
+
+    def plane(self, suite):
+        """What the guest of a suite is told."""
+        self.main(suite)
+        return re.findall('K2_PLANE=(.*)', (
+            self.place / suite / 'command').read_text())
+
+    def test_data_plane(self):
+        """That of the suite, or who runs it names another one."""
+        self.assertEqual((['lio'], []),
+                         (self.plane('one'), self.plane('two')))
+        os.environ['K2_PLANE'] = 'tgt'
+        self.assertEqual((['tgt'], ['tgt']),
+                         (self.plane('one'), self.plane('two')))
+
+    def test_one_that_is_not_there(self):
+        self.assertEqual(
+            (2, b'', 'no such suite: three; there are one, two'),
+            self.main('one', 'three'))
 
     def test_status(self):
         """Tests that do not come to their end are no success."""
-        self.status = 3
+        self.guest('echo 3 >"$work/verdict"')
         self.assertEqual((1, b'<one>', 'one: ended with status 3'),
                          self.main('one'))
 
     def test_what_was_left_before_is_removed(self):
-        (self.place / 'one').mkdir()
+        (self.place / 'one').mkdir(parents=True)
         (self.place / 'one' / 'old').touch()
         self.main('one')
-        self.assertEqual([suites.RESULTS], [
-            path.name for path in (self.place / 'one').iterdir()])
+        self.assertFalse((self.place / 'one' / 'old').exists())
+
+    def test_signals(self):
+        """All guests end with it, once each."""
+        self.guest('echo $$ >"$out/up"; sleep 1000')
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            process = self.runner()
+            for suite in ('one', 'two'):
+                self.kernels.wait_for(self.place / suite / 'up')
+            process.send_signal(number)
+            _, error = process.communicate(timeout=60)
+            self.assertEqual((status, ''), (process.returncode, error))
+            self.assertEqual([], self.kernels.left())
+            shutil.rmtree(self.place)
+
+    def runner(self):
+        """The suites of the test, in a process of its own."""
+        process = subprocess.Popen(
+            [sys.executable, '-c', RUNNER, str(self.place)], text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env={**os.environ, 'TMPDIR': tempfile.gettempdir()},
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
 
     def test_every_module_is_in_a_suite(self):
         found = {path.stem for path in pathlib.Path(

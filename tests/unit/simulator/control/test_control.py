@@ -332,14 +332,6 @@ class TestLeftovers(base.ArrayTest):
 @ddt.ddt
 class TestControlApi(base.ArrayTest):
 
-    def sim(self, status, method, name, body=None):
-        reply = self.array.handle(
-            method, f'/sim/v1/{name}', '',
-            {**base.authorization(), 'Content-Type': base.JSON},
-            b'' if body is None else json.dumps(body).encode())
-        self.assertEqual(status, reply.status, reply.body)
-        return reply.json() if reply.body else None
-
     @ddt.data(('switches', {'self': 1}), ('performance', {'self': 1}),
               ('latency', {'kind': []}),
               ('faults', {'kind': 'latency', 'latency': {'kind': []}}),

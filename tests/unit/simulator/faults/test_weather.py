@@ -39,14 +39,6 @@ class WeatherTest(base.ArrayTest):
                 data) as exchange:
             return exchange
 
-    def sim(self, status, method, name, body=None):
-        reply = self.array.handle(
-            method, f'/sim/v1/{name}', '',
-            {**base.authorization(), 'Content-Type': base.JSON},
-            b'' if body is None else json.dumps(body).encode())
-        self.assertEqual(status, reply.status, reply.body)
-        return reply.json() if reply.body else None
-
 
 @ddt.ddt
 class TestObjects(WeatherTest):

@@ -13,7 +13,6 @@
 """A peer that is lost and comes back, restarts, and an array of its own."""
 
 import concurrent.futures
-import json
 
 import ddt
 import fixtures
@@ -246,26 +245,18 @@ class TestLoss(pairs.PairTest):
         """The control API offers the same."""
         self.start()
         for body, cut in (({'cut': True}, True), ({'cut': False}, False)):
-            reply = self.sim(200, 'POST', 'link', body)
+            reply = self.a.sim(200, 'POST', 'link', body)
             self.assertEqual({'cut': cut}, reply)
         self.assertEqual('suspended', self.here()['state'])
         for body in ({}, {'cut': 1}, {'cut': True, 'x': 1}):
-            self.sim(400, 'POST', 'link', body)
-        self.sim(204, 'POST', 'contents', {
+            self.a.sim(400, 'POST', 'link', body)
+        self.a.sim(204, 'POST', 'contents', {
             'volume': self.volume['id'], 'token': 'x'})
         self.assertEqual({str(self.volume['id']): 'x'},
-                         self.sim(200, 'GET', 'contents'))
+                         self.a.sim(200, 'GET', 'contents'))
         for body in ({}, {'volume': 1, 'token': 'x'},
                      {'volume': '31', 'token': 'x'}):
-            self.sim(400, 'POST', 'contents', body)
-
-    def sim(self, status, method, name, body=None):
-        response = self.a.array.handle(
-            method, f'/sim/v1/{name}', headers={
-                **base.authorization(), 'Content-Type': base.JSON},
-            body=b'' if body is None else json.dumps(body).encode())
-        self.assertEqual(status, response.status, response.body)
-        return response.json() if response.body else None
+            self.a.sim(400, 'POST', 'contents', body)
 
     @ddt.data({}, {'type': 'ask'}, {'type': 'x', 'sender': {}},
               {'type': 'ask', 'sender': _STRANGER,
@@ -275,8 +266,8 @@ class TestLoss(pairs.PairTest):
     def test_messages_of_strangers(self, message):
         """They change nothing."""
         before = self.a.control.dump()
-        reply = self.sim(200 if 'questions' in message else 400,
-                         'POST', 'peer', message)
+        reply = self.a.sim(200 if 'questions' in message else 400,
+                           'POST', 'peer', message)
         if 'questions' in message:
             self.assertEqual([[{}, 'x is no peer of this array']],
                              reply['answers'])

@@ -12,7 +12,6 @@
 
 """Statistics of the system: section 8."""
 
-import json
 
 import ddt
 import fixtures
@@ -28,13 +27,9 @@ class TestSystemStatistics(base.ArrayTest):
                'throughput_avg': 327680000, 'throughput_max': 352256000,
                'latency_inner': 0.44, 'latency_outer': 0.03}
 
-    def sim(self, body, status=204):
-        """What the control API answers to other figures."""
-        reply = self.array.handle(
-            'POST', '/sim/v1/performance', '',
-            {**base.authorization(), 'Content-Type': base.JSON},
-            json.dumps(body).encode())
-        self.assertEqual(status, reply.status, reply.body)
+    def set(self, body, status=204):
+        """Give the array other figures."""
+        self.sim(status, 'POST', 'performance', body)
 
     def test_an_idle_array(self):
         """STA-1: a row without id, hits and total only."""
@@ -46,7 +41,7 @@ class TestSystemStatistics(base.ArrayTest):
 
     def test_figures_can_be_set(self):
         """STA-5: the sample of the documents."""
-        self.sim(self.figures)
+        self.set(self.figures)
         self.control.advance(3600)
         self.assertEqual([{'timestamp': 1767229200, 'resolution': 5,
                            **self.figures}], self.hits('stats/system'))
@@ -59,19 +54,17 @@ class TestSystemStatistics(base.ArrayTest):
 
     def test_figures_can_be_taken_back(self):
         self.array.io.note(1, 5, 0, 5 * 4096, 0.01)
-        self.sim({'iops_avg': 7})
+        self.set({'iops_avg': 7})
         self.assertEqual(7, self.hits('stats/system')[0]['iops_avg'])
         for _ in range(2):
-            self.assertEqual(204, self.array.handle(
-                'DELETE', '/sim/v1/performance', '',
-                base.authorization()).status)
+            self.sim(204, 'DELETE', 'performance')
             self.assertEqual(1, self.hits('stats/system')[0]['iops_avg'])
 
     @ddt.data({'size': 3}, {'iops_avg': -1}, {'iops_avg': True},
               {'latency_inner': 'low'}, {'iops_max': 1e999},
               {'timestamp': 1})
     def test_nonsense_changes_nothing(self, figures):
-        self.sim({'iops_avg': 5, **figures}, 400)
+        self.set({'iops_avg': 5, **figures}, 400)
         self.assertEqual(0, self.hits('stats/system')[0]['iops_avg'])
 
     def test_points(self):
@@ -89,7 +82,7 @@ class TestSystemStatistics(base.ArrayTest):
 
     def test_read_only(self):
         self.refused('POST', 'stats/system', {}, status=405)
-        self.sim(self.figures)
+        self.set(self.figures)
         for number in (-1, 0, 1):
             self.refused('GET', f'stats/system/{number}', status=404)
 

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""A shell script in place of the kernel of a guest."""
+
+import os
+import pathlib
+import tempfile
+import time
+from unittest import mock
+
+from tools.guest import processor
+
+# Of the kernel's command line it knows the directory.
+_BEGIN = """\
+#!/bin/sh
+for word; do
+    case $word in GUEST_WORK=*) work=${word#*=} ;; esac
+done
+"""
+# Seconds; only a hang takes so long.
+_LIMIT = 60
+
+
+class Kernels:
+    """Guests of one test, in a directory of their own.
+
+    :ivar place: of the test
+    """
+
+    def __init__(self, test):
+        place = tempfile.TemporaryDirectory()
+        test.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name)
+        self._temporary = self.place / 'tmp'
+        self._temporary.mkdir()
+        for patch in (
+                mock.patch.object(tempfile, 'tempdir', str(self._temporary)),
+                mock.patch.object(processor, 'is_newer', lambda: False),
+                mock.patch.dict(os.environ, {
+                    'TMPDIR': str(self._temporary),
+                    'PATH': f'{self.place}:{os.environ["PATH"]}'})):
+            test.enterContext(patch)
+
+    def kernel(self, text):
+        """What runs in place of the kernel; it knows $work."""
+        program = self.place / 'linux.uml'
+        program.write_text(_BEGIN + text)
+        program.chmod(0o755)
+
+    def left(self):
+        """What there is in the directory of temporary files."""
+        return sorted(path.name for path in self._temporary.iterdir())
+
+    def wait_for(self, path):
+        """Come back when a guest has written a file."""
+        deadline = time.monotonic() + _LIMIT
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise AssertionError(f'not in time: {path}')
+            time.sleep(0.01)

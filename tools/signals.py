@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Signals that end a command of ours, and all that it has started."""
+
+from collections.abc import Callable
+import signal
+import types
+
+# What a shell adds to the number of the signal that ended a program.
+_ENDED = 128
+
+
+def interrupt_on(*numbers: signal.Signals) -> None:
+    """Let these signals end the command as Ctrl-C does.
+
+    What is open is closed then, and what was started is ended.
+    """
+    for number in numbers:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: types.FrameType | None) -> None:
+    """Do not listen to a second one: it would leave something behind."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt(number)
+
+
+def run(main: Callable[[], int]) -> int:
+    """Run a command that Ctrl-C and SIGTERM end; return its exit status.
+
+    That is 130 after Ctrl-C and 143 after SIGTERM, as with a shell.
+    """
+    interrupt_on(signal.SIGTERM)
+    try:
+        return main()
+    except KeyboardInterrupt as exc:
+        number, = exc.args or (signal.SIGINT,)
+        return _ENDED + int(number)
