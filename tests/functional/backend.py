@@ -286,6 +286,7 @@ class Backend:
             self.name, {k: v for k, v in section.items() if v is not None})
         cfg.CONF.register_opt(cmd_volume.host_opt, group=self.name)
         self._managers: list[Any] = []
+        self._at_first: tuple[Any, ...] = ()
         self._types: dict[Any, Any] = {}
         self._group_types: dict[Any, str] = {}
         self._load()
@@ -320,6 +321,7 @@ class Backend:
             service_id=self._service.service_id)
         self.manager.init_host_with_rpc()
         self.manager.publish_service_capabilities = lambda context: None
+        self._at_first = self._at_first or self._condition()
         return bool(self.driver.initialized)
 
     def restart(self) -> bool:
@@ -872,9 +874,13 @@ class Backend:
             self.context, self.group(group.id))['replication_targets']
 
     def is_settled(self) -> bool:
-        """Whether its own array serves it, as when it started."""
+        """Whether the service is as it was when it started first."""
+        return self._condition() == self._at_first
+
+    def _condition(self) -> tuple[Any, ...]:
         row = self.service()
-        return not (row.active_backend_id or row.disabled or row.frozen)
+        return (row.active_backend_id, row.replication_status, row.disabled,
+                row.frozen)
 
     # Outcomes
 

@@ -402,6 +402,8 @@ class WatchTest(replicated.ReplicatedTest):
 
     def setUp(self) -> None:
         super().setUp()
+        # One that has seen nothing yet.
+        self.own(self.protocol, replication_device=self.device())
         self.volume = self.replicated()
         self.time_passes()
 
