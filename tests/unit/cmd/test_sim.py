@@ -72,7 +72,7 @@ class SimTest(testtools.TestCase):
     def stop(self, process, number=signal.SIGTERM):
         """End the service and check that it ended well."""
         process.send_signal(number)
-        output, error = process.communicate(timeout=20)
+        output, error = process.communicate(timeout=60)
         self.assertEqual((0, '', ''), (process.returncode, output, error))
 
     def password(self, login='admin'):
@@ -86,7 +86,7 @@ class SimTest(testtools.TestCase):
             path = f'api/v2/{path}'
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(f'{url}/{path}', timeout=5, auth=account,
+            return session.get(f'{url}/{path}', timeout=60, auth=account,
                                **options)
 
 
@@ -103,7 +103,7 @@ class TestService(SimTest):
         self.assertIn(certificate.fingerprint, lines[2])
         reply = requests.post(
             f'{url}/api/v2/host_groups', json={'name': 'hg'},
-            auth=('admin', self.password()), verify=authority, timeout=5)
+            auth=('admin', self.password()), verify=authority, timeout=60)
         self.assertEqual(201, reply.status_code)
         self.stop(process)
         process, ready, again = self.start('--portal', '192.0.2.77')
@@ -119,7 +119,7 @@ class TestService(SimTest):
         with requests.Session() as session:
             session.trust_env = False
             session.post(f'{ready[3]}/api/v2/host_groups',
-                         json={'name': 'hg'}, timeout=5,
+                         json={'name': 'hg'}, timeout=60,
                          auth=('admin', self.password()))
         saved = self.get(ready[3], 'sim/v1/save', login='control')
         self.stop(process)
@@ -141,9 +141,9 @@ class TestService(SimTest):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
         reply = requests.post(
             f'{ready[3]}/api/v2/host_groups', json={'name': 'hg'},
-            auth=('admin', self.password()), timeout=5)
+            auth=('admin', self.password()), timeout=60)
         self.assertEqual(500, reply.status_code)
-        output, error = process.communicate(timeout=20)
+        output, error = process.communicate(timeout=60)
         self.assertEqual(1, process.returncode)
         self.assertEqual(
             f'k2-sim: error: {reply.json()["error_msg"]}\n', error)
@@ -211,7 +211,7 @@ class TestService(SimTest):
             text=True, env={**os.environ})
         os.close(writer)
         self.addCleanup(self._end, process)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 reply = self.get(f'http://127.0.0.1:{port}')
@@ -222,7 +222,7 @@ class TestService(SimTest):
                 time.sleep(0.05)
         self.assertEqual(200, reply.status_code)
         process.send_signal(signal.SIGTERM)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=60)
         self.assertEqual((0, ''), (process.returncode, error))
 
     def test_random_seed(self):
@@ -279,10 +279,10 @@ class TestService(SimTest):
             ready[3], 'system/capacity/1', 'geheim', 'eve').json()['total'])
         self.assertEqual(403, requests.delete(
             f'{ready[3]}/api/v2/volumes/31', auth=('eve', 'geheim'),
-            timeout=5).status_code)
+            timeout=60).status_code)
         switches, faults = (requests.get(
             f'{ready[3]}/sim/v1/{name}', auth=('puppeteer', 'geheim'),
-            timeout=5).json() for name in ('switches', 'faults'))
+            timeout=60).json() for name in ('switches', 'faults'))
         self.assertEqual((3, False, 'empty'), (
             switches['page_size'], switches['snapshot_patch'],
             switches['create_reply']))
@@ -298,7 +298,7 @@ class TestService(SimTest):
         self.assertIn(f'password of flex: {self.password("flex")} ',
                       lines[2])
         reply = requests.get(
-            f'{ready[3]}/rest/sdps/sdp-7/api/v2/volumes', timeout=5,
+            f'{ready[3]}/rest/sdps/sdp-7/api/v2/volumes', timeout=60,
             headers={'Authorization': f'Bearer {self.password("flex")}'})
         self.assertEqual(1, reply.json()['total'])
         self.stop(process)
@@ -309,7 +309,7 @@ class TestService(SimTest):
                 ('127.0.0.1', int(ready[3].rpartition(':')[2]))) as raw:
             raw.sendall(b'GET /api/v2 HTTP/1.1\r\nHost: x\r\n\r\n')
             process.send_signal(signal.SIGTERM)
-            self.assertEqual(0, process.wait(timeout=20))
+            self.assertEqual(0, process.wait(timeout=60))
 
 
 class TestReplication(SimTest):
@@ -344,7 +344,7 @@ class TestReplication(SimTest):
             session.trust_env = False
             reply = session.request(
                 method, f'https://{self.hosts[number]}/{path}',
-                auth=(login, 'geheim'), timeout=20, headers=headers,
+                auth=(login, 'geheim'), timeout=60, headers=headers,
                 verify=self.directory / f'state{number}' / 'ca.crt',
                 **{kind: body})
         self.assertLess(reply.status_code, 300, reply.text)
@@ -368,7 +368,7 @@ class TestReplication(SimTest):
 
     def poll(self, look, wanted):
         """The services look at each other once in a second."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while look() != wanted:
             self.assertLess(time.monotonic(), deadline, look())
             time.sleep(0.1)
@@ -448,7 +448,7 @@ class TestDataPlane(SimTest):
             '--no-tls', '--data-plane', plane, program=_AS_USER)
         self.assertEqual(1, self.get(ready[3]).json()['total'])
         process.send_signal(signal.SIGTERM)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=60)
         self.assertEqual(0, process.returncode)
         self.assertRegex(error, r'\Ak2-sim: no data plane, only the API is'
                          r' served: [^\n]+(tgt|as root)[^\n]+\n\Z')

@@ -65,10 +65,10 @@ class Case(unittest.TestCase):
         self.enterContext(server)
         return server
 
-    def client(self, port, host='127.0.0.1', **fields):
+    def client(self, port, host='127.0.0.1', clock=None, **fields):
         client = rest.Client(rest.Settings(**{
             'address': host, 'port': port, 'login': 'admin',
-            'password': 'admin', 'deadline': 10.0} | fields))
+            'password': 'admin', 'deadline': 60.0} | fields), clock=clock)
         self.addCleanup(client.close)
         return client
 
@@ -89,10 +89,9 @@ class TrustTest(Case):
                      'driver_ssl_cert_path', 'k2_tls_fingerprint')
 
     def test_refused_at_once(self):
-        # Ten seconds would pass if it were repeated.
-        started = time.monotonic()
-        self.refused(self.client(self.serve().port, verify=True))
-        self.assertLess(time.monotonic() - started, 5)
+        clock = scripted.FakeClock()
+        self.refused(self.client(self.serve().port, clock=clock, verify=True))
+        self.assertEqual([], clock.sleeps)
 
     def test_the_authority_in_a_file(self):
         client = self.client(self.serve().port, verify=True,
@@ -249,7 +248,7 @@ class ConnectionsTest(Case):
         states, start = [], threading.Barrier(number)
 
         def read():
-            start.wait(10)
+            start.wait(60)
             for _ in range(2):
                 states.append(client.system_state().state)
 
@@ -258,7 +257,7 @@ class ConnectionsTest(Case):
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(30)
+                thread.join(60)
         self.assertEqual(['ONLINE'] * 2 * number, states)
 
     def test_a_wrong_password_is_not_repeated_nor_told(self):
@@ -333,7 +332,7 @@ class PeerTest(unittest.TestCase):
         started = time.monotonic()
         with self.assertRaises(kind) as caught:
             client.system_state()
-        self.assertLess(time.monotonic() - started, 5)
+        self.assertLess(time.monotonic() - started, 30)
         for word in words:
             self.assertIn(word, str(caught.exception))
 
@@ -375,7 +374,7 @@ class PeerTest(unittest.TestCase):
     def test_a_trickle_does_not_hold_the_caller(self):
         def talk(peer):
             peer.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n')
-            for _ in range(200):
+            for _ in range(2000):
                 peer.sendall(b' ')
                 if self.done.wait(0.05):
                     return

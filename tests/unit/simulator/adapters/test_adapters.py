@@ -51,7 +51,7 @@ class Transport(testtools.TestCase):
 
     def call(self, method, path, **options):
         return self.session.request(
-            method, f'{self.url}/api/v2/{path}', timeout=5, **options)
+            method, f'{self.url}/api/v2/{path}', timeout=60, **options)
 
 
 class Conversation:
@@ -76,9 +76,9 @@ class Conversation:
     def test_unchanged_page(self):
         """A 304 has no body, so that it says nothing of its length."""
         page = f'{self.url}/console/'
-        reply = self.session.get(page, timeout=5)
+        reply = self.session.get(page, timeout=60)
         self.assertEqual(200, reply.status_code)
-        again = self.session.get(page, timeout=5, headers={
+        again = self.session.get(page, timeout=60, headers={
             'If-None-Match': reply.headers['ETag']})
         self.assertEqual((304, b''), (again.status_code, again.content))
         self.assertNotIn('Content-Length', again.headers)
@@ -214,7 +214,7 @@ class RealTime:
 
     def test_connections_are_kept(self):
         connection = http.client.HTTPConnection(
-            self.url.rpartition('/')[2], timeout=5)
+            self.url.rpartition('/')[2], timeout=60)
         connection.connect()
         self.addCleanup(connection.close)
         # From here on a closed connection is an error.

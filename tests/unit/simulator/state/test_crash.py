@@ -60,7 +60,7 @@ class Writer:
 
     def connect(self, port, context):
         self._connection = http.client.HTTPSConnection(
-            '127.0.0.1', port, timeout=10, context=context)
+            '127.0.0.1', port, timeout=60, context=context)
         self._connection.connect()
         # A lost connection is the end of the round.
         self._connection.auto_open = False
@@ -184,7 +184,7 @@ class CrashTest(testtools.TestCase):
             storms = [pool.submit(writer.storm, heard.release)
                       for writer in self.writers]
             for _ in range(answers):
-                self.assertTrue(heard.acquire(timeout=30))
+                self.assertTrue(heard.acquire(timeout=60))
             process.send_signal(signal.SIGKILL)
         for storm in storms:
             storm.result()
