@@ -62,14 +62,13 @@ class TestAttach(base.GuestTest):
         row, paths = self.attach_to_other(volume)
         path, = [path for path in paths if path.portal
                  != here.row.connection_info['target_portal']]
-        there = second.Disk(path).connect()
-        self.assertNotEqual(here.path, there.path)
-        self.assertEqual(2, len(node.sessions()))
-        self.fill(here.path, 0, 1023)
-        self.assert_filled(there.path, 0, 1023)
-        self.fill(there.path, 5)
-        self.assert_filled(here.path, 5)
-        there.disconnect()
+        with second.disk(path) as there:
+            self.assertNotEqual(here.path, there)
+            self.assertEqual(2, len(node.sessions()))
+            self.fill(here.path, 0, 1023)
+            self.assert_filled(there, 0, 1023)
+            self.fill(there, 5)
+            self.assert_filled(here.path, 5)
         self.backend.detach(row)
         self.fill(here.path, 6)
         self.assert_filled(here.path, 0, 5, 6, 1023)
