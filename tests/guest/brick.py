@@ -105,7 +105,12 @@ class Disk:
         self._device = self._connector.connect_volume(self._info)
         self.path = os.path.realpath(self._device['path'])
         if self._is_multipath:
-            self._wait_for_all_paths()
+            try:
+                self._wait_for_all_paths()
+            except AssertionError:
+                # The next test shall have no disk of this one.
+                self.disconnect()
+                raise
         return self
 
     def _wait_for_all_paths(self):

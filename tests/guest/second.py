@@ -17,6 +17,7 @@ os-brick knows one name for each host, so this does what it would do. It logs
 in through a portal that the first one does not use, and logs out before it.
 """
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -35,44 +36,34 @@ def _iface(initiator):
              '-v', initiator)
 
 
-class Disk:
-    """A LUN that this initiator has.
+@contextlib.contextmanager
+def disk(lun):
+    """The device of a LUN (iscsi.Path) that this initiator has, inside."""
+    _iface(lun.initiator)
+    portal = ('iscsiadm', '-m', 'node', '-T', lun.target, '-p', lun.portal,
+              '-I', _NAME)
+    node.run(*portal, '--op=new')
+    node.run(*portal, '--login')
+    try:
+        with _scanned(lun.lun) as found:
+            yield found
+    finally:
+        node.run(*portal, '--logout')
+        node.run(*portal, '--op=delete')
 
-    :param lun: portal, target and number, as iscsi.Path
-    :ivar path: of the device, once it is connected
-    """
 
-    def __init__(self, lun):
-        self._lun = lun
-        self._node = ('iscsiadm', '-m', 'node', '-T', lun.target,
-                      '-p', lun.portal, '-I', _NAME)
-
-    def connect(self):
-        """Give itself, when the device is there."""
-        _iface(self._lun.initiator)
-        node.run(*self._node, '--op=new')
-        node.run(*self._node, '--login')
-        session = self._session()
-        node.run('iscsiadm', '-m', 'session', '-r',
-                 session.name.removeprefix('session'), '--rescan')
-        node.wait_until(lambda: self._found(session), 'a second disk')
-        self._device, = self._found(session)
-        self.path = f'/dev/{self._device.name}'
-        node.wait_until(lambda: os.path.exists(self.path), self.path)
-        return self
-
-    @staticmethod
-    def _session():
-        found, = [path for path in _SESSIONS.iterdir()
-                  if (path / 'ifacename').read_text().strip() == _NAME]
-        return found
-
-    def _found(self, session):
-        return list((session / 'device').glob(
-            f'target*/*:{self._lun.lun}/block/*'))
-
-    def disconnect(self):
-        """Remove the device, log out, and forget the target."""
-        (self._device / 'device' / 'delete').write_text('1')
-        node.run(*self._node, '--logout')
-        node.run(*self._node, '--op=delete')
+@contextlib.contextmanager
+def _scanned(number):
+    session, = [path for path in _SESSIONS.iterdir()
+                if (path / 'ifacename').read_text().strip() == _NAME]
+    node.run('iscsiadm', '-m', 'session', '-r',
+             session.name.removeprefix('session'), '--rescan')
+    pattern = f'device/target*/*:{number}/block/*'
+    node.wait_until(lambda: list(session.glob(pattern)), 'a second disk')
+    found, = session.glob(pattern)
+    path = f'/dev/{found.name}'
+    node.wait_until(lambda: os.path.exists(path), path)
+    try:
+        yield path
+    finally:
+        (found / 'device' / 'delete').write_text('1')

@@ -12,6 +12,7 @@
 
 """The life of a volume, as hosts see it."""
 
+import dataclasses
 import subprocess
 
 from tests.e2e import iscsi
@@ -54,25 +55,6 @@ class TestAttach(base.GuestTest):
                           'length')
         self.fill(attached.path, 0)
         self.assert_filled(attached.path, 0)
-
-    def test_two_initiators_of_the_kernel(self):
-        """Two hosts, each with a disk of its own of one volume."""
-        volume = self.backend.create_volume(1, multiattach='<is> True')
-        here = self.attach(volume)
-        row, paths = self.attach_to_other(volume)
-        path, = [path for path in paths if path.portal
-                 != here.row.connection_info['target_portal']]
-        there = second.Disk(path).connect()
-        self.assertNotEqual(here.path, there.path)
-        self.assertEqual(2, len(node.sessions()))
-        self.fill(here.path, 0, 1023)
-        self.assert_filled(there.path, 0, 1023)
-        self.fill(there.path, 5)
-        self.assert_filled(here.path, 5)
-        there.disconnect()
-        self.backend.detach(row)
-        self.fill(here.path, 6)
-        self.assert_filled(here.path, 0, 5, 6, 1023)
 
     def test_two_hosts_at_once(self):
         volume = self.backend.create_volume(
@@ -138,3 +120,36 @@ class TestExtend(base.GuestTest):
 
     def test_multipath(self):
         self.extend(multipath=True)
+
+
+class TestIscsi(base.GuestTest):
+    """What there is on iSCSI alone."""
+
+    def test_two_initiators_of_the_kernel(self):
+        """Two hosts, each with a disk of its own of one volume."""
+        volume = self.backend.create_volume(1, multiattach='<is> True')
+        here = self.attach(volume)
+        row, paths = self.attach_to_other(volume)
+        path, = [path for path in paths if path.portal
+                 != here.row.connection_info['target_portal']]
+        with second.disk(path) as there:
+            self.assertNotEqual(here.path, there)
+            self.assertEqual(2, len(node.sessions()))
+            self.fill(here.path, 0, 1023)
+            self.assert_filled(there, 0, 1023)
+            self.fill(there, 5)
+            self.assert_filled(here.path, 5)
+        self.backend.detach(row)
+        self.fill(here.path, 6)
+        self.assert_filled(here.path, 0, 5, 6, 1023)
+
+    def test_fields_of_one_path(self):
+        """os-brick prefers the fields of all paths; others may not."""
+        row, paths = self.attach_to_other(self.backend.create_volume(1))
+        info = row.connection_info
+        one = dataclasses.replace(
+            paths[0], portal=info['target_portal'],
+            target=info['target_iqn'], lun=info['target_lun'])
+        paths[1].io('write -P 0x77 1M 1M')
+        one.io('read -P 0x77 1M 1M', 'write -P 0x78 2M 1M')
+        paths[0].io('read -P 0x78 2M 1M')
