@@ -165,7 +165,8 @@ class FcoeTest(unittest.TestCase):
         self.assertIn('does not end in time', self.refusal(seconds=0))
 
     def test_program_below_another_make(self):
-        self.program('tar', f'test -z "$MAKEFLAGS" && {PROGRAMS["tar"]}')
+        self.program('tar', 'test -z "$MAKEFLAGS" || exit 1\n'
+                     + PROGRAMS['tar'])
         self.module()
 
     def test_source_of_another_release(self):
