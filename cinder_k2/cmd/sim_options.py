@@ -183,6 +183,11 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         f' repeated (default: {", ".join(equipment.PORTALS)}; with a data'
         f' plane {", ".join(equipment.LOCAL_PORTALS)})')
     new.add_argument(
+        '--fc-port', dest='fc_ports', action='append',
+        type=_argument(reading.wwpn), metavar='WWPN',
+        help='name of a Fibre Channel port of the array; can be repeated'
+        ' (default: two made up for each node)')
+    new.add_argument(
         '--seed', action='append', type=_argument(reading.counted),
         metavar='KIND=NUMBER', help='make so many volumes, hosts or'
         ' snapshots; can be repeated')
@@ -237,7 +242,8 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
 
     Raises ValueError for what makes no sense together.
     """
-    for name, convert in (('iscsi', equipment.in_turn), ('tls_names', tuple)):
+    for name, convert in (('iscsi', equipment.in_turn), ('tls_names', tuple),
+                          ('fc_ports', _distinct_ports)):
         if name in options:
             options[name] = convert(options[name])
     for name, option in (('peer_addresses', '--peer'), ('seed', '--seed'),
@@ -253,6 +259,13 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
         seed=_seed(settings.seed, options.pop('seed', {})),
         switches={**settings.switches, **options.pop('switch', {})},
         **options)
+
+
+def _distinct_ports(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f'argument --fc-port: {name} is there twice')
+    return tuple(names)
 
 
 def _by_name(option: str, pairs: Sequence[tuple[str, _T]]) -> dict[str, _T]:

@@ -63,19 +63,28 @@ class Equipment:
     """What an array is made with; capacity in KiB.
 
     iscsi: interfaces of the portals; wan: those of replication; fc_ports:
-    Fibre Channel ports of each node.
+    how many Fibre Channel ports each node has, or the names (WWPN) of all,
+    which the nodes have in turn.
     """
 
     name: str = 'sim-k2-a'
     iscsi: tuple[Interface, ...] = ()
     wan: tuple[Interface, ...] = ()
-    fc_ports: int = 2
+    fc_ports: int | tuple[str, ...] = 2
     capacity: int = CAPACITY_KIB
 
     @property
     def system_id(self) -> str:
         """Four hex digits that follow from the name."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:4]
+
+    def fc_ports_of(self, node: int) -> Sequence[str]:
+        """The names of a node's Fibre Channel ports; node counts from 1."""
+        if not isinstance(self.fc_ports, int):
+            return self.fc_ports[node - 1::NODES]
+        first, last = self.system_id[:2], self.system_id[2:]
+        return [f'50:02:4f:{first}:{last}:{node:02x}:00:{port:02x}'
+                for port in range(self.fc_ports)]
 
 
 def in_turn(addresses: Sequence[str], before: int = 0

@@ -22,6 +22,7 @@ import subprocess
 import sys
 
 from tests.e2e import iscsi
+from tests.guest import fabric
 from tests.guest import node
 
 PLANE = os.environ.get('K2_PLANE', 'tgt')
@@ -47,6 +48,8 @@ class Array(iscsi.Simulator):
         self.name = f'array-{letter}'
         number = 'ab'.index(letter) + 1
         self.portals = [f'127.0.{number}.{last}' for last in (11, 12)]
+        # One array has those of the fabrics.
+        self.fc_ports = fabric.names('array') if letter == 'a' else []
         self.address, self.port = '127.0.0.1', _PORTS[letter]
         self._peer = 'ba'['ab'.index(letter)]
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -69,7 +72,8 @@ class Array(iscsi.Simulator):
             '--switch', 'grow_suspended=true',
             '--data-plane', PLANE, '--require-data-plane',
             '--password-file', str(password), *self._replication(password),
-            *(f'--portal={address}' for address in self.portals)]
+            *(f'--portal={address}' for address in self.portals),
+            *(f'--fc-port={name}' for name in self.fc_ports)]
         log = node.OUT / f'{self.name}.log'
         with open(log, 'ab') as stream:
             self.process = subprocess.Popen(

@@ -17,25 +17,25 @@ import logging
 
 import testtools
 
-from tests.e2e import iscsi
 from tests.functional import backend as functional_backend
 from tests.functional import cinder_env
 from tests.guest import arrays
 from tests.guest import brick
 from tests.guest import disk
 from tests.guest import node
+from tests.guest import transports
 
-#: A host whose initiator is in user space; the kernel's is one for all.
-OTHER = 'iqn.1993-08.org.debian:01:other'
 _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
 
 
 @functools.cache
 def array(letter):
     """The guest's array, started when first asked for."""
+    transports.CURRENT.prepare()
     node.start()
     made = arrays.Array(letter)
     made.start()
+    transports.CURRENT.connect(made)
     return made
 
 
@@ -66,7 +66,7 @@ def backend(letter='a', **options):
     served = array(letter)
     cinder()
     made = functional_backend.Backend(
-        served.address, served.port, 'iscsi',
+        served.address, served.port, transports.CURRENT.protocol,
         **{**served.options(), **options})
     if not made.start():
         raise AssertionError('the back end does not start; see cinder.log')
@@ -100,8 +100,10 @@ class GuestTest(testtools.TestCase):
 
     :cvar options: of the back end
     :ivar array: the array that the back end is on
+    :ivar other: a host beside this guest, of which os-brick knows nothing
     """
 
+    transport = transports.CURRENT
     letter = 'a'
     options = {}
 
@@ -118,6 +120,7 @@ class GuestTest(testtools.TestCase):
         self.addCleanup(self._check_what_is_left)
         self.backend = self.use(self.letter, **self.options)
         self.array = array(self.letter)
+        self.other = self.transport.other(self.array)
 
     def use(self, letter, **options):
         """A back end, which is left clean when the test ends."""
@@ -128,7 +131,7 @@ class GuestTest(testtools.TestCase):
     def _check_what_is_left(self):
         for place, _ in self.used:
             place.delete_everything()
-        node.wait_until(lambda: node.sessions() == [], 'the end of sessions')
+        self.transport.wait_for_the_end()
         node.wait_until(lambda: node.disks() == [], 'the end of disks')
         for _, served in self.used:
             self.assertEqual({}, served.leftovers())
@@ -141,20 +144,10 @@ class GuestTest(testtools.TestCase):
         self.addCleanup(found.detach)
         return found
 
-    def attach_to_other(self, volume, initiator=OTHER):
-        """Give a volume to another host; the attachment, and its paths."""
-        row = self.backend.attach(volume, {
-            'host': initiator.rpartition(':')[2], 'ip': '127.0.0.9',
-            'initiator': initiator, 'multipath': True, 'os_type': 'linux',
-            'platform': 'x86_64', 'do_local_attach': False})
-        info = row.connection_info
-        account = info.get('auth_username') and (
-            info['auth_username'], info['auth_password'])
-        return row, [
-            iscsi.Path(portal, target, lun, initiator, account)
-            for portal, target, lun in zip(
-                info['target_portals'], info['target_iqns'],
-                info['target_luns'], strict=True)]
+    def attach_to_other(self, volume):
+        """Give a volume to the other host; the attachment, and its paths."""
+        row = self.backend.attach(volume, self.other.connector())
+        return row, self.other.paths(row.connection_info)
 
     # Bytes
 

@@ -27,6 +27,7 @@ from cinder import privsep
 from cinder import utils
 import os_brick
 from os_brick.initiator import connector
+from os_brick.initiator import linuxfc
 from os_brick import privileged
 from os_brick.privileged import rootwrap
 from oslo_concurrency import lockutils
@@ -34,7 +35,9 @@ from oslo_concurrency import processutils
 from oslo_config import cfg
 
 from tests.functional import disks
+from tests.guest import fabric
 from tests.guest import node
+from tests.guest import transports
 
 _LOCKS = '/run/lock/brick'
 
@@ -51,6 +54,8 @@ def install():
         context.set_client_mode(False)
     for patch in (
             mock.patch.object(rootwrap, 'custom_execute', execute),
+            mock.patch.object(linuxfc.LinuxFibreChannel,
+                              'FC_HOST_SYSFS_PATH', str(fabric.FOLDER)),
             mock.patch.object(utils, 'get_root_helper', lambda: 'env'),
             mock.patch.object(image_utils, 'tpool', disks.Native),
             # Each limit costs a start of Python.
@@ -98,7 +103,8 @@ class Disk:
         self._info = info
         self._is_multipath = multipath
         self._connector = connector.InitiatorConnector.factory(
-            'ISCSI', 'env', use_multipath=multipath, device_scan_attempts=5)
+            info['driver_volume_type'], 'env', use_multipath=multipath,
+            device_scan_attempts=5)
 
     def connect(self):
         """Give itself, when the device can be used."""
@@ -119,14 +125,14 @@ class Disk:
         It does not look again for disks of a portal once it has a map.
         """
         if not self._has_all_paths():
-            node.run('iscsiadm', '-m', 'session', '--rescan')
+            transports.CURRENT.scan()
         node.wait_until(self._has_all_paths, 'all paths of a disk')
         self.path = f'/dev/{self._map()}'
 
     def _has_all_paths(self):
         return self._map() and len(os.listdir(
             f'/sys/block/{self._map()}/slaves')) >= len(
-                self._info['target_portals'])
+                self._info['target_luns'])
 
     def _map(self):
         """The multipath device of the disk, or None."""

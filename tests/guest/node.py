@@ -50,7 +50,11 @@ node.session.initial_login_retry_max = 4
 node.session.scan = manual
 node.session.xmit_thread_priority = 0
 """
+# Disks of other hosts than this are known by a property.
 _MULTIPATH = """\
+blacklist {
+    property "UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG"
+}
 defaults {
     find_multipaths no
     user_friendly_names no

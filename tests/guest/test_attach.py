@@ -49,9 +49,8 @@ class TestAttach(base.GuestTest):
         volume = self.backend.create_volume(1)
         attached = self.attach(volume)
         lun = attached.row.connection_info['target_lun']
-        stranger = iscsi.Initiator(self.array, base.OTHER)
-        self.assertEqual('', stranger.luns())
-        self.assertRaises(subprocess.CalledProcessError, stranger.io, lun,
+        self.assertEqual('', self.other.luns())
+        self.assertRaises(subprocess.CalledProcessError, self.other.io, lun,
                           'length')
         self.fill(attached.path, 0)
         self.assert_filled(attached.path, 0)
@@ -73,14 +72,13 @@ class TestAttach(base.GuestTest):
         """A host that does not answer any more loses the volume."""
         volume = self.backend.create_volume(1)
         row, paths = self.attach_to_other(volume)
-        session = iscsi.Session(
-            iscsi.Initiator(self.array, base.OTHER), paths[0].lun)
+        session = iscsi.Session(self.other, paths[0].lun)
         self.addCleanup(session.close)
         session.io('write -P 0x33 1M 1M')
         self.backend.force_detach(volume)
         self.assertEqual('available', self.backend.volume(volume.id).status)
         self.assertRaises(subprocess.CalledProcessError, paths[0].io,
-                          'length')
+                          'read 1M 1M')
         session.send('write -P 0x44 1M 1M')
         attached = self.attach(volume)
         self.assert_bytes(b'\x33' * MIB, attached.path, 1)

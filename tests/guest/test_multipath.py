@@ -12,8 +12,6 @@
 
 """Disks with several paths, and what happens when one is lost."""
 
-import contextlib
-
 from tests.guest import base
 from tests.guest import disk
 from tests.guest import load
@@ -32,30 +30,23 @@ class TestMultipath(base.GuestTest):
         return sorted(state[0] for state
                       in self.attached.disk.paths().values())
 
-    @contextlib.contextmanager
-    def lost(self, portal):
-        """Nothing comes through to a portal, inside."""
-        route = ('blackhole', portal, 'table', 'local')
-        node.run('ip', 'route', 'add', *route)
-        try:
-            yield
-        finally:
-            node.run('ip', 'route', 'del', *route)
+    def lost(self, number):
+        """One path leads nowhere, inside."""
+        return self.transport.lost(self.array, number)
 
-    def test_a_path_for_each_portal(self):
+    def test_a_path_for_each_port(self):
         self.assertTrue(self.attached.path.startswith('/dev/dm-'))
         self.assertEqual(
-            sorted(f'{portal}:3260' for portal in self.array.portals),
-            node.sessions())
+            self.transport.paths(self.array), self.transport.used())
         node.wait_until(lambda: self.states() == ['active', 'active'],
                         'two paths')
         self.fill(self.attached.path, 0, 1023)
         self.assert_filled(self.attached.path, 0, 1023)
 
-    def test_a_lost_portal(self):
+    def test_a_lost_path(self):
         """Who writes does not notice, and the path comes back."""
         with load.Writer(self.attached.path).running() as writer:
-            with self.lost(self.array.portals[0]):
+            with self.lost(0):
                 node.wait_until(lambda: 'failed' in self.states(),
                                 'the loss of a path')
                 writer.wait_for_more(20)
@@ -68,7 +59,7 @@ class TestMultipath(base.GuestTest):
     def test_extended_after_a_loss(self):
         """All paths have the new size, also the one that was lost."""
         self.fill(self.attached.path, 0)
-        with self.lost(self.array.portals[1]):
+        with self.lost(1):
             node.wait_until(lambda: 'failed' in self.states(),
                             'the loss of a path')
             self.fill(self.attached.path, 1)

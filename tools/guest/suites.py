@@ -19,6 +19,7 @@ artifacts/guest, in the directory of its suite.
 from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
+import io
 import os
 import pathlib
 import shlex
@@ -26,7 +27,10 @@ import shutil
 import subprocess  # nosec B404
 import sys
 
+import subunit
+
 from tools.cloud import children
+from tools.guest import fcoe
 from tools.guest import machine
 from tools import run_tests
 from tools import signals
@@ -38,6 +42,8 @@ SUITES = {
     'hosts': ('test_attach', 'test_images'),
     'lio': ('test_data_plane', 'test_chap', 'test_copies', 'test_multipath'),
     'data': ('test_moves', 'test_replication'),
+    # The last: it may have to build a module first.
+    'fc': ('test_fc',),
 }
 #: The data plane of a suite that has not K2_PLANE's, or tgt.
 PLANES = {'lio': 'lio'}
@@ -60,7 +66,13 @@ def command(suite: str) -> list[str]:
 
 
 def environment(suite: str) -> dict[str, str]:
-    """Return ours, with the data plane of a suite unless ours names one."""
+    """Return ours, with the data plane of a suite unless ours names one.
+
+    :raises BuildError: there is no Fibre Channel for a suite that needs it
+    """
+    if suite == 'fc':
+        return {**os.environ, 'K2_TRANSPORT': 'fc', 'K2_PLANE': 'lio',
+                'K2_FCOE': str(fcoe.module())}
     plane = {'K2_PLANE': PLANES[suite]} if suite in PLANES else {}
     return {**plane, **os.environ}
 
@@ -70,6 +82,8 @@ def started(suite: str) -> Iterator[subprocess.Popen[str]]:
     """Give the process of a suite's guest; it is gone afterwards.
 
     Ctrl-C in a terminal does not reach it, so it ends once, by us.
+
+    :raises BuildError: see environment()
     """
     shutil.rmtree(ARTIFACTS / suite, ignore_errors=True)
     parent = os.getpid()
@@ -101,10 +115,26 @@ def complaint(process: subprocess.Popen[str]) -> str:
     return said.strip()
 
 
+def skipped(suite: str, reason: str) -> bytes:
+    """Return the subunit stream of a suite that cannot run: one test."""
+    stream = io.BytesIO()
+    subunit.StreamResultToBytes(stream).status(
+        test_id=f'tests.guest.test_{suite}', test_status='skip',
+        file_name='reason', file_bytes=reason.encode(), eof=True,
+        mime_type='text/plain;charset=utf8')
+    return stream.getvalue()
+
+
 def results(suite: str) -> bytes:
     """Return the subunit stream of a suite that has run."""
     path: pathlib.Path = ARTIFACTS / suite / RESULTS
     return path.read_bytes() if path.exists() else b''
+
+
+def write(stream: bytes) -> None:
+    """Write a part of our stream."""
+    sys.stdout.buffer.write(stream)
+    sys.stdout.buffer.flush()
 
 
 def main(suites: Sequence[str]) -> int:
@@ -114,15 +144,17 @@ def main(suites: Sequence[str]) -> int:
         print(f'no such suite: {", ".join(unknown)};'
               f' there are {", ".join(SUITES)}', file=sys.stderr)
         return 2
-    complaints = []
+    complaints, guests = [], {}
     with contextlib.ExitStack() as stack:
-        guests = {suite: stack.enter_context(started(suite))
-                  for suite in suites or SUITES}
+        for suite in suites or SUITES:
+            try:
+                guests[suite] = stack.enter_context(started(suite))
+            except fcoe.BuildError as exc:
+                write(skipped(suite, str(exc)))
         for suite, process in guests.items():
             wrong = complaint(process)
             complaints += [f'{suite}: {wrong}'] if wrong else []
-            sys.stdout.buffer.write(results(suite))
-            sys.stdout.buffer.flush()
+            write(results(suite))
     print('\n'.join(complaints), file=sys.stderr)
     return int(bool(complaints))
 

@@ -180,6 +180,14 @@ def plain_address(value: object) -> str:
         raise ValueError('an IP address') from None
 
 
+def wwpn(value: object) -> str:
+    """The name of a Fibre Channel port, in lower case with colons."""
+    found = _written(value).lower()
+    if not re.fullmatch('[0-9a-f]{2}(:[0-9a-f]{2}){7}', found):
+        raise ValueError('a port name such as 50:02:4f:00:00:01:00:00')
+    return found
+
+
 def size(value: object) -> int:
     """A capacity such as 100 TiB, in KiB."""
     match = re.fullmatch(

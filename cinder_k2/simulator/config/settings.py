@@ -20,6 +20,8 @@ from typing import Any
 from cinder_k2.simulator import equipment
 from cinder_k2.simulator.rules import groups
 
+#: On each node.
+MOST_FC_PORTS = 32
 DATA_PLANES = ('none', 'tgt', 'lio')
 #: Of each kind, that a new state can have from the start.
 MOST_OBJECTS = 100_000
@@ -107,7 +109,7 @@ class Settings:
     iscsi: tuple[equipment.Interface, ...] | None = None
     wan: tuple[equipment.Interface, ...] = equipment.in_turn(
         equipment.WAN_ADDRESSES, len(equipment.PORTALS))
-    fc_ports: int = 2
+    fc_ports: int | tuple[str, ...] = 2
     users: tuple[Account, ...] = (Account('admin'),)
     control: Account = Account('control')
     flex: Flex | None = None

@@ -26,6 +26,7 @@ from cinder_k2.simulator.config import reading
 from cinder_k2.simulator.config.settings import Account
 from cinder_k2.simulator.config.settings import DATA_PLANES
 from cinder_k2.simulator.config.settings import Flex
+from cinder_k2.simulator.config.settings import MOST_FC_PORTS
 from cinder_k2.simulator.config.settings import MOST_OBJECTS
 from cinder_k2.simulator.config.settings import Peers
 from cinder_k2.simulator.config.settings import Seed
@@ -132,7 +133,7 @@ class _Readers:
             'size': reading.size,
             'iscsi': _list_of(_interface),
             'wan': _list_of(_interface),
-            'fc_ports': reading.whole(0, 32),
+            'fc_ports': _fc_ports,
             'users': self._users,
             'control': self._control,
             'flex': self._flex,
@@ -250,6 +251,16 @@ def _interface(value: Any) -> equipment.Interface:
         'lag': reading.flag,
         'mtu': reading.whole(576, 9216),
         'vlans': _vlans}, ('node',)))
+
+
+def _fc_ports(value: Any) -> int | tuple[str, ...]:
+    """How many each node has, or the names of all."""
+    if not isinstance(value, list):
+        return reading.whole(0, MOST_FC_PORTS)(value)
+    names: tuple[str, ...] = _list_of(reading.wwpn)(value)
+    if len(set(names)) < len(names):
+        raise ValueError('ports with different names')
+    return names
 
 
 def _vlans(value: Any) -> tuple[equipment.Vlan, ...]:

@@ -72,7 +72,6 @@ def _build_system(scope: base.Scope, equipment: Equipment) -> None:
 
 
 def _build_nodes(scope: base.Scope, equipment: Equipment) -> None:
-    system_id = equipment.system_id
     state = scope.store.insert('system/hardware_states', {
         'name': 'link', 'status': 'ok', 'severity': 'INFO',
         'status_msg': '', 'real_value': 'up', 'is_valid': True,
@@ -82,11 +81,9 @@ def _build_nodes(scope: base.Scope, equipment: Equipment) -> None:
         name = f'node{node:02d}'
         scope.store.insert('system/servers', {
             'name': name, 'display_name': name, 'status': 'ok'})
-        for port in range(equipment.fc_ports):
+        for port, pwwn in enumerate(equipment.fc_ports_of(node), 1):
             scope.store.insert('system/fc_ports', {
-                'name': f'{name}-fc{port + 1:02d}',
-                'pwwn': f'50:02:4f:{system_id[:2]}:{system_id[2:]}'
-                        f':{node:02x}:00:{port:02x}',
+                'name': f'{name}-fc{port:02d}', 'pwwn': pwwn,
                 'server': f'/system/servers/{node}',
                 'speed_state': speed, 'status': 'ok'})
 

@@ -53,12 +53,14 @@ class Access:
     """What one host sees, from any of its initiators.
 
     initiators: their IQNs as the array has them. account: what they must
-    log in with, None for nothing (CHP-2).
+    log in with, None for nothing (CHP-2). ports: the names of those that
+    are Fibre Channel ports, as the array has them (INI-4).
     """
 
     initiators: tuple[str, ...]
     luns: tuple[Lun, ...]
     account: Account | None = None
+    ports: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Exports:
     """All that an array serves, on port 3260 of its portals (NET-1).
 
     target: its one IQN (NET-2). vendor and product: what its disks say
-    they are (VOL-15).
+    they are (VOL-15). fc_ports: the names of its Fibre Channel ports;
+    known_ports: those of all hosts' that it knows, whatever they see.
     """
 
     target: str
@@ -74,6 +77,8 @@ class Exports:
     vendor: str
     product: str
     hosts: tuple[Access, ...] = ()
+    fc_ports: tuple[str, ...] = ()
+    known_ports: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +97,10 @@ class Traffic:
 
 class Plane(Protocol):
     """Serves files to initiators. Safe for threads."""
+
+    @property
+    def has_fc(self) -> bool:
+        """Whether it serves Fibre Channel ports; without it, iSCSI alone."""
 
     @property
     def is_serving(self) -> bool:

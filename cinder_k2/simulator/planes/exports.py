@@ -15,6 +15,7 @@
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+import dataclasses
 import pathlib
 
 from cinder_k2.simulator.planes import base
@@ -25,6 +26,7 @@ from cinder_k2.simulator.state.schema import Row
 from cinder_k2.simulator.state import store as store_module
 
 _HOSTS = catalogue.HOSTS.name
+_HOST_FC_PORTS = catalogue.HOST_FC_PORTS.name
 _MAPPINGS = catalogue.MAPPINGS.name
 KIB = 1024
 # What disks say they are, by profile (VOL-15).
@@ -34,6 +36,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     _MAPPINGS: ('host', 'volume', 'lun'),
     _HOSTS: ('host_group', 'auth_profile'),
     catalogue.HOST_IQNS.name: ('iqn', 'host'),
+    _HOST_FC_PORTS: ('pwwn', 'host'),
     catalogue.HOST_AUTH_PROFILES.name: ('username', 'password'),
     catalogue.VOLUMES.name: ('size', 'content', 'read_only', 'scsi_sn'),
     catalogue.VOLSNAPS.name: ('content', 'scsi_sn'),
@@ -44,10 +47,15 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 _MAPPED_ONLY = (catalogue.VOLUMES.name, catalogue.VOLSNAPS.name)
 
 
-def matters(resource: schema.Resource, old: Row | None, new: Row | None
-            ) -> bool:
-    """Whether a change of a row may change what is served."""
+def matters(resource: schema.Resource, old: Row | None, new: Row | None,
+            fc: bool) -> bool:
+    """Whether a change of a row may change what is served.
+
+    fc: whether Fibre Channel is served, too.
+    """
     if resource.name not in _FIELDS:
+        return False
+    if resource.name == _HOST_FC_PORTS and not fc:
         return False
     if resource.name in _MAPPED_ONLY and (old is None or new is None):
         return False
@@ -56,26 +64,31 @@ def matters(resource: schema.Resource, old: Row | None, new: Row | None
                for name in _FIELDS[resource.name])
 
 
-def mapped(store: store_module.Store) -> list[str]:
+def mapped(store: store_module.Store, fc: bool) -> list[str]:
     """References of the volumes and volsnaps that hosts can see."""
     found = (mapping['volume'] for host in store.rows(_HOSTS)
-             if _initiators(store, host)
+             if _iqns(store, host) or fc and _ports(store, host)
              for mapping in _mappings(store, host))
     return list(dict.fromkeys(found))
 
 
 def of(store: store_module.Store, profile: str,
-       files: Mapping[str, pathlib.Path]) -> base.Exports:
+       files: Mapping[str, pathlib.Path], fc: bool) -> base.Exports:
     """All that is to be served.
 
     files: where the data is, by reference to volume or volsnap; what has
-    none is left out.
+    none is left out. fc: whether Fibre Channel is served, too.
     """
     vendor, product = _NAMES[profile]
-    return base.Exports(
+    exports = base.Exports(
         store.at('/system/state/1')['iscsi_qualified_target_name'],
         tuple(_portals(store)), vendor, product,
-        tuple(_hosts(store, files)))
+        tuple(_hosts(store, files, fc)))
+    if not fc:
+        return exports
+    return dataclasses.replace(
+        exports, fc_ports=_names_of(store.rows(catalogue.FC_PORTS.name)),
+        known_ports=_names_of(store.rows(_HOST_FC_PORTS)))
 
 
 def volumes(store: store_module.Store, refs: Iterable[str]
@@ -96,22 +109,32 @@ def _portals(store: store_module.Store) -> Iterator[str]:
             yield row['ip_address']
 
 
-def _hosts(store: store_module.Store, files: Mapping[str, pathlib.Path]
-           ) -> Iterator[base.Access]:
+def _hosts(store: store_module.Store, files: Mapping[str, pathlib.Path],
+           fc: bool) -> Iterator[base.Access]:
     """The hosts that have initiators, and something to see."""
     for host in store.rows(_HOSTS):
-        initiators = _initiators(store, host)
+        iqns = _iqns(store, host)
+        ports = _ports(store, host) if fc else ()
         luns = tuple(_lun(store, mapping, files[mapping['volume']])
                      for mapping in _mappings(store, host)
                      if mapping['volume'] in files)
-        if initiators and luns:
-            yield base.Access(initiators, luns, _account(store, host))
+        if luns and (iqns or ports):
+            yield base.Access(iqns, luns, _account(store, host), ports)
 
 
-def _initiators(store: store_module.Store, host: Row) -> tuple[str, ...]:
+def _iqns(store: store_module.Store, host: Row) -> tuple[str, ...]:
     ref = schema.make_ref(_HOSTS, host['id'])
     return tuple(row['iqn'] for row in store.find(
         catalogue.HOST_IQNS.name, 'host', ref))
+
+
+def _ports(store: store_module.Store, host: Row) -> tuple[str, ...]:
+    ref = schema.make_ref(_HOSTS, host['id'])
+    return _names_of(store.find(_HOST_FC_PORTS, 'host', ref))
+
+
+def _names_of(ports: Iterable[Row]) -> tuple[str, ...]:
+    return tuple(row['pwwn'] for row in ports)
 
 
 def _mappings(store: store_module.Store, host: Row) -> Iterator[Row]:

@@ -19,8 +19,9 @@ others are not touched.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Mapping
 import contextlib
 import fcntl
 import hashlib
@@ -36,16 +37,15 @@ from cinder_k2.simulator.planes import base
 from cinder_k2.simulator.planes import block_devices
 from cinder_k2.simulator.planes import configfs
 from cinder_k2.simulator.planes import counters
-from cinder_k2.simulator.planes import identity
+from cinder_k2.simulator.planes import fabrics
 from cinder_k2.simulator.planes import portal_group
-from cinder_k2.simulator.planes import portals
 from cinder_k2.simulator.planes import turns
 
 LOG = logging.getLogger(__name__)
 _MODULES = ('configfs', 'loop', 'dm_mod', 'target_core_mod',
             'target_core_iblock', 'iscsi_target_mod')
-# What every fabric of iSCSI has.
-_DISCOVERY = 'discovery_auth'
+# The target of Fibre Channel ports, which not every kernel has.
+_FC_MODULE = 'tcm_fc'
 # Seconds.
 _MODPROBE_LIMIT = 30.0
 
@@ -54,7 +54,9 @@ class LioPlane:
     """Serves through the directory of LIO's in configfs.
 
     mark: what tells its own from what others have there. Whatever has been
-    left of its own is taken away. on_close: called after all else.
+    left of its own is taken away. local_ports: gives the names of the
+    Fibre Channel ports that this machine has; None if it cannot serve any.
+    on_close: called after all else.
 
     Nothing is remembered of what is served: each publication looks what there
     is, and changes the difference. So one that failed is made good by the
@@ -63,34 +65,26 @@ class LioPlane:
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path,
                  disks: backstores.Disks, mark: str,
+                 local_ports: Callable[[], Collection[str]] | None = None,
                  on_close: Callable[[], object] = lambda: None) -> None:
-        self._tree = tree
-        self._root = root
         self._disks = disks
-        self._mark = mark
         self._on_close = on_close
         self._backstores = backstores.Backstores(tree, root, disks, mark)
         self._turns = turns.Turns('LIO')
-        self._target = ''
+        self.has_fc = local_ports is not None
+        self._fabrics: list[fabrics.Fabric] = [
+            fabrics.Iscsi(tree, root, mark)]
+        if local_ports is not None:
+            self._fabrics.append(fabrics.FibreChannel(
+                tree, root, mark, local_ports))
         # What was done with each disk, by serial, as was told last.
         self._counts: dict[str, counters.Counts] = {}
-        self._warned: set[str] = set()
         self._clear()
 
     @property
     def is_serving(self) -> bool:
-        """Whether the target is there, if it was ever needed."""
-        return not self._target or self._is_enabled(self._group())
-
-    def _is_enabled(self, group: portal_group.PortalGroup) -> bool:
-        return self._tree.read(group.path / 'enable') == '1'
-
-    def _group(self) -> portal_group.PortalGroup:
-        return self._group_of(self._target)
-
-    def _group_of(self, target: str) -> portal_group.PortalGroup:
-        return portal_group.PortalGroup(
-            self._tree, self._root / 'iscsi' / target / 'tpgt_1')
+        """Whether the targets are there, if they were ever needed."""
+        return all(fabric.is_serving for fabric in self._fabrics)
 
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
@@ -103,8 +97,8 @@ class LioPlane:
         with self._turns.own():
             try:
                 self._clear()
-                self._remove_fabric()
-                self._target = ''
+                for fabric in self._fabrics:
+                    fabric.remove()
             finally:
                 self._on_close()
 
@@ -112,44 +106,23 @@ class LioPlane:
         """Take away all that bears the mark."""
         # Nothing goes away while writes to it wait.
         self._disks.release()
-        for target in self._tree.names(self._root / 'iscsi'):
-            group = self._group_of(target)
-            if self._is_own(group):
-                self._end(group)
+        for fabric in self._fabrics:
+            fabric.clear()
         self._backstores.keep(())
-
-    def _remove_fabric(self) -> None:
-        """Unless others have targets, or a password for discovery."""
-        path = self._root / 'iscsi'
-        if self._tree.names(path) == [_DISCOVERY] and not self._tree.read(
-                path / _DISCOVERY / 'userid'):
-            self._tree.remove(path)
-
-    def _is_own(self, group: portal_group.PortalGroup) -> bool:
-        return self._tree.read(
-            group.path / 'param' / 'TargetAlias') == self._mark
-
-    def _end(self, group: portal_group.PortalGroup) -> None:
-        """Close all sessions, and remove the target."""
-        self._tree.write(group.path / 'enable', 0)
-        for portal in self._tree.names(group.path / 'np'):
-            self._tree.remove(group.path / 'np' / portal)
-        group.clear()
 
     def publish(self, exports: base.Exports) -> None:
         """Serve just this. Raises PlaneError."""
         with self._turns.own():
-            self._change_target(exports.target)
+            for fabric in self._fabrics:
+                fabric.change(exports)
             self._change_access(exports)
-            self._change_portals(exports.portals)
-            group = self._group()
-            if not self._is_enabled(group):
-                self._enable(group)
+            for fabric in self._fabrics:
+                fabric.open(exports)
 
     def traffic(self) -> list[base.Traffic]:
         """What initiators have done since the last call.
 
-        While the target is changed it is left for the next one.
+        While the targets are changed it is left for the next one.
         """
         with self._turns.spare() as is_own:
             if not is_own:
@@ -164,101 +137,62 @@ class LioPlane:
                     if any(grown := counters.grown(
                         before.get(serial), counts))]
 
-    def _change_target(self, name: str) -> None:
-        if self._target and self._target != name:
-            self._end(self._group())
-        group = self._group_of(name)
-        if not self._is_own(group):
-            self._make_target(group)
-        self._target = name
-
-    def _make_target(self, group: portal_group.PortalGroup) -> None:
-        """A new one, which is known as its own from the first on."""
-        for path in (self._root / 'iscsi', group.path.parent):
-            self._tree.make(path)
-        if any(self._tree.names(group.path / part)
-               for part in ('acls', 'lun', 'np')):
-            raise base.PlaneError(
-                f'{group.path} is there already, and not of this state')
-        self._tree.make(group.path)
-        self._tree.write(group.path / 'param' / 'TargetAlias', self._mark)
-
-    def _enable(self, group: portal_group.PortalGroup) -> None:
-        """Let hosts log in, each as it may."""
-        for attribute in ('authentication', 'generate_node_acls',
-                          # Others do not even see it.
-                          'demo_mode_discovery'):
-            self._tree.write(group.path / 'attrib' / attribute, 0)
-        self._tree.write(group.path / 'enable', 1)
-
     def _change_access(self, exports: base.Exports) -> None:
         """Take away first: then files change, and then there is more."""
-        group, hosts = self._group(), _by_initiator(exports)
-        maps = {name: self._map(host) for name, host in hosts.items()}
-        luns = {disk: lun for lun_map in maps.values()
-                for disk, lun in lun_map.values()}
-        group.limit(maps)
-        group.keep(luns)
-        there = group.luns()
+        views = [_View(fabric, group, fabric.hosts(group, exports),
+                       self._backstores.name)
+                 for fabric in self._fabrics for group in fabric.groups()]
+        for view in views:
+            view.limit()
+        there = {disk for view in views for disk in view.group.luns()}
         # What is no LUN may not be made to its end.
         self._backstores.keep(there)
+        luns = {disk: lun for view in views
+                for disk, lun in view.luns.items()}
         for disk, lun in luns.items():
             self._disks.put(disk, lun.path, lun.size)
             if disk not in there:
-                group.add(self._backstores.make(lun, exports))
-        for initiator, host in hosts.items():
-            self._set_account(group.admit(initiator), host.account)
-        group.grant(maps)
-
-    def _map(self, host: base.Access) -> portal_group.LunMap:
-        """What its initiators see; a file that is gone is no LUN."""
-        return {lun.number: (self._backstores.name(lun), lun)
-                for lun in host.luns if lun.path.exists()}
-
-    def _set_account(self, acl: pathlib.Path, account: base.Account | None
-                     ) -> None:
-        """What counts at the next login (CHP-2)."""
-        values: list[tuple[str, str]] = []
-        if account is not None:
-            values = [('auth/userid', account.username),
-                      ('auth/password', account.password)]
-        values.append(('attrib/authentication', str(int(bool(values)))))
-        for attribute, value in values:
-            if self._tree.read(acl / attribute) != value:
-                self._tree.write(acl / attribute, value)
-
-    def _change_portals(self, wanted: Sequence[str]) -> None:
-        """An address that this machine has not is no reason to stop."""
-        group = self._group()
-        served = set(self._tree.names(group.path / 'np'))
-        names = {portals.name(address): address for address in wanted}
-        for name in sorted(served - set(names)):
-            self._tree.remove(group.path / 'np' / name)
-        for name in sorted(set(names) - served):
-            self._add_portal(group, names[name])
-
-    def _add_portal(self, group: portal_group.PortalGroup, address: str
-                    ) -> None:
-        """Only at the start it is an error if one cannot be had."""
-        try:
-            portals.check(address)
-            self._tree.make(group.path / 'np' / portals.name(address))
-        except base.PlaneError as exc:
-            if not self._is_enabled(group):
-                raise
-            self._warn(f'portal {address} is not added: {exc}')
-
-    def _warn(self, text: str) -> None:
-        """Once, not at each publication."""
-        if text not in self._warned:
-            self._warned.add(text)
-            LOG.warning('%s', text)
+                self._backstores.make(lun, exports)
+        paths = self._backstores.paths()
+        for view in views:
+            view.grant(paths)
 
 
-def _by_initiator(exports: base.Exports) -> dict[str, base.Access]:
-    """The host of each initiator, in each spelling."""
-    return {name: host for host in exports.hosts
-            for name in identity.spellings(host.initiators)}
+class _View:
+    """What the hosts of a portal group are to see.
+
+    luns: of all of them, by the names of their disks. name: gives that.
+    """
+
+    def __init__(self, fabric: fabrics.Fabric,
+                 group: portal_group.PortalGroup,
+                 hosts: Mapping[str, base.Access],
+                 name: Callable[[base.Lun], str]) -> None:
+        self.group = group
+        self._fabric = fabric
+        self._hosts = hosts
+        # A file that is gone is no LUN.
+        self._maps: dict[str, portal_group.LunMap] = {
+            initiator: {lun.number: (name(lun), lun) for lun in host.luns
+                        if lun.path.exists()}
+            for initiator, host in hosts.items()}
+        self.luns = {disk: lun for lun_map in self._maps.values()
+                     for disk, lun in lun_map.values()}
+
+    def limit(self) -> None:
+        """Take away what is not to be seen any more."""
+        self.group.limit(self._maps)
+        self.group.keep(self.luns)
+
+    def grant(self, disks: Mapping[str, pathlib.Path]) -> None:
+        """Show what is not seen yet; disks: where they are, by name."""
+        there = self.group.luns()
+        for disk in self.luns:
+            if disk not in there:
+                self.group.add(disks[disk])
+        for initiator, host in self._hosts.items():
+            self._fabric.admit(self.group, initiator, host)
+        self.group.grant(self._maps)
 
 
 def lio_plane(directory: pathlib.Path) -> LioPlane:
@@ -270,10 +204,12 @@ def lio_plane(directory: pathlib.Path) -> LioPlane:
     check()
     place = os.path.realpath(directory).encode()
     mark = f'k2-sim-{hashlib.sha256(place).hexdigest()[:12]}'
+    local_ports = fabrics.local_ports if _has_fc() else None
     lock = _locked(directory / 'lio.lock')
     try:
         return LioPlane(configfs.Tree(), configfs.MOUNT / 'target',
-                        block_devices.Disks(mark), mark, lock.close)
+                        block_devices.Disks(mark), mark, local_ports,
+                        lock.close)
     except BaseException:
         lock.close()
         raise
@@ -297,7 +233,7 @@ def check() -> None:
         raise base.UnavailableError(
             'the kernel takes its target from root only; start k2-sim as'
             ' root, and not in a user namespace')
-    _load_modules()
+    _load_modules(*_MODULES)
     if not os.path.ismount(configfs.MOUNT):
         raise base.UnavailableError(
             'configfs is not mounted, or this kernel has none; try: mount -t'
@@ -308,28 +244,44 @@ def check() -> None:
         if not path.exists():
             raise base.UnavailableError(
                 f'this kernel lacks {path}; try: modprobe {module}')
-    _check_fabric(configfs.MOUNT / 'target' / 'iscsi')
+    reason = _refusal(configfs.MOUNT / 'target' / 'iscsi')
+    if reason:
+        raise base.UnavailableError(f'{reason}; try: modprobe'
+                                    ' iscsi_target_mod')
 
 
-def _check_fabric(path: pathlib.Path) -> None:
-    """The kernel makes it for those alone who have the module."""
+def _has_fc() -> bool:
+    """Whether Fibre Channel can be served; if not, the log says why."""
+    reason = 'this machine has no FC port'
+    if fabrics.local_ports():
+        _load_modules(_FC_MODULE)
+        reason = _refusal(configfs.MOUNT / 'target' / 'fc')
+    if reason:
+        LOG.info('FC ports are served by the API alone: %s', reason)
+    return not reason
+
+
+def _refusal(path: pathlib.Path) -> str:
+    """Why a fabric cannot be had, if it cannot.
+
+    The kernel makes it for those alone who have the module.
+    """
     try:
         path.mkdir()
         path.rmdir()
     except FileExistsError:
         pass
     except OSError as exc:
-        raise base.UnavailableError(
-            f'this kernel cannot make {path}: {exc.strerror}; try: modprobe'
-            ' iscsi_target_mod') from exc
+        return f'this kernel cannot make {path}: {exc.strerror}'
+    return ''
 
 
-def _load_modules() -> None:
+def _load_modules(*names: str) -> None:
     """Load what is no part of the kernel; what lacks shows later."""
     program = shutil.which('modprobe', path='/usr/sbin:/sbin')
     if program is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(  # nosec B603
-                [program, '--all', '--quiet', *_MODULES], check=False,
+                [program, '--all', '--quiet', *names], check=False,
                 timeout=_MODPROBE_LIMIT, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -77,7 +77,7 @@ class Publisher:
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
-        if exports.matters(resource, old, new):
+        if exports.matters(resource, old, new, self._plane.has_fc):
             with self._news:
                 if self._is_closing:
                     return
@@ -149,12 +149,13 @@ class Publisher:
         """
         array, live = self._array, self._contents.live
         with array.lock:
-            refs = exports.mapped(array.store)
+            refs = exports.mapped(array.store, self._plane.has_fc)
         tokens, failures = self._tokens(refs)
         files = {ref: self._contents.path(token)
                  for ref, token in tokens.items()}
         with array.lock:
-            wanted = exports.of(array.store, array.profile, files)
+            wanted = exports.of(array.store, array.profile, files,
+                                self._plane.has_fc)
             self._volumes = exports.volumes(array.store, files)
         self._plane.publish(wanted)
         self.exports = wanted

@@ -101,6 +101,8 @@ class TgtPlane:
             f'k2-sim-{secrets.token_hex(8)}', secrets.token_hex(8))
         self._warned: set[str] = set()
 
+    has_fc = False
+
     @property
     def is_serving(self) -> bool:
         """Whether the daemon runs, if it was ever needed."""

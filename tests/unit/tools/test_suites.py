@@ -25,7 +25,10 @@ import tempfile
 import unittest
 from unittest import mock
 
+import subunit
+
 from tests.unit.tools import kernels
+from tools.guest import fcoe
 from tools.guest import packages
 from tools.guest import suites
 from tools import run_e2e
@@ -154,6 +157,37 @@ class SuitesTest(unittest.TestCase):
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process
+
+    def with_fc(self, **module):
+        """Run two suites; one needs a module, which may be built first."""
+        suites.SUITES.clear()
+        suites.SUITES.update(one=('test_a',), fc=('test_fc',))
+        with mock.patch.object(fcoe, 'module', autospec=True, **module):
+            return self.main()
+
+    def test_fibre_channel(self):
+        self.assertEqual((0, b'<one><fc>', ''),
+                         self.with_fc(return_value='/there/fcoe.ko'))
+        command = (self.place / 'fc' / 'command').read_text()
+        for line in ('K2_TRANSPORT=fc', 'K2_PLANE=lio',
+                     'K2_FCOE=/there/fcoe.ko'):
+            self.assertIn(f'export {line}\n', command)
+        self.assertNotIn('K2_TRANSPORT', (
+            self.place / 'one' / 'command').read_text())
+
+    def test_no_fibre_channel(self):
+        """One skipped test, with the reason; the others run."""
+        status, stream, error = self.with_fc(
+            side_effect=fcoe.BuildError('fcoe.ko needs x'))
+        self.assertEqual((0, ''), (status, error))
+        self.assertTrue(stream.endswith(b'<one>'))
+        tally = run_tests.Tally()
+        subunit.ByteStreamToStreamResult(
+            io.BytesIO(stream.removesuffix(b'<one>'))).run(tally)
+        tally.finish()
+        self.assertEqual(
+            (0, 0, 1, {'fcoe.ko needs x'}),
+            (tally.passed, tally.failed, tally.skipped, tally.reasons))
 
     def test_every_module_is_in_a_suite(self):
         found = {path.stem for path in pathlib.Path(

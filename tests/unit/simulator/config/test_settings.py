@@ -135,6 +135,9 @@ class TestFile(FileTest):
          'wan: [{node: 1, addresses: [192.0.2.1/28]}]',
          'wan: address 192.0.2.1 is there twice'),
         ('fc_ports: 33', 'fc_ports: must be a whole number from 0 to 32'),
+        ('fc_ports: ["50:02"]', 'fc_ports.0: must be a port name such as'),
+        ('fc_ports: ["50:02:4f:00:00:01:00:0a", "50:02:4F:00:00:01:00:0A"]',
+         'fc_ports: must be ports with different names'),
         ('users: []', 'users: must be a list of at least one user'),
         ('users: [{role: root}]', 'users.0.login: is missing'),
         ('users: [{login: a, role: king}]', 'users.0.role: must be one of'
@@ -227,6 +230,15 @@ class TestFile(FileTest):
         error = self.assertRaises(
             settings.SettingsError, settings_file.load, self.path)
         self.assertIn('is no YAML', str(error))
+
+    def test_names_of_fc_ports(self):
+        """The nodes have them in turn."""
+        names = [f'50:02:4f:00:00:01:00:0{number}' for number in range(3)]
+        self.path.write_text(f'fc_ports: {[name.upper() for name in names]}')
+        found = settings_file.load(self.path).equipment
+        self.assertEqual(tuple(names), found.fc_ports)
+        self.assertEqual([(names[0], names[2]), (names[1],)],
+                         [found.fc_ports_of(node) for node in (1, 2)])
 
 
 class EquippedTest(base.ArrayTest):

@@ -23,6 +23,11 @@ from cinder_k2.simulator.planes import configfs
 # its path; the names that end in / are directories.
 _FILLINGS = (
     ('iscsi', ('discovery_auth/userid=', 'lio_version=v4')),
+    ('fc', ('discovery_auth/', 'version=v1')),
+    ('fc/*/tpgt_1', ('acls/', 'lun/', 'np/', 'attrib/', 'param/')),
+    ('fc/*/tpgt_1/acls/*', (
+        'node_name=', 'port_name=', 'fabric_statistics/')),
+    ('fc/*', ('fabric_statistics/',)),
     ('iscsi/*/tpgt_1', (
         'acls/', 'lun/', 'np/', 'enable=0', 'param/TargetAlias=LIO Target',
         'attrib/authentication=1', 'attrib/generate_node_acls=0',
@@ -30,8 +35,8 @@ _FILLINGS = (
     ('iscsi/*/tpgt_1/acls/*', (
         'attrib/authentication=-1', 'auth/userid=', 'auth/password=',
         'fabric_statistics/')),
-    ('iscsi/*/tpgt_1/acls/*/lun_*', ('write_protect=0', 'statistics/')),
-    ('iscsi/*/tpgt_1/lun/lun_*', ('alua_tg_pt_gp=', 'statistics/')),
+    ('*/*/tpgt_1/acls/*/lun_*', ('write_protect=0', 'statistics/')),
+    ('*/*/tpgt_1/lun/lun_*', ('alua_tg_pt_gp=', 'statistics/')),
     ('iscsi/*/tpgt_1/np/*', ('iser=0',)),
     ('iscsi/*', ('fabric_statistics/',)),
     ('core/iblock_*', ('hba_info=', 'hba_mode=0')),
@@ -103,8 +108,8 @@ class FakeConfigfs(configfs.Tree):
         super().unlink(path)
 
     def _users(self, path):
-        where = {'core': 'iscsi/*/tpgt_1/lun/lun_*/*',
-                 'lun': 'iscsi/*/tpgt_1/acls/*/lun_*/*'}
+        where = {'core': '*/*/tpgt_1/lun/lun_*/*',
+                 'lun': '*/*/tpgt_1/acls/*/lun_*/*'}
         for name, pattern in where.items():
             if name in (path.parent.name, path.parent.parent.name):
                 return [link for link in self.root.glob(pattern)

@@ -82,7 +82,10 @@ class LioTest(testtools.TestCase):
 
     def seen(self, name='a'):
         """Serial and write protection of each LUN of an initiator."""
-        path = self.tree.root / GROUP / 'acls' / f'{IQN}{name}'
+        return self.seen_at(
+            self.tree.root / GROUP / 'acls' / f'{IQN}{name}')
+
+    def seen_at(self, path):
         found = {}
         for entry in self.tree.names(path):
             if entry.startswith('lun_'):
@@ -414,6 +417,49 @@ class TestCheck(testtools.TestCase):
                 'os.path.ismount': lambda path: True,
                 'pathlib.Path.exists':
                 lambda self, missing=path: str(self) != missing}))
+
+    def fc(self, **patches):
+        """Whether FC is served, and what the log says of it."""
+        logger = self.useFixture(fixtures.FakeLogger())
+        for name, value in {'check': lambda: None,
+                            '_load_modules': self.loaded.append,
+                            **patches}.items():
+            self.useFixture(fixtures.MonkeyPatch(
+                f'cinder_k2.simulator.planes.lio.{name}', value))
+        self.useFixture(fixtures.MonkeyPatch(
+            'cinder_k2.simulator.planes.lio.LioPlane',
+            lambda *arguments: arguments[-2] is not None))
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        return lio.lio_plane(directory), logger.output
+
+    def ports(self, *names):
+        self.loaded = []
+        self.useFixture(fixtures.MonkeyPatch(
+            'cinder_k2.simulator.planes.fabrics.local_ports',
+            lambda: set(names)))
+
+    def test_fc(self):
+        self.ports('50:02:4f:00:00:01:00:00')
+        self.useFixture(fixtures.MonkeyPatch('pathlib.Path.mkdir',
+                                             lambda path: None))
+        self.useFixture(fixtures.MonkeyPatch('pathlib.Path.rmdir',
+                                             lambda path: None))
+        self.assertEqual((True, ''), self.fc())
+        self.assertEqual(['tcm_fc'], self.loaded)
+
+    def test_no_fc_port(self):
+        """The kernel is asked for nothing then."""
+        self.ports()
+        self.assertEqual(
+            (False, 'FC ports are served by the API alone: this machine has'
+             ' no FC port\n'), self.fc())
+        self.assertEqual([], self.loaded)
+
+    def test_no_fc_in_the_kernel(self):
+        self.ports('50:02:4f:00:00:01:00:00')
+        has_fc, said = self.fc()
+        self.assertFalse(has_fc)
+        self.assertIn('API alone: this kernel cannot make', said)
 
     def test_no_fabric(self):
         def refuse(path):

@@ -24,6 +24,7 @@ from hypothesis import strategies
 import testtools
 
 from cinder_k2 import simulator
+from cinder_k2.simulator import equipment
 from cinder_k2.simulator.planes import base as planes
 from cinder_k2.simulator.planes import portals as portals_module
 from cinder_k2.simulator.planes import publisher
@@ -39,6 +40,11 @@ from tests.unit.simulator.planes.serving import lun
 from tests.unit.simulator.planes.serving import SECRET
 
 
+PORTS = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
+EQUIPMENT = equipment.Equipment(fc_ports=(
+    '50:02:4f:00:00:01:00:00', '50:02:4f:00:00:02:00:00'))
+
+
 class RecordingPlane:
     """Remembers what it was told; stuck: waits before it does it."""
 
@@ -49,7 +55,7 @@ class RecordingPlane:
         self.go_on.set()
         self.pauses = 0
         self.is_closed = False
-        self.is_serving = True
+        self.is_serving, self.has_fc = True, False
         self.moved = []
         self.told = threading.Event()
 
@@ -122,6 +128,40 @@ class TestWhatIsServed(ServedTest):
         self.assertEqual(('192.0.2.1', '::1'), exports.portals)
         self.assertEqual(('SILK', 'SDP'), (exports.vendor, exports.product))
         self.assertEqual((), exports.hosts)
+
+    def test_fibre_channel(self):
+        """INI-1, INI-4: hosts' ports, and those that nobody has yet."""
+        array = self.array = self.new_array(equipment=EQUIPMENT)
+        self.plane = RecordingPlane()
+        self.plane.has_fc = True
+        array.serve(self.plane)
+        vol = self.volume(self.group(), size=base.GIB)
+        node = self.host('node2')
+        self.post('host_fc_ports', {'pwwn': PORTS[0]})
+        self.assertEqual((EQUIPMENT.fc_ports, tuple(PORTS[:1])), (
+            self.plane.exports.fc_ports, self.plane.exports.known_ports))
+        self.map(node, vol)
+        self.assertEqual((), self.plane.exports.hosts)
+        for port in PORTS:
+            self.post('host_fc_ports', {
+                'pwwn': port, 'host': base.ref('hosts', node)})
+        seen, = self.plane.exports.hosts
+        self.assertEqual(((), tuple(PORTS), [base.GIB * 1024]), (
+            seen.initiators, seen.ports, [lun.size for lun in seen.luns]))
+
+    def test_plane_without_fibre_channel(self):
+        """It does not hear of its ports."""
+        self.map(self.node, self.vol)
+        before = self.plane.exports
+        other = self.host('node2')
+        self.post('host_fc_ports', {
+            'pwwn': PORTS[0], 'host': base.ref('hosts', other)})
+        self.assertIs(before, self.plane.exports)
+        self.map(other, self.vol)
+        self.assertEqual([(IQN + 'a',)], [
+            host.initiators for host in self.plane.exports.hosts])
+        self.assertEqual(((), ()), (self.plane.exports.fc_ports,
+                                    self.plane.exports.known_ports))
 
     def test_names_of_the_older_profile(self):
         """VOL-15."""

@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Fibre Channel in the guest: two fabrics, and ports of three machines.
+
+A fabric is a bridge. The array, the compute node and another host have one
+port each in both, which is FCoE on a virtual network interface; they find
+each other without a switch (VN2VN). All are of one kernel: os-brick and
+multipathd are told which disks are the compute node's.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+
+from tests.e2e import iscsi
+from tests.guest import node
+
+FABRICS = (0, 1)
+#: Machines with disks.
+HOSTS = ('compute', 'other')
+#: The ports of the compute node, where os-brick is to look for them.
+FOLDER = pathlib.Path('/run/fc_host')
+MODULE = os.environ.get('K2_FCOE', '')
+_MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'veth', 'bridge')
+_MACHINES = ('array', *HOSTS)
+# What a frame of Fibre Channel needs.
+_MTU = '2500'
+_CREATE = pathlib.Path('/sys/module/libfcoe/parameters/create_vn2vn')
+_CLASS = pathlib.Path('/sys/class')
+# Where udev names disks after paths it knows none of virtual interfaces.
+# These names are what os-brick makes of such a port.
+_BY_PATH = pathlib.Path('/run/fc-by-path')
+_BY_PATH_SCRIPT = f"""\
+#!/bin/sh
+address=$(basename "$(readlink "/sys$1/device")")
+[ -e {FOLDER}/host${{address%%:*}} ] || exit 1
+read -r port <"/sys/class/fc_transport/target${{address%:*}}/port_name" &&
+    echo "pci-virtual-fc-$port-lun-${{address##*:}}"
+"""
+# multipathd leaves alone what has the property, and nothing else of a disk.
+_RULES = pathlib.Path('/etc/udev/rules.d/59-fc.rules')
+_RULE = f"""\
+ACTION=="remove", GOTO="end"
+SUBSYSTEM!="block", GOTO="end"
+KERNEL!="sd*[!0-9]", GOTO="end"
+PROGRAM=="{_BY_PATH} %p", SYMLINK+="disk/by-path/%c", GOTO="end"
+ENV{{UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG}}="1"
+LABEL="end"
+"""
+
+
+def _name(machine, number):
+    """The name of a machine's port, without colons."""
+    return f'200002000000{_MACHINES.index(machine):02x}{number:02x}'
+
+
+def _with_colons(name):
+    return ':'.join(name[at:at + 2] for at in range(0, 16, 2))
+
+
+def names(machine):
+    """The names of a machine's ports, as an array has them."""
+    return [_with_colons(_name(machine, number)) for number in FABRICS]
+
+
+def hosts(machine):
+    """What the kernel calls the ports of a machine, as host3."""
+    known = {path.read_text().strip().removeprefix('0x'): path.parent.name
+             for path in _CLASS.glob('fc_host/*/port_name')}
+    return [known[_name(machine, number)] for number in FABRICS]
+
+
+@functools.cache
+def start():
+    """Make all ports, without a link.
+
+    libfcoe panics when a frame arrives at a port that is half made.
+    """
+    node.run('modprobe', '-a', *_MODULES)
+    node.run('insmod', MODULE)
+    for number in FABRICS:
+        node.run('ip', 'link', 'add', f'fabric{number}', 'mtu', _MTU,
+                 'type', 'bridge')
+        node.run('ip', 'link', 'set', f'fabric{number}', 'up')
+        for machine in _MACHINES:
+            _add_port(machine, number)
+    FOLDER.mkdir()
+    for host in hosts('compute'):
+        (FOLDER / host).symlink_to(_CLASS / 'fc_host' / host)
+    _BY_PATH.write_text(_BY_PATH_SCRIPT)
+    _BY_PATH.chmod(0o755)
+    _RULES.parent.mkdir(parents=True, exist_ok=True)
+    _RULES.write_text(_RULE)
+
+
+def _add_port(machine, number):
+    """An interface that is plugged into a fabric, and a port on it.
+
+    The kernel makes the port's name of the interface's address.
+    """
+    port, plug = f'{machine}{number}', f'{machine}{number}-plug'
+    node.run('ip', 'link', 'add', port,
+             'address', _with_colons(_name(machine, number))[6:],
+             'mtu', _MTU, 'type', 'veth', 'peer', 'name', plug, 'mtu', _MTU)
+    node.run('ip', 'link', 'set', plug, 'master', f'fabric{number}', 'up')
+    _CREATE.write_text(port)
+
+
+@functools.cache
+def link():
+    """Give all ports a link, and wait until hosts have found the array."""
+    for machine in _MACHINES:
+        for number in FABRICS:
+            set_link(machine, number, 'up')
+    node.wait_until(lambda: all(_is_logged_in(host) for machine in HOSTS
+                                for host in hosts(machine)), 'FC logins')
+
+
+def set_link(machine, number, state):
+    """Have a port lose its link ('down'), or get it ('up')."""
+    node.run('ip', 'link', 'set', f'{machine}{number}', state)
+
+
+def _is_logged_in(host):
+    """Whether a host has found a target."""
+    return any('FCP Target' in path.read_text() for path in _CLASS.glob(
+        f'fc_remote_ports/rport-{host[4:]}:*/roles'))
+
+
+def scan(machine):
+    """Have a machine look for all that it can see."""
+    for host in hosts(machine):
+        (_CLASS / 'scsi_host' / host / 'scan').write_text('- - -')
+
+
+def disks(machine):
+    """Addresses of the disks that a machine has, as 3:0:0:1."""
+    wanted = {host[4:] for host in hosts(machine)}
+    found = [path.parts[-3] for path in _CLASS.glob(
+        'scsi_device/*/device/block')]
+    return sorted(address for address in found
+                  if address.partition(':')[0] in wanted)
+
+
+def target_of(address):
+    """The name of the array's port that a disk is reached by."""
+    target = address.rpartition(':')[0]
+    name = (_CLASS / 'fc_transport' / f'target{target}' / 'port_name')
+    return _with_colons(name.read_text().strip().removeprefix('0x'))
+
+
+def forget(address):
+    """Remove a disk from the kernel."""
+    (_CLASS / 'scsi_device' / address / 'device' / 'delete').write_text('1')
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """A LUN of the array by a port, host3, which sees one target."""
+
+    host: str
+    lun: int
+
+    @property
+    def _address(self):
+        return f'{self.host[4:]}:0:0:{self.lun}'
+
+    def command(self):
+        """The command line of qemu-io; the disk is there afterwards."""
+        (_CLASS / 'scsi_host' / self.host / 'scan').write_text(
+            f'0 0 {self.lun}')
+        return ['qemu-io', '-f', 'raw', '-t', 'none', self._device()]
+
+    def _device(self):
+        """Where the disk is; nowhere if the array does not show it."""
+        found = list(_CLASS.glob(
+            f'scsi_device/{self._address}/device/block/*'))
+        name = found[0].name if found else 'nothing'
+        if found:
+            node.wait_until(pathlib.Path('/dev', name).exists, name)
+        return f'/dev/{name}'
+
+    def io(self, *commands):
+        """Find the disk, run commands of qemu-io, forget the disk.
+
+        Raises CalledProcessError. A disk that was there is not forgotten.
+        """
+        was_there = self._address in disks('other')
+        try:
+            return iscsi.run(*self.command(), *(
+                word for command in commands for word in ('-c', command)))
+        finally:
+            if not was_there and self._address in disks('other'):
+                forget(self._address)

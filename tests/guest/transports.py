@@ -1,0 +1,170 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How hosts reach an array: the same for tests, over iSCSI or FC.
+
+K2_TRANSPORT in the environment names one: iscsi (default) or fc.
+"""
+
+import contextlib
+import os
+
+from tests.e2e import iscsi
+from tests.guest import fabric
+from tests.guest import node
+
+_OTHER_IQN = 'iqn.1993-08.org.debian:01:other'
+
+
+def _connector(**initiators):
+    """What another host tells Cinder of itself."""
+    return {'host': 'other', 'ip': '127.0.0.9', 'multipath': True,
+            'os_type': 'linux', 'platform': 'x86_64',
+            'do_local_attach': False, **initiators}
+
+
+class Iscsi:
+    """Portals are addresses of the loopback interface."""
+
+    protocol = 'iscsi'
+
+    def prepare(self):
+        """Do what comes before an array; nothing here."""
+
+    def connect(self, array):
+        """Do what comes after an array has started; nothing here."""
+
+    def paths(self, array):
+        """What a disk has a path to, each."""
+        return [f'{portal}:3260' for portal in array.portals]
+
+    def used(self):
+        """To what the compute node has a path."""
+        return node.sessions()
+
+    def scan(self):
+        """Have the compute node look for disks again."""
+        node.run('iscsiadm', '-m', 'session', '--rescan')
+
+    @contextlib.contextmanager
+    def lost(self, array, number):
+        """Nothing comes through on one path, inside."""
+        route = ('blackhole', array.portals[number], 'table', 'local')
+        node.run('ip', 'route', 'add', *route)
+        try:
+            yield
+        finally:
+            node.run('ip', 'route', 'del', *route)
+
+    def other(self, array):
+        """Another host: an initiator in user space."""
+        return OtherIscsi(array, _OTHER_IQN)
+
+    def wait_for_the_end(self):
+        """Raises AssertionError if somebody stays logged in."""
+        node.wait_until(lambda: node.sessions() == [], 'the end of sessions')
+
+
+class OtherIscsi(iscsi.Initiator):
+    """A host in user space."""
+
+    def connector(self):
+        """What it tells Cinder."""
+        return _connector(initiator=self.iqn)
+
+    def paths(self, info):
+        """All paths to what it has attached."""
+        account = info.get('auth_username') and (
+            info['auth_username'], info['auth_password'])
+        return [iscsi.Path(portal, target, lun, self.iqn, account)
+                for portal, target, lun in zip(
+                    info['target_portals'], info['target_iqns'],
+                    info['target_luns'], strict=True)]
+
+
+class FibreChannel:
+    """Ports stay logged in; an array has one in each fabric."""
+
+    protocol = 'fc'
+
+    def prepare(self):
+        """Make the ports: the array's must be there when it starts."""
+        fabric.start()
+
+    def connect(self, array):
+        """Let hosts log in; the array forgets them again."""
+        rows = [array.call('POST', 'host_fc_ports', pwwn=name)
+                for machine in fabric.HOSTS for name in fabric.names(machine)]
+        fabric.link()
+        for row in rows:
+            array.call('DELETE', f'host_fc_ports/{row["id"]}')
+
+    def paths(self, array):
+        """What a disk has a path to, each."""
+        return fabric.names('array')
+
+    def used(self):
+        """To what the compute node has a path."""
+        return sorted(map(fabric.target_of, fabric.disks('compute')))
+
+    def scan(self):
+        """Have the compute node look for disks again."""
+        fabric.scan('compute')
+
+    @contextlib.contextmanager
+    def lost(self, array, number):
+        """Nothing comes through on one path, inside."""
+        fabric.set_link('compute', number, 'down')
+        try:
+            yield
+        finally:
+            fabric.set_link('compute', number, 'up')
+
+    def other(self, array):
+        """Another host: further ports of the same kernel."""
+        return OtherFibreChannel()
+
+    def wait_for_the_end(self):
+        """Remove what the other host has left; the rest stays."""
+        for address in fabric.disks('other'):
+            fabric.forget(address)
+
+
+class OtherFibreChannel:
+    """A host of whose disks os-brick and multipathd know nothing."""
+
+    def connector(self):
+        """What it tells Cinder."""
+        return _connector(wwpns=[name.replace(':', '')
+                                 for name in fabric.names('other')])
+
+    def paths(self, info):
+        """All paths to what it has attached."""
+        return [fabric.Path(host, info['target_lun'])
+                for host in fabric.hosts('other')]
+
+    def path(self, lun, portal=None):
+        """The first path to a LUN."""
+        return self.paths({'target_lun': lun})[0]
+
+    def io(self, lun, *commands):
+        """Run commands of qemu-io."""
+        return self.path(lun).io(*commands)
+
+    def luns(self):
+        """What it finds when it looks for all that there is."""
+        fabric.scan('other')
+        return ' '.join(fabric.disks('other'))
+
+
+CURRENT = {'iscsi': Iscsi, 'fc': FibreChannel}[
+    os.environ.get('K2_TRANSPORT', 'iscsi')]()

@@ -1,0 +1,283 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Build fcoe.ko, which makes Fibre Channel ports of network interfaces.
+
+    python -m tools.guest.fcoe
+
+prints where it is. Debian's user-mode-linux has all of Fibre Channel but
+this module. It is built from the source of the very kernel that is
+installed, once, and kept in the user's cache; it is never shipped.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import fcntl
+import gzip
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess  # nosec B404
+import sys
+import tempfile
+import time
+from typing import BinaryIO
+
+from tools.cloud import children
+from tools.guest import packages
+
+#: The package of Debian that each program is in.
+PROGRAMS = {
+    'apt-get': 'apt', 'bc': 'bc', 'bison': 'bison', 'dpkg-deb': 'dpkg',
+    'flex': 'flex', 'gcc': 'gcc', 'linux.uml': 'user-mode-linux',
+    'make': 'make', 'tar': 'tar', 'xz': 'xz-utils'}
+FILES = {'/usr/include/stdio.h': 'libc6-dev'}
+#: For all of it, also for waiting until another process has built it.
+SECONDS = 900.0
+MODULE = 'fcoe.ko'
+_CONFIGURATION = pathlib.Path('/usr/share/doc/user-mode-linux/config.gz')
+_INSTALLED = pathlib.Path('/usr/src')
+# Much that is not needed; Kconfig is, of everything.
+_LEFT_OUT = ('Documentation/[a-z]*', 'drivers/gpu/*.[ch]',
+             'drivers/media/*.[ch]', 'drivers/net/*.[ch]', 'sound/*.[ch]')
+_PARTS = ('fcoe.c', 'fcoe.h', 'libfcoe.h')
+# What network cards do of FCoE themselves is in structures of a kernel that
+# has been configured with the module, as this one has not. No card of a
+# guest does any of it.
+_HOOK = re.compile(r'\b(?:\w+->)+(?=ndo_fcoe_|fcoe_ddp_xid)')
+_TYPE = re.compile(r'^struct netdev_fcoe_hbainfo \{.*?^\};\n', re.M | re.S)
+_NO_HOOKS = """
+static const struct {
+    int (*ndo_fcoe_enable)(), (*ndo_fcoe_disable)();
+    int (*ndo_fcoe_ddp_setup)(), (*ndo_fcoe_ddp_target)();
+    int (*ndo_fcoe_ddp_done)(), (*ndo_fcoe_get_hbainfo)();
+    int fcoe_ddp_xid;
+} no_hooks;
+"""
+_MAKEFILE = """\
+obj-m := fcoe.o
+ccflags-y := -Wno-strict-prototypes
+"""
+_LAST_INCLUDE = '#include "fcoe.h"\n'
+# What a make above us tells those below it.
+_OF_MAKE = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'MAKEOVERRIDES')
+_LOOK_SECONDS = 0.2
+
+
+class BuildError(Exception):
+    """The module cannot be had; the text says why, in one line."""
+
+
+def module(cache: pathlib.Path | None = None, seconds: float = SECONDS
+           ) -> pathlib.Path:
+    """Return where the module for the installed kernel is; build it if new.
+
+    :param cache: where modules are kept; the user's cache if None
+    :raises BuildError: it cannot be built, or not in time
+    """
+    reason = packages.missing(PROGRAMS, FILES)
+    if reason:
+        raise BuildError(f'{MODULE} {reason}')
+    deadline = time.monotonic() + seconds
+    cache = cache or _cache()
+    version = _version()
+    folder = cache / f'{version}-{_recipe()}'
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / 'lock', deadline):
+        if not (folder / MODULE).exists():
+            _Build(folder, version, deadline).run()
+    return folder / MODULE
+
+
+def _cache() -> pathlib.Path:
+    """Return the directory that the XDG specification has for it."""
+    home = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    return pathlib.Path(home) / 'cinder-k2' / 'fcoe'
+
+
+def _version() -> str:
+    """Return which version of linux-source the kernel was built from."""
+    shown = _query('${Built-Using}', 'user-mode-linux')
+    found = re.search(r'\blinux \(= ([^)]+)\)', shown)
+    if not found:
+        raise BuildError('the package user-mode-linux does not say which'
+                         f' source it was built from: {shown!r}')
+    return found[1]
+
+
+def _query(field: str, package: str) -> str:
+    """Return a field of a package, or nothing if it is not installed."""
+    return subprocess.run(  # nosec B603 B607
+        ['dpkg-query', '--show', f'--showformat={field}', package],
+        capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+def _recipe() -> str:
+    """Return a mark of how it is built, so that no older one is taken."""
+    text = pathlib.Path(__file__).read_bytes()
+    return hashlib.sha256(text).hexdigest()[:8]
+
+
+@contextlib.contextmanager
+def _alone(path: pathlib.Path, deadline: float) -> Iterator[None]:
+    """Inside, no other process builds; raises BuildError if one does."""
+    with open(path, 'w') as lock:
+        while not _locked(lock.fileno()):
+            if time.monotonic() > deadline:
+                raise BuildError(f'{MODULE} is being built by another'
+                                 f' process, which has {path}')
+            time.sleep(_LOOK_SECONDS)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _Build:
+    """Builds the module in a directory that goes away.
+
+    :param folder: where the module is put, and the log
+    :param version: of the source, such as "6.1.176-1"
+    :param deadline: as time.monotonic has it
+    """
+
+    def __init__(self, folder: pathlib.Path, version: str, deadline: float
+                 ) -> None:
+        self._folder = folder
+        self._version = version
+        self._deadline = deadline
+        # Such as "linux-source-6.1".
+        self._package = 'linux-source-' + '.'.join(version.split('.')[:2])
+        self._log = folder / 'build.log'
+
+    def run(self) -> None:
+        """Build it; raises BuildError."""
+        self._log.write_bytes(b'')
+        with tempfile.TemporaryDirectory(
+                prefix='work-', dir=self._folder) as name:
+            work = pathlib.Path(name)
+            self._unpack(self._archive(work), work)
+            tree = work / self._package
+            self._configure(tree)
+            made = self._compile(tree, work / 'module')
+            os.replace(made, self._folder / MODULE)
+
+    def _archive(self, work: pathlib.Path) -> pathlib.Path:
+        """Return the archive of the source, installed or downloaded."""
+        name = f'{self._package}.tar.xz'
+        if _query('${Version}', self._package) == self._version:
+            return _INSTALLED / name
+        self._do(['apt-get', '--quiet', '-o', 'Acquire::Retries=1',
+                  '-o', 'Acquire::http::Timeout=30', 'download',
+                  f'{self._package}={self._version}'], work)
+        package, = work.glob('*.deb')
+        self._do(['dpkg-deb', '--extract', package.name, '.'], work)
+        return work / 'usr' / 'src' / name
+
+    def _unpack(self, archive: pathlib.Path, work: pathlib.Path) -> None:
+        self._do(['tar', '--extract', '--xz', f'--file={archive}',
+                  *(f'--exclude=*/{name}' for name in _LEFT_OUT)], work)
+
+    def _configure(self, tree: pathlib.Path) -> None:
+        """As the installed kernel is, whose modules must fit."""
+        (tree / '.config').write_bytes(
+            gzip.decompress(_CONFIGURATION.read_bytes()))
+        self._make(tree, 'olddefconfig', 'modules_prepare')
+        found = (tree / 'include/config/kernel.release').read_text().strip()
+        if found != self._version.partition('-')[0]:
+            raise BuildError(f'{MODULE} would be for a kernel {found}, and'
+                             f' that of {self._version} is installed')
+
+    def _compile(self, tree: pathlib.Path, place: pathlib.Path
+                 ) -> pathlib.Path:
+        """Outside of the source, whose own choice is to have no module."""
+        place.mkdir()
+        for part in _PARTS:
+            shutil.copy(tree / 'drivers' / 'scsi' / 'fcoe' / part, place)
+        source, header = place / 'fcoe.c', tree / 'include/linux/netdevice.h'
+        source.write_text(without_hooks(
+            source.read_text(), header.read_text()))
+        (place / 'Makefile').write_text(_MAKEFILE)
+        # The symbols of the kernel are not known: it was not built here.
+        self._make(tree, f'M={place}', 'KBUILD_MODPOST_WARN=1', 'modules')
+        return place / MODULE
+
+    def _make(self, tree: pathlib.Path, *targets: str) -> None:
+        self._do(['make', f'-j{os.cpu_count()}', 'ARCH=um', *targets], tree)
+
+    def _do(self, command: Sequence[str], folder: pathlib.Path) -> None:
+        """Run a program in a directory, to the log; raises BuildError."""
+        with open(self._log, 'ab') as log, _started(
+                command, folder, log) as process:
+            try:
+                status = process.wait(self._deadline - time.monotonic())
+            except subprocess.TimeoutExpired as exc:
+                raise self._error(command, 'does not end in time') from exc
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if status:
+            raise self._error(command, f'ends with status {status}')
+
+    def _error(self, command: Sequence[str], what: str) -> BuildError:
+        return BuildError(f'{MODULE} cannot be built: {command[0]}'
+                          f' {command[-1]} {what}; see {self._log}')
+
+
+def _started(command: Sequence[str], folder: pathlib.Path, log: BinaryIO
+             ) -> subprocess.Popen[bytes]:
+    """Start a program with a group of its own, which does not outlive us."""
+    parent = os.getpid()
+    return subprocess.Popen(  # nosec B603
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items()
+             if name not in _OF_MAKE},
+        preexec_fn=lambda: children.die_with_parent(parent))
+
+
+def without_hooks(source: str, header: str) -> str:
+    """Return fcoe.c for cards that do nothing of FCoE themselves.
+
+    :param header: netdevice.h, which hides a type from this kernel
+    :raises BuildError: they are not as they are known
+    """
+    edited, count = _HOOK.subn('no_hooks.', source)
+    hidden = _TYPE.search(header)
+    if not count or not hidden or edited.count(_LAST_INCLUDE) != 1:
+        raise BuildError(f'{MODULE} cannot be built: its source in this'
+                         ' kernel differs from what is known')
+    return edited.replace(
+        _LAST_INCLUDE, _LAST_INCLUDE + hidden[0] + _NO_HOOKS)
+
+
+def main() -> int:
+    """Print where the module is, or why it cannot be; return a status."""
+    try:
+        print(module())
+    except BuildError as exc:
+        print(exc, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
