@@ -66,7 +66,7 @@ def install():
 
 def execute(*command, process_input=None, check_exit_code=True, attempts=1,
             interval=1, backoff_rate=2, timeout=600, raise_timeout=True,
-            **others):
+            shell=False, **others):
     """What os-brick wants of its own function, by vfork.
 
     That one starts programs by fork, which takes a tenth of a second of a
@@ -74,8 +74,9 @@ def execute(*command, process_input=None, check_exit_code=True, attempts=1,
     """
     good = [0] if check_exit_code is True else check_exit_code
     good = [good] if type(good) is int else good
+    words = command[0] if shell else list(map(str, command))
     for attempt in range(1, attempts + 1):
-        done = subprocess.run(list(map(str, command)), input=process_input,
+        done = subprocess.run(words, input=process_input, shell=shell,
                               capture_output=True, text=True,
                               timeout=timeout)
         if good is False or done.returncode in good:
