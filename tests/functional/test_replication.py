@@ -953,7 +953,7 @@ class TwoTargetsTest(ThreeArraysTest):
     def test_a_device_that_is_no_peer(self) -> None:
         """It is in the way of nothing that goes elsewhere."""
         self._use_devices(self.device(
-            backend_id='nobody', san_ip='192.0.2.7'), self.device())
+            backend_id='nobody', san_ip='127.0.0.7'), self.device())
         here = {'kaminario__replication_target': 'dr-site'}
         volume = self.replicated(**here)
         self.backend.extend_volume(volume, 2)
@@ -1019,7 +1019,7 @@ class WrongTypesTest(replicated.ReplicatedTest):
 
     def test_the_arrays_are_no_peers(self) -> None:
         self.own('iscsi', replication_device=self.device(
-            san_ip='192.0.2.7'))
+            san_ip='127.0.0.7'))
         self._assert_refused('has no replication peer', **REPLICATED)
 
     def test_a_session_that_the_array_refuses(self) -> None:

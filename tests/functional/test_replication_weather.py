@@ -188,8 +188,8 @@ METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
 class WeatherTest(replicated.ReplicatedTest):
     """Helpers."""
 
-    # Fewer tries to reach what is lost.
-    options = {'k2_retry_timeout': 20}
+    # Fewer tries to reach what is lost, and looks at what does not come.
+    options = {'k2_retry_timeout': 20, 'k2_failback_timeout': 300}
 
     def assert_runs(self, row: Any, array: arrays.Served) -> None:
         """A volume is there, whole, and replicated to the other array."""
