@@ -229,7 +229,7 @@ class FunctionalTest(testtools.TestCase):
 
     def _close_own(self) -> None:
         for key, shared in list(_backends.items()):
-            if not shared.is_settled():
+            if shared in self._used and not shared.is_settled():
                 self._own.append(_backends.pop(key))
         for made in self._own:
             made.close()
