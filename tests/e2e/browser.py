@@ -153,9 +153,12 @@ class BrowserTest(testtools.TestCase):
                    f'{text!r} in {selector}', seconds)
 
     def press(self, *keys):
-        """Keys to whatever has the focus."""
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+        """Keys to the page, whatever has the focus there.
+
+        Not to the element that has it: one that is just being hidden,
+        as the button that closed its dialog, would refuse them.
+        """
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
     def log_in(self, page='', login='admin', password='admin', view=''):
         """Open a page and log in through its form."""
