@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test e2e lint docs releasenotes \
+.PHONY: help venv docs-venv cloud test weather e2e lint docs releasenotes \
     support-matrix rule-table bench bench-sim reduction cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
@@ -23,6 +23,9 @@ cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICA
 
 test: venv  ## lint, unit and functional tests
 	@$(IN_VENV) exec python -m tools.run_tests
+
+weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
+	@$(IN_VENV) exec python -m tools.run_tests --weather
 
 e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)

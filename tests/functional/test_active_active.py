@@ -254,14 +254,6 @@ class ClusterTest(base.FunctionalTest):
         self.assertEqual(set(hosts.values()), {host for _, host in found})
 
 
-class OldArrayClusterTest(ClusterTest):
-    """Views in place of thin clones, over Fibre Channel."""
-
-    profile = 'k2'
-    protocol = 'fc'
-    steps = 12
-
-
 @base.crosswise
 class MembershipTest(base.FunctionalTest):
     """What Cinder asks of a member of a cluster."""

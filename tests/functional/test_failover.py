@@ -309,21 +309,6 @@ class TargetsTest(FailoverTest):
                             self.secondary)
         self.fails_back()
 
-    @ddt.data({'kind': 'garbage'}, {'kind': 'busy'}, {'kind': 'empty'},
-              {'kind': 'status', 'status': 401},
-              {'kind': 'status', 'status': 403},
-              {'kind': 'status', 'status': 400})
-    def test_the_primary_is_half_dead_at_the_start(
-            self, fault: dict[str, Any]) -> None:
-        volume = self.replicated()
-        self.primary.control.add_fault({**fault, 'method': '*', 'path': '*'})
-        self.assertTrue(self.backend.restart(), self.log.errors_text())
-        self.assertEqual('down', self.backend.stats()['backend_state'])
-        self.fails_over()
-        self.backend.detach(self.backend.attach(volume, self.host()))
-        self.primary.control.clear_faults()
-        self.fails_back()
-
     def test_a_row_that_was_read_before_the_failover(self) -> None:
         """A host gets the volume from the array that has it now."""
         volume = self.replicated()

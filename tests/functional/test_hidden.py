@@ -18,7 +18,6 @@ import threading
 from typing import Any
 from unittest import mock
 
-from cinder_k2.array import hidden
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
@@ -198,43 +197,6 @@ class CarefulTest(HiddenTest):
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 
-    def test_killed_after_the_clone_was_deleted(self) -> None:
-        """Cinder repeats a deletion that was under way."""
-        clone = self.backend.clone(self.volume)
-        self.backend.delete_volume(self.volume)
-        for path in ('snapshots/*', 'volumes/*', 'volume_groups/*'):
-            for after in range(4):
-                self.fault('status', '*', path, status=403, after=after)
-                try:
-                    self.backend.delete_volume(clone)
-                except backend.OperationFailed:
-                    pass
-                self.array.control.clear_faults()
-                self._again(clone)
-                self.assertNothingLeft()
-                self.volume = self.backend.create_volume(1)
-                clone = self.backend.clone(self.volume)
-                self.backend.delete_volume(self.volume)
-
-    def _again(self, volume: Any) -> None:
-        if any(v.id == volume.id for v in self.backend.volumes()):
-            self.backend.delete_volume(volume, force=True)
-
-    def test_killed_while_the_source_was_deleted(self) -> None:
-        for path in ('snapshots*', 'volumes/*', 'volume_groups/*', 'vols*'):
-            for after in range(3):
-                clone = self.backend.clone(self.volume)
-                self.fault('status', '*', path, status=403, after=after)
-                try:
-                    self.backend.delete_volume(self.volume)
-                except backend.OperationFailed:
-                    pass
-                self.array.control.clear_faults()
-                self._again(self.volume)
-                self.backend.delete_volume(clone)
-                self.assertNothingLeft()
-                self.volume = self.backend.create_volume(1)
-
     def test_a_full_description_is_said(self) -> None:
         """The array may not take the note: then the volume stays."""
         clone = self.backend.clone(self.volume)
@@ -259,27 +221,6 @@ class CarefulTest(HiddenTest):
         self.assertEqual(1, len(self.admin.list(
             'volumes', name=f'cv-{self.volume.id}')))
         self.backend.delete_volume(clone)
-
-    def test_killed_between_a_group_and_its_home(self) -> None:
-        first = self.backend.clone(self.volume)
-        second = self.backend.clone(first)
-        self.backend.delete_volume(self.volume)
-        self.backend.delete_volume(first)
-        reclaim, seen = hidden.Hidden.reclaim, []
-
-        def killed(this: Any, group: int) -> Any:
-            done = reclaim(this, group)
-            if done.homes and not seen:
-                seen.append(group)
-                self.fault('status', '*', '*', status=403, times=None)
-            return done
-
-        with mock.patch.object(hidden.Hidden, 'reclaim', killed):
-            self.assertRaises(backend.OperationFailed,
-                              self.backend.delete_volume, second)
-        self.array.control.clear_faults()
-        self.backend.delete_volume(second, force=True)
-        self.assertNothingLeft()
 
     def test_the_last_clone_goes_while_its_source_is_hidden(self) -> None:
         first = self.backend.clone(self.volume)
@@ -343,12 +284,3 @@ class CarefulTest(HiddenTest):
         self.array.control.clear_faults()
         own.delete_volume(failure.row)
         own.delete_volume(volume)
-
-    def test_a_snapshot_that_a_killed_copy_reads(self) -> None:
-        """The reason says which volume to delete."""
-        snapshot = self.backend.create_snapshot(self.volume)
-        on_array = json.loads(snapshot.provider_id)['snapshot']
-        view = self._view(on_array, 'cview-7')
-        self.assert_busy(self.backend.delete_snapshot, snapshot,
-                         'is being read through cview-7')
-        self.admin.delete('snapshots', view['id'])

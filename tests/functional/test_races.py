@@ -12,6 +12,7 @@
 
 """Attachments that meet each other, or are cut off half-way."""
 
+import functools
 import threading
 from typing import Any
 from unittest import mock
@@ -19,8 +20,10 @@ from unittest import mock
 from cinder import exception
 from cinder.volume import driver as cinder_driver
 from cinder.zonemanager import utils as fczm_utils
+import ddt
 
 from cinder_k2 import rest
+from tests.functional import backend
 from tests.functional import base
 
 GUEST = '7e000000-0000-4000-8000-00000000000'
@@ -324,3 +327,95 @@ class FabricRacesTest(base.FunctionalTest):
         targets = remove.call_args.args[0]['data']['target_wwn']
         self.assertEqual(len(self.admin.list('system/fc_ports')),
                          len(targets))
+
+
+@ddt.ddt
+class ManyAtOnceTest(base.FunctionalTest):
+    """Volumes and hosts by the half-dozen."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+
+    @ddt.data('iscsi', 'fc')
+    def test_one_new_host_many_volumes(self, protocol: str) -> None:
+        """Only one of them makes the host."""
+        self.use(protocol)
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        connector = self.host()
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, connector)
+            for volume in volumes])
+        luns = {a.connection_info['target_lun'] for a in attachments}
+        self.assertEqual(6, len(luns))
+        self.assertEqual(1, len(self._hosts()))
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assert_left(volumes=7, volume_groups=7)
+
+    @ddt.data('iscsi', 'fc')
+    def test_attaches_and_detaches_of_one_host(self, protocol: str) -> None:
+        """The host may not go while another attach needs it."""
+        self.use(protocol)
+        connector = self.host()
+
+        def work(volume: Any) -> str:
+            for _ in range(3):
+                self.backend.detach(self.backend.attach(volume, connector))
+            return 'done'
+
+        volumes = [self.backend.create_volume(1) for _ in range(4)]
+        results = self.together(*[functools.partial(work, volume)
+                                  for volume in volumes])
+        self.assertEqual(['done'] * 4, results)
+        self.assert_left(volumes=5, volume_groups=5)
+
+    def test_many_hosts(self) -> None:
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, self.host())
+            for volume in volumes])
+        self.assertEqual(6, len(self._hosts()))
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assert_left(volumes=7, volume_groups=7)
+
+    def test_a_new_host_in_bad_weather(self) -> None:
+        """Six attaches of one new host while every third write is lost."""
+        volumes = [self.backend.create_volume(1) for _ in range(6)]
+        connector = self.host()
+        self.fault('reset', 'write', '*', times=9999, commit='after',
+                   probability=0.3)
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, connector)
+            for volume in volumes])
+        self.array.control.clear_faults()
+        self.assertEqual(6, len({a.connection_info['target_lun']
+                                 for a in attachments}))
+        self.assertEqual((1, 6), (len(self._hosts()),
+                                  len(self._mappings())))
+
+    def test_one_host_and_two_services(self) -> None:
+        """Locks hold across services, not only across threads of one."""
+        connector = self.host()
+        services = [self.backend, self.own('iscsi'), self.own('iscsi')]
+
+        def work(service: backend.Backend, volume: Any) -> str:
+            for _ in range(3):
+                service.detach(service.attach(volume, connector))
+            return 'done'
+
+        results = self.together(*[
+            functools.partial(work, service, service.create_volume(1))
+            for service in services])
+        self.assertEqual(['done'] * 3, results)
+        self.assert_left(volumes=4, volume_groups=4)
+
+    def test_creates_and_deletes(self) -> None:
+        def work() -> str:
+            for _ in range(3):
+                self.backend.delete_volume(self.backend.create_volume(1))
+            return 'done'
+
+        self.assertEqual(['done'] * 4, self.together(*[work] * 4))
+        self.assert_left(volumes=1, volume_groups=1)

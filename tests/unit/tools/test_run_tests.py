@@ -107,7 +107,7 @@ class MainTest(unittest.TestCase):
                 run_tests, run_lint=lambda: 0, run_suite=lambda suite: tally,
                 check_page=mock.Mock(side_effect=pages)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
-            status = run_tests.main()
+            status = run_tests.main([])
         return status, out.getvalue().splitlines()[-1]
 
     def test_a_page_that_is_out_of_date_is_a_failure(self):
@@ -117,3 +117,13 @@ class MainTest(unittest.TestCase):
                          self.main(0, 1))
         self.assertEqual((0, '4 passed, 0 failed, 0 skipped'),
                          self.main(0, 0))
+
+    def test_bad_weather_alone(self):
+        tally = run_tests.Tally()
+        tally.passed = 3
+        run = mock.Mock(return_value=tally)
+        with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(0, run_tests.main(['--weather']))
+        run.assert_called_once_with('weather')
+        self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())

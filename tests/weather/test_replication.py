@@ -23,61 +23,11 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.rest import transport
 from tests.functional import arrays
 from tests.functional import replicated
-from tests.functional import test_chap
+from tests.weather import steps
 
 FAILED_OVER = 'failed-over'
-
-
-class Killed(BaseException):
-    """The service ended here."""
-
-
-class Steps:
-    """Sees the driver's calls, and counts those that matter.
-
-    That are the first one, and each that is the first after a write.
-
-    :param here: which calls count, by the address they go to
-    """
-
-    def __init__(self, here: Callable[[str], bool] = bool) -> None:
-        self._here = here
-        self._changed = True
-        self._numbers = itertools.count()
-
-    @contextlib.contextmanager
-    def on(self, number: int, act: Callable[[], None]) -> Iterator[None]:
-        """Do something before the call of that number, counted from 0."""
-        send = transport.Transport.exchange
-
-        def exchange(wire: Any, request: Any, *args: Any) -> Any:
-            if self._changed and self._here(wire.base_url):
-                self._changed = False
-                if next(self._numbers) == number:
-                    act()
-            self._changed = self._changed or request.method != 'GET'
-            return send(wire, request, *args)
-
-        with mock.patch.object(transport.Transport, 'exchange', exchange):
-            yield
-
-
-@contextlib.contextmanager
-def killed_at(number: int) -> Iterator[None]:
-    """End the service at a step. Nothing is undone, nothing gets through."""
-    def kill() -> None:
-        stack.enter_context(mock.patch.object(
-            transport.Transport, 'exchange', autospec=True,
-            side_effect=Killed))
-        raise Killed
-
-    with contextlib.ExitStack() as stack, test_chap.no_undoing(), \
-            Steps().on(number, kill):
-        yield
-
 
 Act = Callable[['WeatherTest', Any], Any]
 
@@ -246,7 +196,7 @@ class WeatherTest(replicated.ReplicatedTest):
         """What became of an operation."""
         try:
             operation.act(self, volume)
-        except (Exception, Killed) as error:
+        except (Exception, steps.Killed) as error:
             return error
         return None
 
@@ -272,9 +222,9 @@ class KilledTest(WeatherTest):
         operation, volume = OPERATIONS[name], None
         for number in itertools.count():
             volume = operation.before(self, volume)
-            with killed_at(number):
+            with steps.killed_at(number):
                 error = self.tries(operation, volume)
-            if not isinstance(error, Killed):
+            if not isinstance(error, steps.Killed):
                 break
             self.assertTrue(self.backend.restart(), self.log.errors_text())
             self.goes_on(operation, volume, f'at step {number}')
@@ -292,10 +242,10 @@ class KilledTest(WeatherTest):
 
         def die(*args: Any, **kwargs: Any) -> None:
             done(*args, **kwargs)
-            raise Killed
+            raise steps.Killed
 
         with mock.patch.object(driver, method, die):
-            self.assertIsInstance(self.tries(operation, volume), Killed)
+            self.assertIsInstance(self.tries(operation, volume), steps.Killed)
         self.assertTrue(self.backend.restart(), self.log.errors_text())
         self.goes_on(operation, volume, name)
         self.come_home()
@@ -314,7 +264,7 @@ class NeverMadeTest(WeatherTest):
                 if away:
                     self.backend.fail_over()
                     self.backend.enable()
-                with killed_at(number):
+                with steps.killed_at(number):
                     error = self.tries(self._creation(specs), None)
                 self.assertTrue(self.backend.restart())
                 if away == (how == 'moved'):
@@ -325,7 +275,7 @@ class NeverMadeTest(WeatherTest):
                 for row in self.backend.volumes():
                     self.backend.delete_volume(row, force=True)
                 self.come_home()
-                if not isinstance(error, Killed):
+                if not isinstance(error, steps.Killed):
                     break
             self.assertIsNone(error)
 
@@ -340,11 +290,11 @@ class NeverMadeTest(WeatherTest):
 
         def die(*args: Any) -> None:
             take(*args)
-            raise Killed
+            raise steps.Killed
 
         with mock.patch.object(self.backend.manager.driver,
                                'create_snapshot', die), \
-                contextlib.suppress(Killed):
+                contextlib.suppress(steps.Killed):
             self.backend.create_snapshot(volume)
         self.assertTrue(self.backend.restart())
         self.backend.fail_over('default' if away else None)
@@ -357,10 +307,10 @@ class NeverMadeTest(WeatherTest):
     def test_the_primary_is_lost_with_it(self) -> None:
         """The secondary keeps nothing; the log tells of the primary."""
         for number in itertools.count():
-            with killed_at(number):
+            with steps.killed_at(number):
                 error = self.tries(self._creation(replicated.REPLICATED),
                                    None)
-            if not isinstance(error, Killed):
+            if not isinstance(error, steps.Killed):
                 break
             with self.lost(self.primary):
                 self.assertTrue(self.backend.restart())
@@ -478,6 +428,7 @@ class LostArrayTest(WeatherTest):
                 array.control.add_fault(
                     {'kind': 'reset', 'method': '*', 'path': '*'})
 
-        with Steps(lambda url: f':{array.port}/' in url).on(number, lose):
+        here = steps.Steps(lambda url: f':{array.port}/' in url)
+        with here.on(number, lose):
             yield lost
         self._calm()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Lost replies, busy arrays, odd hosts, and many things at once."""
+"""Volumes and attachments while replies are lost and arrays misbehave."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -23,8 +23,6 @@ import ddt
 
 from tests.functional import backend
 from tests.functional import base
-
-MIGRATION = '7e000000-0000-4000-8000-000000000001'
 
 Act = Callable[..., Any]
 
@@ -211,17 +209,11 @@ class RefusalsTest(base.FunctionalTest):
 
 
 @ddt.ddt
-class BadWeatherTest(base.FunctionalTest):
+class OddArraysTest(base.FunctionalTest):
 
     def setUp(self) -> None:
         super().setUp()
         self.volume = self.backend.create_volume(1)
-
-    def _iqns(self, host: Any) -> list[str]:
-        return [r['iqn'] for r in self.admin.list('host_iqns')
-                if r['host'] == {'ref': f'/hosts/{host["id"]}'}]
-
-    # An array that does not recover
 
     @ddt.data('busy', 'reset', 'garbage')
     def test_for_good(self, kind: str) -> None:
@@ -364,192 +356,3 @@ class BadWeatherTest(base.FunctionalTest):
             self.backend.extend_volume(volume, 2)
             self.backend.delete_everything()
             self.assertNothingLeft()
-
-    # Hosts
-
-    def test_names_that_share_their_first_32_characters(self) -> None:
-        name = 'compute-0001.rack-12.az1.region-'
-        one, two = self.host(name + 'one'), self.host(name + 'two')
-        other = self.backend.create_volume(1)
-        first = self.backend.attach(self.volume, one)
-        second = self.backend.attach(other, two)
-        hosts = self._hosts()
-        self.assertEqual(2, len(hosts))
-        for connector, attachment in ((one, first), (two, second)):
-            volume = self.admin.list(
-                'volumes', name=f'cv-{attachment.volume_id}')[0]
-            mapping = self.admin.list(
-                'mappings', **{'volume.ref': f'/volumes/{volume["id"]}'})
-            host = next(h for h in hosts if mapping[0]['host']['ref']
-                        == f'/hosts/{h["id"]}')
-            self.assertEqual([connector['initiator']], self._iqns(host))
-        self.backend.detach(first)
-        self.assertEqual(1, len(self._hosts()))
-        self.backend.detach(second)
-
-    def test_two_hosts_of_one_name(self) -> None:
-        """Two that are called localhost."""
-        other = self.backend.create_volume(1)
-        first = self.backend.attach(self.volume, self.host('localhost'))
-        second = self.backend.attach(other, self.host('localhost'))
-        self.assertEqual(2, len(self._hosts()))
-        self.backend.detach(first)
-        self.assertEqual(1, len(self._mappings()))
-        self.backend.detach(second)
-
-    @ddt.data('h', 'über.example', 'a b/c', 'x' * 300, '', '-')
-    def test_odd_names(self, name: str) -> None:
-        attachment = self.backend.attach(self.volume, self.host(name))
-        host = self._hosts()[0]
-        self.assertRegex(host['name'], r'\A[0-9A-Za-z_-]{1,32}\Z')
-        self.backend.detach(attachment)
-
-    def test_a_reinstalled_host(self) -> None:
-        """Same name, new IQN: the old host keeps its mappings only."""
-        old = self.host('compute-7')
-        new = {**self.host('compute-7'), 'ip': old['ip']}
-        other = self.backend.create_volume(1)
-        before = self.backend.attach(self.volume, old)
-        after = self.backend.attach(other, new)
-        volume = self.admin.list('volumes', name=f'cv-{other.id}')[0]
-        mapping = self.admin.list(
-            'mappings', **{'volume.ref': f'/volumes/{volume["id"]}'})[0]
-        host = next(h for h in self._hosts()
-                    if mapping['host']['ref'] == f'/hosts/{h["id"]}')
-        self.assertEqual([new['initiator']], self._iqns(host))
-        self.backend.detach(before)
-        self.backend.detach(after)
-        self.assert_left(volumes=2, volume_groups=2)
-
-    def test_a_reinstalled_host_of_an_administrator(self) -> None:
-        """The array's host of that name has the old IQN."""
-        connector = self.host('compute-8')
-        self.make('hosts', name='compute-8', type='Linux')
-        attachment = self.backend.attach(self.volume, connector)
-        mapped = self._mappings()[0]['host']['ref']
-        owner = self.admin.list('host_iqns')[0]['host']['ref']
-        self.assertEqual(owner, mapped)
-        self.backend.detach(attachment)
-        self.assert_left(volumes=1, volume_groups=1, hosts=1)
-
-    def test_an_initiator_moved_to_another_host(self) -> None:
-        """An administrator gave it to another host meanwhile."""
-        connector = self.host()
-        attachment = self.backend.attach(self.volume, connector)
-        host = self.make('hosts', name='by-hand', type='Linux')
-        self.admin.delete('host_iqns',
-                          self.admin.list('host_iqns')[0]['id'])
-        record = self.admin.create(
-            'host_iqns', iqn=connector['initiator'],
-            host={'ref': f'/hosts/{host["id"]}'})
-        other = self.backend.create_volume(1)
-        second = self.backend.attach(other, connector)
-        self.assertIn(f'/hosts/{host["id"]}',
-                      [m['host']['ref'] for m in self._mappings()])
-        self.backend.detach(second)
-        self.backend.detach(attachment)
-        self.backend.force_detach(self.volume)
-        self.assertEqual([], self._mappings())
-        for left in self.admin.list('hosts'):
-            if left['id'] != host['id']:
-                self.admin.delete('hosts', left['id'])
-        self.admin.delete('host_iqns', record['id'])
-
-    def test_two_services(self) -> None:
-        """Another service removed the host that this one remembers."""
-        here, connector = self.backend, self.host()
-        there = self.own('iscsi')
-        other = there.create_volume(1)
-        here.detach(here.attach(self.volume, connector))
-        there.detach(there.attach(other, connector))
-        first = here.attach(self.volume, connector)
-        second = there.attach(other, connector)
-        self.assertEqual(1, len(self._hosts()))
-        here.detach(first)
-        there.detach(second)
-        self.assert_left(volumes=2, volume_groups=2)
-
-    # At the same time
-
-    @ddt.data('iscsi', 'fc')
-    def test_one_new_host_many_volumes(self, protocol: str) -> None:
-        """Only one of them makes the host."""
-        self.use(protocol)
-        volumes = [self.backend.create_volume(1) for _ in range(6)]
-        connector = self.host()
-        attachments = self.together(*[
-            functools.partial(self.backend.attach, volume, connector)
-            for volume in volumes])
-        luns = {a.connection_info['target_lun'] for a in attachments}
-        self.assertEqual(6, len(luns))
-        self.assertEqual(1, len(self._hosts()))
-        self.together(*[functools.partial(self.backend.detach, attachment)
-                        for attachment in attachments])
-        self.assert_left(volumes=7, volume_groups=7)
-
-    @ddt.data('iscsi', 'fc')
-    def test_attaches_and_detaches_of_one_host(self, protocol: str) -> None:
-        """The host may not go while another attach needs it."""
-        self.use(protocol)
-        connector = self.host()
-
-        def work(volume: Any) -> str:
-            for _ in range(3):
-                self.backend.detach(self.backend.attach(volume, connector))
-            return 'done'
-
-        volumes = [self.backend.create_volume(1) for _ in range(4)]
-        results = self.together(*[functools.partial(work, volume)
-                                  for volume in volumes])
-        self.assertEqual(['done'] * 4, results)
-        self.assert_left(volumes=5, volume_groups=5)
-
-    def test_many_hosts(self) -> None:
-        volumes = [self.backend.create_volume(1) for _ in range(6)]
-        attachments = self.together(*[
-            functools.partial(self.backend.attach, volume, self.host())
-            for volume in volumes])
-        self.assertEqual(6, len(self._hosts()))
-        self.together(*[functools.partial(self.backend.detach, attachment)
-                        for attachment in attachments])
-        self.assert_left(volumes=7, volume_groups=7)
-
-    def test_a_new_host_in_bad_weather(self) -> None:
-        """Six attaches of one new host while every third write is lost."""
-        volumes = [self.backend.create_volume(1) for _ in range(6)]
-        connector = self.host()
-        self.fault('reset', 'write', '*', times=9999, commit='after',
-                   probability=0.3)
-        attachments = self.together(*[
-            functools.partial(self.backend.attach, volume, connector)
-            for volume in volumes])
-        self.array.control.clear_faults()
-        self.assertEqual(6, len({a.connection_info['target_lun']
-                                 for a in attachments}))
-        self.assertEqual((1, 6), (len(self._hosts()),
-                                  len(self._mappings())))
-
-    def test_one_host_and_two_services(self) -> None:
-        """Locks hold across services, not only across threads of one."""
-        connector = self.host()
-        services = [self.backend, self.own('iscsi'), self.own('iscsi')]
-
-        def work(service: backend.Backend, volume: Any) -> str:
-            for _ in range(3):
-                service.detach(service.attach(volume, connector))
-            return 'done'
-
-        results = self.together(*[
-            functools.partial(work, service, service.create_volume(1))
-            for service in services])
-        self.assertEqual(['done'] * 3, results)
-        self.assert_left(volumes=4, volume_groups=4)
-
-    def test_creates_and_deletes(self) -> None:
-        def work() -> str:
-            for _ in range(3):
-                self.backend.delete_volume(self.backend.create_volume(1))
-            return 'done'
-
-        self.assertEqual(['done'] * 4, self.together(*[work] * 4))
-        self.assert_left(volumes=1, volume_groups=1)

@@ -30,9 +30,9 @@ from cinder_k2.rest import transport
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import replicated
-from tests.functional import test_chap
 from tests.functional import test_failover
-from tests.functional import test_replication_weather as weather
+from tests.weather import steps
+from tests.weather import test_replication as weather
 
 
 class CuttingTest(test_failover.GroupsTest):
@@ -49,14 +49,14 @@ class CuttingTest(test_failover.GroupsTest):
             if (wanted, this._client.address.rpartition(':')[2]) == (
                     state, str(array.port)):
                 dead.start()
-                raise weather.Killed
+                raise steps.Killed
             return found
 
         dead = mock.patch.object(transport.Transport, 'exchange',
-                                 autospec=True, side_effect=weather.Killed)
-        with test_chap.no_undoing(), mock.patch.object(
+                                 autospec=True, side_effect=steps.Killed)
+        with steps.no_undoing(), mock.patch.object(
                 replication.Replication, 'command_many', kill):
-            with contextlib.suppress(weather.Killed):
+            with contextlib.suppress(steps.Killed):
                 yield
         dead.stop()
         self.assertTrue(self.backend.restart())
@@ -330,9 +330,9 @@ class KilledGroupTest(CuttingTest, weather.WeatherTest):
             group = self._written(away)
             died = False
             try:
-                with weather.killed_at(number):
+                with steps.killed_at(number):
                     act(group)
-            except weather.Killed:
+            except steps.Killed:
                 died = True
                 self.assertTrue(self.backend.restart())
                 self._set_free(group)

@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 from cinder import exception
+import ddt
 
 from cinder_k2.array import replication
 from cinder_k2.driver import relocation
@@ -689,3 +690,23 @@ class GroupCommandsTest(groups.GroupsTest):
                               volume, **PLAIN)
         self.assertIs(self.secondary, self.holder(volume))
         self.assertEqual('failed-over', volume.replication_status)
+
+
+@ddt.ddt
+class StartTest(test_failover.FailoverTest):
+    """The service starts while the primary is not itself."""
+
+    @ddt.data({'kind': 'garbage'}, {'kind': 'busy'}, {'kind': 'empty'},
+              {'kind': 'status', 'status': 401},
+              {'kind': 'status', 'status': 403},
+              {'kind': 'status', 'status': 400})
+    def test_the_primary_is_half_dead_at_the_start(
+            self, fault: dict[str, Any]) -> None:
+        volume = self.replicated()
+        self.primary.control.add_fault({**fault, 'method': '*', 'path': '*'})
+        self.assertTrue(self.backend.restart(), self.log.errors_text())
+        self.assertEqual('down', self.backend.stats()['backend_state'])
+        self.fails_over()
+        self.backend.detach(self.backend.attach(volume, self.host()))
+        self.primary.control.clear_faults()
+        self.fails_back()

@@ -13,7 +13,6 @@
 """What rows say of replication that has stopped, or has only half begun."""
 
 from collections.abc import Callable
-from collections.abc import Iterator
 import contextlib
 import dataclasses
 import json
@@ -24,14 +23,13 @@ from cinder.db import api as db_api
 
 from cinder_k2.array.volumes import Volumes
 from cinder_k2.driver import config
-from cinder_k2.driver.side import Side
 from cinder_k2.flows.replication import ending
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
 from tests.functional import test_group_replication as groups
 from tests.functional import test_replication
-from tests.functional import test_replication_weather as weather
+from tests.weather import steps
 
 REFUSED = {'kind': 'status', 'status': 400, 'method': 'PATCH',
            'path': 'replication/sessions/*', 'times': 50}
@@ -199,120 +197,6 @@ class EndingTest(TruthTest):
         self.assert_alone(volume)
 
 
-class KilledRetypes(TruthTest, weather.WeatherTest):
-    """Helpers."""
-
-    def assert_true_when_killed(self, begin: dict[str, str], **specs: str
-                                ) -> None:
-        """At each step, and when only Cinder has still to save it."""
-        number = 0
-        while self.dies_in(weather.killed_at(number), begin, specs):
-            number += 1
-        self.assertGreater(number, 2)
-        self.assertTrue(self.dies_in(self._killed_at_the_end(), begin,
-                                     specs))
-
-    @contextlib.contextmanager
-    def _killed_at_the_end(self) -> Iterator[None]:
-        retype = self.backend.driver.retype
-
-        def die(*args: Any, **kwargs: Any) -> None:
-            retype(*args, **kwargs)
-            raise weather.Killed
-
-        with mock.patch.object(self.backend.manager.driver, 'retype', die):
-            yield
-
-    def dies_in(self, kill: contextlib.AbstractContextManager[None],
-                begin: dict[str, str], specs: dict[str, str]) -> bool:
-        """Whether a retype was killed; all that rows say then is true."""
-        volume, died = self.backend.create_volume(**begin), True
-        self.pass_time()
-        with contextlib.suppress(weather.Killed), kill:
-            self.backend.retype(volume, **specs)
-            died = False
-        self.assertTrue(self.backend.restart())
-        self.reset_states()
-        self.look()
-        volume.refresh()
-        self.assertIn(volume.replication_status,
-                      ['enabled', 'disabled', 'error'])
-        if volume.replication_status == 'enabled':
-            self.assertIn(('source', 'in_sync'), self.sessions().values())
-        self.backend.delete_volume(volume)
-        self.assertNothingLeft()
-        return died
-
-
-class KilledRetypeTest(KilledRetypes):
-    """The service dies in a retype, and nobody tries it again."""
-
-    def test_off(self) -> None:
-        self.assert_true_when_killed(REPLICATED)
-
-    def test_on(self) -> None:
-        self.assert_true_when_killed({}, **REPLICATED)
-
-
-class KilledRedirectTest(KilledRetypes, test_replication.ThreeArraysTest):
-    """The same in a retype to another target."""
-
-    def test_it(self) -> None:
-        self.assert_true_when_killed(REPLICATED, **REPLICATED,
-                                     **test_replication.MOON)
-
-    def test_between_the_two(self) -> None:
-        with mock.patch.object(Side, '_protect', autospec=True,
-                               side_effect=weather.Killed):
-            self.assertTrue(self.dies_in(contextlib.nullcontext(), REPLICATED,
-                                         {**REPLICATED,
-                                          **test_replication.MOON}))
-
-
-class KilledGroupCommandTest(groups.GroupsTest, TruthTest,
-                             weather.WeatherTest):
-    """The service dies when it replicates a group of volumes, or ends that."""
-
-    def _has_a_way_out(self, number: int, begin: Callable[[Any], Any],
-                       act: Callable[[Any], Any]) -> bool:
-        """The one of the guide: look again, then turn it off."""
-        group = self.group(2, groups.EACH)
-        begin(group)
-        self.pass_time()
-        died = True
-        with contextlib.suppress(weather.Killed), weather.killed_at(number):
-            act(group)
-            died = False
-        self.assertTrue(self.backend.restart())
-        self.backend.fail_back()
-        row = self.backend.group(group.id)
-        self.assertIn(row.replication_status,
-                      ['enabled', 'disabled', 'error'])
-        if row.replication_status != 'disabled':
-            self.backend.disable_replication(group)
-        self.assert_not_replicated()
-        self.backend.enable_replication(group)
-        self.backend.delete_group(group)
-        self.assertNothingLeft()
-        return died
-
-    def test_on(self) -> None:
-        number = 0
-        while self._has_a_way_out(
-                number, lambda group: self.backend.disable_replication(
-                    self.backend.enable_replication(group)),
-                self.backend.enable_replication):
-            number += 1
-        self.assertGreater(number, 4)
-
-    def test_off(self) -> None:
-        number = 0
-        while self._has_a_way_out(number, self.backend.enable_replication,
-                                  self.backend.disable_replication):
-            number += 1
-        self.assertGreater(number, 4)
-
-
 class HalfBegunTest(groups.GroupsTest, TruthTest):
     """Replication that could not begin, nor be taken back."""
 
@@ -368,7 +252,7 @@ class HalfBegunTest(groups.GroupsTest, TruthTest):
 
         lost: list[int] = []
         port = f':{self.primary.port}/'
-        with weather.Steps(lambda url: port in url).on(number, lose), \
+        with steps.Steps(lambda url: port in url).on(number, lose), \
                 contextlib.suppress(backend.OperationFailed):
             act()
         self._calm()

@@ -1,0 +1,21 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Bad weather at each step of each operation, through Cinder's own manager.
+
+Requests that are lost, refused or late, services that are killed, arrays and
+links that are gone: each of these at each call that an operation makes, which
+takes its time. What a user does is in ``tests.functional``, whose helpers
+these tests use; its import comes first, for it makes Cinder ready.
+"""
+
+import tests.functional  # noqa: F401

@@ -1,0 +1,284 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sessions that somebody has suspended, or that the link has."""
+
+import json
+import logging
+from typing import Any
+from unittest import mock
+
+from cinder_k2.driver import watch
+from tests.functional import replicated
+
+
+class WatchTest(replicated.ReplicatedTest):
+    """Sessions that the driver finds suspended, of volumes in no group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # One that has seen nothing yet.
+        self.own(self.protocol, replication_device=self.device())
+        self.volume = self.replicated()
+        self.time_passes()
+
+    def time_passes(self) -> None:
+        self.primary.control.advance(400)
+
+    def look(self) -> None:
+        """What Cinder does once a minute."""
+        self.backend.manager._report_driver_status(self.backend.context)
+
+    def state(self) -> str:
+        """That of the session on the primary."""
+        session, = self.admin.list('replication/sessions',
+                                   name=f'ssn-{self.volume.id}')
+        return str(session['state'])
+
+    def command(self, array: Any, state: str) -> None:
+        """What somebody, or a service that was killed, did to a session."""
+        session, = array.admin.list('replication/sessions')
+        array.admin.update('replication/sessions', session['id'],
+                           name=session['name'], state=state)
+
+    def assert_status(self, expected: str, *words: str) -> None:
+        self.volume.refresh()
+        self.assertEqual(expected, self.volume.replication_status)
+        why = self.volume.replication_extended_status or ''
+        for word in words:
+            self.assertIn(word, why)
+        self.assertEqual(bool(words), bool(why))
+
+    def errors(self) -> list[str]:
+        return self.log.messages(logging.ERROR, 'cinder_k2')
+
+    def patches(self) -> list[str]:
+        return [call for array in (self.primary, self.secondary)
+                for call in map(str, array.control.journal())
+                if 'PATCH' in call]
+
+    def clear_journals(self) -> None:
+        for array in (self.primary, self.secondary):
+            array.control.clear_journal()
+
+    def test_the_link_was_cut(self) -> None:
+        self.primary.control.cut_link()
+        for _ in range(3):
+            self.look()
+        self.assert_status('error', f'ssn-{self.volume.id}', 'suspended',
+                           'Peer cannot be reached')
+        self.assertEqual(1, len(self.errors()), str(self.errors()))
+        self.assertIn(f'ssn-{self.volume.id}', self.errors()[0])
+        # The array is not asked for what it cannot do.
+        self.assertNotIn('cannot be resumed', self.log.text())
+        self.primary.control.mend_link()
+        self.write(self.volume, 'second')
+        for _ in range(3):
+            self.look()
+        self.assert_status('enabled')
+        self.assertEqual(1, self.log.text().count('not suspended any more'))
+        self.assertEqual(1, len(self.errors()))
+        self.time_passes()
+        with self.lost(self.primary):
+            self.backend.fail_over(replicated.TARGET)
+            self.assertEqual('second', self.read(self.volume))
+        self.backend.fail_back()
+        self.assert_status('enabled')
+
+    def test_a_restart_meanwhile(self) -> None:
+        self.primary.control.cut_link()
+        self.look()
+        self.primary.control.mend_link()
+        self.assertTrue(self.backend.restart())
+        self.look()
+        self.assert_status('enabled')
+        self.assert_replicated(self.volume)
+
+    def test_suspended_without_a_reason(self) -> None:
+        """As a service does that is killed while it extends a volume."""
+        self.command(self.primary, 'suspended')
+        self.look()
+        self.assertEqual('in_sync', self.state())
+        self.assert_status('enabled')
+        self.assertEqual([], self.errors())
+        self.assertEqual(1, self.log.text().count('It is resumed.'))
+
+    def test_an_extension_suspends_on_purpose(self) -> None:
+        """One that takes too long was killed."""
+        self.volume.status = 'extending'
+        self.volume.save()
+        self.command(self.primary, 'suspended')
+        for _ in range(2):
+            self.look()
+            self.assert_status('enabled')
+            self.clock.slept += 400
+        self.clock.slept += 400
+        self.look()
+        self.assert_status('error', 'suspended')
+        self.assertEqual('suspended', self.state())
+        self.volume.status = 'available'
+        self.volume.save()
+        self.look()
+        self.assert_status('enabled')
+        self.assertEqual('in_sync', self.state())
+
+    def test_the_peer_has_taken_over(self) -> None:
+        """Its data would be lost. The array refuses, but is not asked."""
+        self.command(self.secondary, 'failed_over')
+        self.assertEqual('suspended', self.state())
+        self.clear_journals()
+        for _ in range(2):
+            self.look()
+        self.assertEqual([], self.patches())
+        self.assert_status('error', 'Peer failed over')
+        self.backend.fail_over(replicated.TARGET)
+        for _ in range(2):
+            self.look()
+        self.assert_status('failed-over')
+        self.backend.fail_back()
+        self.assert_status('enabled')
+
+    def test_while_a_failback_is_at_work(self) -> None:
+        self.command(self.primary, 'suspended')
+        service = self.backend.service()
+        service.replication_status = 'failing-over'
+        service.save()
+        self.clear_journals()
+        self.look()
+        self.assertEqual([], self.patches())
+        self.assert_status('enabled')
+        service.replication_status = 'enabled'
+        service.save()
+        self.look()
+        self.assertEqual('in_sync', self.state())
+
+    def test_others_deal_with_it(self) -> None:
+        """Replication is being ended, or a failback was cut short."""
+        known = json.dumps(self.ids(self.volume), separators=(',', ':'))
+        self.command(self.primary, 'suspended')
+        for change in ({'replication_status': 'disabling'},
+                       {'migration_status': 'migrating'},
+                       {'provider_id': known[:-1] + ',"reserved":true}'}):
+            self.volume.update(change)
+            self.volume.save()
+            self.look()
+            self.assertEqual('suspended', self.state(), str(change))
+            self.volume.update({'replication_status': 'enabled',
+                                'migration_status': None,
+                                'provider_id': known})
+            self.volume.save()
+        self.look()
+        self.assert_replicated(self.volume)
+
+    def _in_error(self) -> None:
+        """The row says error, though the session runs."""
+        self.volume.update({'replication_status': 'error'})
+        self.volume.save()
+
+    def test_nothing_is_set_right_while_a_failback_is_at_work(self) -> None:
+        """It may be about to say what is wrong."""
+        self._in_error()
+        service = self.backend.service()
+        for status, found in (('failing-over', 'error'),
+                              ('enabled', 'enabled')):
+            service.replication_status = status
+            service.save()
+            self.look()
+            self.volume.refresh()
+            self.assertEqual(found, self.volume.replication_status)
+
+    def test_a_row_that_changes_while_it_is_set_right(self) -> None:
+        """Whoever changes it knows better."""
+        is_failing_over = watch.WatchMixin.is_failing_over
+        elsewhere = json.dumps({**self.ids(self.volume), 'reserved': True})
+        for change in ({'status': 'retyping'}, {'provider_id': elsewhere}):
+            self._in_error()
+            before = {key: self.volume[key] for key in change}
+
+            def late(side: Any) -> bool:
+                self.volume.update(change)
+                self.volume.save()
+                return is_failing_over(side)
+
+            with mock.patch.object(watch.WatchMixin, 'is_failing_over',
+                                   late):
+                self.look()
+            self.volume.refresh()
+            self.assertEqual('error', self.volume.replication_status,
+                             str(change))
+            self.volume.update(before)
+            self.volume.save()
+            self.look()
+            self.assert_status('enabled')
+
+    def test_another_array_has_the_volume(self) -> None:
+        before = self.ids(self.volume)
+        self.volume.provider_id = json.dumps(
+            {**before, 'system': '77'}, separators=(',', ':'))
+        self.volume.save()
+        self.command(self.primary, 'suspended')
+        self.look()
+        self.assert_status('enabled')
+        self.assertEqual('suspended', self.state())
+        self.volume.provider_id = json.dumps(before, separators=(',', ':'))
+        self.volume.save()
+
+    def test_the_array_refuses(self) -> None:
+        self.command(self.primary, 'suspended')
+        self.fault('status', 'PATCH', 'replication/sessions*', status=400,
+                   times=99)
+        for _ in range(3):
+            self.look()
+        self.assert_status('error', 'suspended')
+        self.assertEqual(1, self.log.text().count('cannot be resumed'))
+        self.array.control.clear_faults()
+        self.look()
+        self.assert_status('enabled')
+
+    def test_the_peer_does_not_answer(self) -> None:
+        """Whether it took over is not known then."""
+        for times in (1, 2):
+            self.command(self.primary, 'suspended')
+            self.secondary.control.add_fault(
+                {'kind': 'status', 'status': 503, 'method': '*', 'path': '*'})
+            for _ in range(3):
+                begun = self.clock.slept
+                self.look()
+                self.assertLess(self.clock.slept - begun, 10)
+            self.assert_status('error', 'suspended')
+            self.assertEqual('suspended', self.state())
+            self.assertEqual(times, self.log.text().count(
+                'Suspended sessions are not resumed'))
+            self.secondary.control.clear_faults()
+            self.look()
+            self.assert_status('enabled')
+
+    def test_one_call(self) -> None:
+        """Besides capacity and state; none to the peer."""
+        self.backend.stats()
+        self.clear_journals()
+        with self.assert_calls(3):
+            self.backend.stats()
+        self.assertEqual([], list(self.secondary.control.journal()))
+
+    def test_in_a_cluster(self) -> None:
+        self.backend.cluster = f'cluster@{self.backend.name}'
+        self.assertTrue(self.backend.restart(), self.log.errors_text())
+        self.backend.report()
+        self.volume = self.replicated()
+        self.time_passes()
+        session, = self.admin.list('replication/sessions',
+                                   name=f'ssn-{self.volume.id}')
+        self.admin.update('replication/sessions', session['id'],
+                          name=session['name'], state='suspended')
+        self.look()
+        self.assertEqual('in_sync', self.state())
