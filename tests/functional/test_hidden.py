@@ -36,6 +36,14 @@ class HiddenTest(base.FunctionalTest):
         super().setUp()
         self.volume = self.backend.create_volume(1)
 
+    def view(self, snapshot: int, name: str) -> Any:
+        """An administrator's view of a snapshot."""
+        policy = self.admin.list('retention_policies')[0]['id']
+        return self.admin.create(
+            'snapshots', short_name=name, is_exposable=True,
+            source={'ref': f'/snapshots/{snapshot}'},
+            retention_policy={'ref': f'/retention_policies/{policy}'})
+
     def descriptions(self) -> list[str]:
         return [g['description'] or ''
                 for g in self.admin.list('volume_groups')]
@@ -136,19 +144,12 @@ class CarefulTest(HiddenTest):
 
     profile = 'sdp'
 
-    def _view(self, snapshot: int, name: str) -> Any:
-        policy = self.admin.list('retention_policies')[0]['id']
-        return self.admin.create(
-            'snapshots', short_name=name, is_exposable=True,
-            source={'ref': f'/snapshots/{snapshot}'},
-            retention_policy={'ref': f'/retention_policies/{policy}'})
-
     def test_an_administrators_view_is_respected(self) -> None:
         snapshot = self.backend.create_snapshot(self.volume)
         volume = self.backend.volume_from_snapshot(
             snapshot, kaminario__clone_strategy='view')
         array_id = json.loads(snapshot.provider_id)['snapshot']
-        view = self._view(array_id, 'for-tests')
+        view = self.view(array_id, 'for-tests')
         self.assert_busy(self.backend.delete_snapshot, snapshot, 'for-tests')
         self.backend.delete_volume(volume)
         self.assert_busy(self.backend.delete_snapshot, snapshot, 'for-tests')

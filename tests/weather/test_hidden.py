@@ -88,7 +88,7 @@ class KilledTest(test_hidden.HiddenTest):
         """The reason says which volume to delete."""
         snapshot = self.backend.create_snapshot(self.volume)
         on_array = json.loads(snapshot.provider_id)['snapshot']
-        view = self._view(on_array, 'cview-7')
+        view = self.view(on_array, 'cview-7')
         self.assert_busy(self.backend.delete_snapshot, snapshot,
                          'is being read through cview-7')
         self.admin.delete('snapshots', view['id'])
