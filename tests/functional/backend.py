@@ -332,7 +332,10 @@ class Backend:
     def close(self) -> None:
         """Stop, and let Cinder forget that there was such a back end."""
         for manager in self._managers:
-            manager._tpe.shutdown()
+            # Wait for what is under way, but not, for most of a second, until
+            # idle threads notice that they are to end.
+            manager._tpe._work_queue.join()
+            manager._tpe.shutdown(wait=False)
         del cloud.backends[self.host]
         self.cinder.forget_backend(self.name, [
             *(kind.id for kind in self._types.values()),

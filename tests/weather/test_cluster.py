@@ -10,12 +10,250 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Two services in one cluster, on an array of the K2 era."""
+"""Two cinder-volume services in one cluster, on one array."""
 
-from tests.functional import test_active_active
+import atexit
+import collections
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+from cinder_k2.array import hidden
+from cinder_k2.array import notes
+from tests.functional import arrays
+from tests.functional import base
+from tests.functional import cinder_env
+
+PROGRAM = pathlib.Path(__file__).parent.parent / 'cluster_member.py'
+GIB = 1 << 20
 
 
-class OldArrayClusterTest(test_active_active.ClusterTest):
+class Member:
+    """A cinder-volume in a process of its own: tests/cluster_member.py."""
+
+    def __init__(self, **options: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, '-W', 'ignore', PROGRAM, json.dumps(options)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stderr=subprocess.PIPE)
+        atexit.register(self.kill)
+        self.service: int | None = None
+
+    def wait_until_up(self) -> None:
+        """Wait for the end of its start."""
+        if self.service is None:
+            self.service = self.line()['service']
+
+    def begin(self, *order: Any) -> None:
+        """Give an order."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + '\n')
+        self._process.stdin.flush()
+
+    def line(self) -> Any:
+        """The next line, progress or answer."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise AssertionError(self._process.communicate()[1][-3000:])
+        return json.loads(line)
+
+    def end(self) -> Any:
+        """The answer to the order."""
+        line = self.line()
+        while 'progress' in line:
+            line = self.line()
+        return line
+
+    def do(self, *order: Any) -> Any:
+        """Give an order, and wait for the answer."""
+        self.begin(*order)
+        return self.end()
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        atexit.unregister(self.kill)
+        self._process.kill()
+        self._process.communicate()
+
+
+class Cluster:
+    """Two members that share database, locks and array."""
+
+    def __init__(self, array: arrays.Served, protocol: str) -> None:
+        self._options = {'address': array.address, 'port': array.port,
+                         'protocol': protocol, 'options': array.options()}
+        self._state = cinder_env.temporary_directory()
+        # So nobody has to make the tables.
+        shutil.copy(os.path.join(cinder_env.cinder().state, 'cinder.sqlite'),
+                    self._state)
+        self._members: dict[str, Member] = {}
+
+    def members(self) -> list[Member]:
+        """Both; one that was killed is started again."""
+        for name in ('first', 'second'):
+            if name not in self._members or (
+                    not self._members[name].is_alive()):
+                self._members[name] = Member(name=name, state=self._state,
+                                             **self._options)
+        for member in self._members.values():
+            member.wait_until_up()
+        return list(self._members.values())
+
+    def locks(self) -> list[str]:
+        """Names of the driver's lock files."""
+        files = os.listdir(os.path.join(self._state, 'coordination'))
+        return [name for name in files if name.startswith('cinder-k2-')]
+
+
+@functools.cache
+def cluster(array: arrays.Served, protocol: str) -> Cluster:
+    """The cluster of this process on an array."""
+    return Cluster(array, protocol)
+
+
+class ClusterTest(base.FunctionalTest):
+    """Members that do random operations on the same volumes.
+
+    It is for the driver alone to keep them apart on the array: Cinder's API
+    does what it does in a cloud, and everything else is a process's own.
+    """
+
+    profile = 'sdp'
+    # Of each of four threads.
+    steps = 20
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = cluster(self.array, self.protocol)
+        self.first, self.second = self.cluster.members()
+
+    def test_nothing_is_lost_or_doubled(self) -> None:
+        for member, seed in ((self.first, 1), (self.second, 2)):
+            member.begin('mix', seed, self.steps)
+        done: collections.Counter[str] = collections.Counter()
+        for member in (self.first, self.second):
+            result = member.end()
+            self.assertEqual([], result['failures'])
+            done.update(result['done'])
+        self.assertGreater(done.total() - done['too late'], self.steps, done)
+        self.check_rows(self.first.do('rows'))
+        self.first.do('detach')
+        self.assertEqual([], self.admin.list('hosts'))
+        self.delete(self.first, self.second)
+        self.check_nothing_is_left(self.first, self.second)
+
+    def test_all_meet_at_one_host(self) -> None:
+        members = (self.first, self.second)
+        # Attaches and detaches overlap for sure.
+        self.array.control.set_latency(0.03)
+        for member in members:
+            member.begin('attach', 5)
+        for member in members:
+            self.assertEqual([], member.end()['failures'])
+        self.array.control.set_latency(0)
+        self.assertEqual([], self.admin.list('hosts'))
+        self.delete(*members)
+        self.check_nothing_is_left(*members)
+
+    def test_one_is_killed(self) -> None:
+        """The other goes on, and clears up."""
+        self.array.control.set_latency(0.01)
+        self.first.begin('mix', 3, 10)
+        self.second.begin('mix', 4, 1000)
+        for _ in range(15):
+            self.assertIn('progress', self.second.line())
+        self.second.kill()
+        self.assertEqual([], self.first.end()['failures'])
+        self.array.control.set_latency(0)
+        self.first.do('clean', self.second.service)
+        self.first.do('detach')
+        self.delete(self.first)
+        self.first.do('revisit')
+        self.check_nothing_is_left(self.first)
+
+    def delete(self, *members: Member) -> None:
+        """Delete everything, all members at the same time."""
+        for number, member in enumerate(members):
+            member.begin('delete', number, len(members))
+        for member in members:
+            self.assertEqual({'failures': []}, member.end())
+
+    def check_nothing_is_left(self, *members: Member) -> None:
+        """Neither on the array nor in the directory of locks."""
+        self.assertNothingLeft()
+        # Hosts come back, so their locks stay.
+        self.assertEqual([], [name for name in self.cluster.locks()
+                              if '-host-' not in name])
+        for member in members:
+            self.assertEqual([], member.do('locks')['wrong'])
+
+    def found(self, kind: str) -> Any:
+        """What users have of that kind on the array."""
+        return self.array.control.leftovers().get(kind, [])
+
+    def check_rows(self, rows: Any) -> None:
+        """See that database and array say the same."""
+        marks = hidden.Marks()
+        for group in self.admin.list('volume_groups'):
+            marks |= hidden.Marks.parse(notes.read(group['description'],
+                                                   hidden.NOTE))
+        self._check_volumes(rows['volumes'], marks)
+        self._check_snapshots(rows['snapshots'], rows['volumes'], marks)
+        self._check_mappings(rows['attachments'])
+
+    def _check_volumes(self, rows: Any, marks: hidden.Marks) -> None:
+        made = [row for row in rows if row['ref']]
+        # Others came too late: their sources were gone.
+        self.assertEqual(set(), {row['status'] for row in rows
+                                 if row not in made} - {'error'})
+        volumes = [v for v in self.found('volumes')
+                   if v['id'] not in marks.volumes]
+        views = [v for v in self.found('views')
+                 if v['id'] not in marks.snapshots]
+        self.assertEqual(
+            sorted((row['ref'], f'cv-{row["id"]}') for row in made),
+            sorted([*((f'/volumes/{v["id"]}', v['name']) for v in volumes),
+                    *((f'/snapshots/{s["id"]}', s['short_name'])
+                      for s in views)]))
+        sizes = {row['ref']: row['size'] * GIB for row in made}
+        for volume in volumes:
+            self.assertEqual(sizes[f'/volumes/{volume["id"]}'],
+                             volume['size'])
+
+    def _check_snapshots(self, rows: Any, volumes: Any, marks: hidden.Marks
+                         ) -> None:
+        taken = [s for s in self.found('snapshots')
+                 if s['id'] not in marks.snapshots]
+        clones = {f'ccs-{row["id"]}' for row in volumes}
+        self.assertEqual(
+            sorted((row['ref'], f'cs-{row["id"]}') for row in rows),
+            sorted((f'/snapshots/{s["id"]}', s['short_name']) for s in taken
+                   if s['short_name'] not in clones))
+
+    def _check_mappings(self, rows: Any) -> None:
+        hosts = {f'/hosts/{host["id"]}': host['name'].split('-')[2]
+                 for host in self.admin.list('hosts')}
+        self.assertEqual(len(hosts), len(set(hosts.values())), hosts)
+        found = [(m['volume']['ref'], hosts[m['host']['ref']])
+                 for m in self.admin.list('mappings')
+                 if 'volsnaps' not in m['volume']['ref']]
+        self.assertEqual(
+            sorted({(row['volume'], row['host'].split('-')[1])
+                    for row in rows}), sorted(found))
+        self.assertEqual(set(hosts.values()), {host for _, host in found})
+
+
+class OldArrayClusterTest(ClusterTest):
     """Views in place of thin clones, over Fibre Channel."""
 
     profile = 'k2'
