@@ -277,3 +277,21 @@ class PairTest(base.BaseTestCase):
             outcome.served_by, outcome.ok, outcome.volumes))
         for word in words:
             self.assertIn(word, outcome.reason)
+
+
+class AwayTest(PairTest):
+    """Three units that can be failed over, one of them the odd one."""
+
+    def setUp(self):
+        super().setUp()
+        self.several(3)
+        self.odd = self.units[1]
+
+    def away(self):
+        """Everything was failed over, hosts are on ``two``."""
+        self.over()
+        self.attach_all(self.two)
+        self.write_all(self.two, 'away')
+
+    def count_from_now(self):
+        Wire.numbers = itertools.count(1)

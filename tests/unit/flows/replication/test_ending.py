@@ -12,7 +12,6 @@
 
 """Replication ends, with trouble at every single call, in any state."""
 
-import contextlib
 from unittest import mock
 
 import ddt
@@ -45,22 +44,6 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             'b GET snapshots', 'b DELETE snapshots/*',
             'b DELETE volumes/*', 'b DELETE volume_groups/*',
         ], self.trouble.calls)
-
-    @ddt.data(*pair.FAULTS)
-    def test_trouble_at_each_call(self, fault):
-        for error in self.each(self.unprotect, fault=pair.FAULTS[fault]):
-            self.unprotect()
-            self.assert_bare()
-            self.protect()
-            self.wait()
-
-    @ddt.data('before', 'after')
-    def test_killed_at_each_call(self, when):
-        for _ in self.each(self.unprotect, kill=when):
-            self.unprotect()
-            self.assert_bare()
-            self.protect()
-            self.wait()
 
     @ddt.data('here', 'there')
     def test_snapshots_of_others_stay(self, place):
@@ -454,23 +437,3 @@ class StatesTest(States, pair.Tidy, pair.PairTest):
             sim.control.set_switches(follow_seconds=5)
         self.unprotect()
         self.assert_bare()
-
-    # On their ways they come through the other ones.
-    @ddt.data('running', 'failed_over_there', 'taken_over', 'reversed',
-              'going_back', 'gone_back')
-    def test_killed_at_each_call(self, state):
-        done = 0
-        while True:
-            getattr(self, state)()
-            self.trouble.plan(done + 1, kill='after')
-            with contextlib.suppress(pair.Killed):
-                self.unprotect()
-            came = self.trouble.came
-            self.clear_faults()
-            self.unprotect()
-            self.assert_bare()
-            if not came:
-                break
-            self.build()
-            done += 1
-        self.assertGreater(done, 3)
