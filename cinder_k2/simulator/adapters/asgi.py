@@ -67,19 +67,27 @@ async def _http(array: array_module.Array, scope: Message,
     manager = array.exchange(
         scope['method'], path, scope['query_string'].decode('latin-1'),
         headers, body)
+    if not array.may_wait(path):
+        with manager as exchange:
+            await _deliver(exchange, receive, send)
+        return
     with contextlib.ExitStack() as stack:
-        if array.may_wait(path):
-            # What it waits for may have something to say to this array.
-            exchange = await asyncio.to_thread(stack.enter_context, manager)
-        else:
-            exchange = stack.enter_context(manager)
+        # What it waits for may have something to say to this array.
+        exchange = await asyncio.to_thread(stack.enter_context, manager)
+        await _deliver(exchange, receive, send)
+
+
+async def _deliver(exchange: Exchange, receive: Receive,
+                   send: Send) -> None:
+    """Send the reply when all is so that it tells, in its time and way."""
+    if exchange.awaits:
         exchange = await _settled(exchange)
-        if exchange.delay:
-            await asyncio.sleep(exchange.delay)
-        if exchange.cut == 'reset':
-            await _reset(receive, send)
-        else:
-            await _reply(exchange, receive, send)
+    if exchange.delay:
+        await asyncio.sleep(exchange.delay)
+    if exchange.cut == 'reset':
+        await _reset(receive, send)
+    else:
+        await _reply(exchange, receive, send)
 
 
 async def _settled(exchange: Exchange) -> Exchange:

@@ -13,12 +13,13 @@
 """The query language of section 2.5: conditions and control parameters."""
 
 from collections.abc import Callable
-import dataclasses
 import functools
 import re
 import time
 from typing import Any
 import urllib.parse
+
+import msgspec
 
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol import expressions
@@ -32,8 +33,7 @@ _STATISTICS = ('resolution', 'datapoints', 'from_time', 'rw_breakdown',
                'bs_breakdown')
 
 
-@dataclasses.dataclass(frozen=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One field=value of a search, its value still text.
 
     by_ref marks the forms with ".ref". values has one item except for the
@@ -46,8 +46,7 @@ class Condition:
     by_ref: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """What a GET asks for. limit None stands for the default page.
 
     The rest is for statistics (section 8): resolution in seconds, from_time
@@ -123,6 +122,8 @@ def _unquote(value: str) -> str:
 
 def _with_controls(controls: dict[str, str],
                    conditions: tuple[Condition, ...]) -> Query:
+    if not controls:
+        return Query(conditions)
     for name in controls:
         if name not in _CONTROLS and name not in _STATISTICS:
             raise errors.refused(f'Unknown parameter: __{name}')

@@ -19,6 +19,7 @@ objects ({"ref": "/volumes/31"}, OBJ-8) in replies only.
 from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -28,6 +29,8 @@ Row = dict[str, Any]
 ALL = ('GET', 'POST', 'PATCH', 'DELETE')
 _REF = re.compile(r'/([a-z0-9_]+(?:/[a-z0-9_]+)*)/([1-9][0-9]{0,18})')
 _LARGEST = 2 ** 63
+# How many references are remembered as what they refer to.
+_REFS = 2 ** 14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +93,7 @@ def make_ref(resource: str, number: int) -> str:
     return f'/{resource}/{number}'
 
 
+@functools.lru_cache(_REFS)
 def split_ref(ref: str) -> tuple[str, int]:
     """Resource and id of a reference; refuses what is none (OBJ-13)."""
     match = _REF.fullmatch(ref)
