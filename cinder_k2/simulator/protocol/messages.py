@@ -95,17 +95,6 @@ class Exchange(msgspec.Struct, frozen=True):
     commit: commits.Commit | None = None
     publication: commits.Commit | None = None
 
-    @property
-    def awaits(self) -> bool:
-        """Whether settled() has to be seen to before the reply leaves."""
-        return self.commit is not None or self.publication is not None
-
-    @property
-    def awaited(self) -> list[commits.Commit]:
-        """What is not there yet of what must be there before."""
-        return [future for future in (self.commit, self.publication)
-                if future is not None and not future.done()]
-
     def pieces(self) -> Iterator[tuple[bytes, float]]:
         """What is sent of the body, and seconds before each piece."""
         body = self.response.body
