@@ -108,20 +108,20 @@ class Service:
 
         Raises UnansweredError if copies must be made first.
         """
-        scope = msgspec.structs.replace(scope, login='')
         due = schedulers.due(scope)
         if due:
+            own = _own(scope)
             with self._store.transaction():
-                scope.talk.for_each(due, lambda row: schedulers.run(
-                    scope, row))
+                own.talk.for_each(due, lambda row: schedulers.run(own, row))
         rows = self._retention.expired(scope)
         if rows:
+            own = _own(scope)
             with self._store.transaction():
                 for row in rows:
-                    snapshots.remove(scope, row)
-                    events.record_retired(scope, row)
+                    snapshots.remove(own, row)
+                    events.record_retired(own, row)
         if system.free(scope) <= 0:
-            self._make_room(scope)
+            self._make_room(_own(scope))
 
     def _make_room(self, scope: Scope) -> None:
         """Delete what may be deleted, the oldest first (SNP-4)."""
@@ -355,6 +355,11 @@ class Service:
             return messages.reply(
                 status, {'hits': shown, 'total': len(shown)})
         return messages.reply(status, shown[0])
+
+
+def _own(scope: Scope) -> Scope:
+    """The scope of what the array does by itself, whoever asks."""
+    return msgspec.structs.replace(scope, login='')
 
 
 def _body(request: Request, rest: str) -> Any:

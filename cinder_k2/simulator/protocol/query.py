@@ -25,6 +25,8 @@ from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol import expressions
 from cinder_k2.simulator.state import schema
 
+# How many queries are remembered as what they ask for: clients repeat them.
+_KEPT = 512
 _REGEXP = 'regexp'
 _LISTS = ('in', 'm_eq', 'contains_some')
 _CONTROLS = ('limit', 'offset', 'sort', 'sort_order', 'fields', 'pretty')
@@ -78,6 +80,7 @@ class Query(msgspec.Struct, frozen=True):
         return range(begin, min(last, end) + 1, self.resolution)
 
 
+@functools.lru_cache(_KEPT)
 def parse(text: str) -> Query:
     """Read the part of a URL behind the question mark (QRY-3, QRY-7).
 

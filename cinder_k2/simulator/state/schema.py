@@ -67,10 +67,13 @@ class Resource:
     paged: bool = True
     indexed: tuple[str, ...] = ()
     known: Mapping[str, Field] = dataclasses.field(init=False, repr=False)
+    creatable: tuple[Field, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         known = {field.name: field for field in self.fields}
         object.__setattr__(self, 'known', known)
+        object.__setattr__(self, 'creatable', tuple(
+            field for field in self.fields if field.create != 'no'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,10 +112,10 @@ def read_create(resource: Resource, body: object, reading: Reading) -> Row:
     given = {name: value for name, value in given.items()
              if value is not None}
     values: Row = {}
-    for field in resource.fields:
+    for field in resource.creatable:
         if field.create == 'required' and field.name not in given:
             raise errors.refused(f'Missing required field: {field.name}')
-        if field.create != 'no' and reading.offered(field.feature):
+        if reading.offered(field.feature):
             values[field.name] = given.get(field.name, field.default)
     return values
 
