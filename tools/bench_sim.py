@@ -244,7 +244,8 @@ def _serve_trivial(path: pathlib.Path, listener: socket.socket) -> None:
 
     uvicorn.Server(uvicorn.Config(
         answer, log_config=None, access_log=False, server_header=False,
-        date_header=False, lifespan='off', ssl_certfile=path / 'server.crt',
+        date_header=False, proxy_headers=False, lifespan='off',
+        ssl_certfile=path / 'server.crt',
         ssl_keyfile=path / 'server.key')).run(sockets=[listener])
 
 

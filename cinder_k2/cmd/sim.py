@@ -20,6 +20,7 @@ used (port, state, directory, file) or the state cannot be written any more,
 import asyncio
 from collections.abc import Sequence
 import contextlib
+import gc
 import ipaddress
 import logging
 import os
@@ -101,6 +102,9 @@ def _run(settings: Settings, directory: pathlib.Path) -> None:
         # uvicorn raises the signal again after its clean stop.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: None)
+        # What was loaded stays. To look through all of it for garbage, over
+        # and over, would keep requests waiting.
+        gc.freeze()
         _server(array, certificate, _ready_line(
             array, listener, certificate)).run(sockets=[listener])
         if array.store.failure is not None:
@@ -280,7 +284,8 @@ def _server(array: simulator.Array,
     return Server(uvicorn.Config(
         simulator.asgi_app(array), log_config=None, log_level='warning',
         access_log=False,
-        server_header=False, date_header=False, lifespan='off', ws='none',
+        server_header=False, date_header=False, proxy_headers=False,
+        lifespan='off', ws='none',
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=None if certificate is None else certificate.path,
         ssl_keyfile=None if certificate is None

@@ -27,6 +27,8 @@ from typing import Any
 from typing import TypeVar
 import urllib.parse
 
+import msgspec
+
 from cinder_k2.simulator.access import accounts
 from cinder_k2.simulator.access import limiter
 from cinder_k2.simulator.access import roles
@@ -69,7 +71,7 @@ from cinder_k2.simulator.rules import replicas
 
 LOG = logging.getLogger(__name__)
 # How often one request may find that it has more to ask for.
-_ASKINGS = 5
+_ASKINGS = 4
 # What may have to wait for files; beside all of the control API.
 _WITH_COPIES = ('/snapshots', '/replication/sessions')
 T = TypeVar('T')
@@ -294,10 +296,13 @@ class Array:
 
     def _awaiting(self, exchange: Exchange) -> Exchange:
         """With all that must be there before the reply leaves."""
-        return dataclasses.replace(
-            exchange, commit=self.store.commit,
-            publication=None if self._publisher is None
-            else self._publisher.taken())
+        commit = self.store.commit
+        publication = None if self._publisher is None \
+            else self._publisher.taken()
+        if commit is None and publication is None:
+            return exchange
+        return msgspec.structs.replace(
+            exchange, commit=commit, publication=publication)
 
     def _aside(self, request: Request) -> Response | None:
         """The reply, if the request is not one to the array's API."""
@@ -313,7 +318,7 @@ class Array:
             # Arrays talk as those who replicate.
             user = self._accounts.users.authenticate(header)
             roles.check(user.role, request.method, replicas.SESSIONS)
-            request = dataclasses.replace(request, role=user.role)
+            request = msgspec.structs.replace(request, role=user.role)
         else:
             self._accounts.controllers.authenticate(header)
         return control_api.answer(self.control, request)
@@ -378,16 +383,24 @@ class Array:
     def _discuss(self, talk: conversation.Conversation,
                  carry_out: Callable[[], T]) -> T:
         """What comes of it, after all was answered that it asks for."""
+        try:
+            with self.lock:
+                return carry_out()
+        except conversation.UnansweredError:
+            return self._ask(talk, carry_out)
+
+    def _ask(self, talk: conversation.Conversation,
+             carry_out: Callable[[], T]) -> T:
+        """Ask what is open, and what it leads to; then carry it out."""
         with contextlib.ExitStack() as until:
             until.callback(self.keeper.end, talk)
             for _ in range(_ASKINGS):
+                self.links.ask(talk, until)
+                self.keeper.freeze(talk, until)
                 talk.begin()
-                try:
-                    with self.lock:
-                        return carry_out()
-                except conversation.UnansweredError:
-                    self.links.ask(talk, until)
-                    self.keeper.freeze(talk, until)
+                with contextlib.suppress(
+                        conversation.UnansweredError), self.lock:
+                    return carry_out()
             raise errors.refused('The peer has no answer that lasts')
 
     def _attend(self) -> None:

@@ -141,6 +141,11 @@ class Switches:
     vmware_support_patch: bool = False
     one_lun_map: bool = False
 
+    def __post_init__(self) -> None:
+        # How often change() was called: who keeps what follows from the
+        # switches need not compare all of them.
+        self.changes = 0
+
     def offers(self, feature: str) -> bool:
         """Whether the array has a feature; every array has the unnamed.
 
@@ -165,6 +170,7 @@ class Switches:
                    for name, value in values.items()}
         for name, value in checked.items():
             setattr(self, name, value)
+        self.changes += 1
 
     def _checked(self, name: str, value: Any) -> Any:
         if name not in self.__dataclass_fields__:

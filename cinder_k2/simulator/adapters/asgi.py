@@ -17,27 +17,31 @@ from collections.abc import Awaitable
 from collections.abc import Callable
 from collections.abc import MutableMapping
 import contextlib
+import functools
 from typing import Any
 
 from cinder_k2.simulator import array as array_module
 from cinder_k2.simulator.protocol import messages
 from cinder_k2.simulator.protocol.messages import Exchange
+from cinder_k2.simulator.state import commits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
+_Awaited = tuple[asyncio.AbstractEventLoop, commits.Commit]
 
 
 def asgi_app(array: array_module.Array) -> Application:
     """The application; latency is waited for without blocking others."""
+    waiters = _Waiters()
 
     async def application(scope: Message, receive: Receive,
                           send: Send) -> None:
         if scope['type'] == 'lifespan':
             await _lifespan(receive, send)
         elif scope['type'] == 'http':
-            await _http(array, scope, receive, send)
+            await _http(array, waiters, scope, receive, send)
         else:
             raise RuntimeError(f'{scope["type"]} is not served')
 
@@ -52,7 +56,36 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _http(array: array_module.Array, scope: Message,
+class _Waiters:
+    """Those who wait for a commit on the event loop, woken all at once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Awaited, list[asyncio.Future[None]]] = {}
+
+    async def ended(self, commit: commits.Commit) -> None:
+        """Return when the disk has kept or refused it."""
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        if (loop, commit) in self._waiting:
+            self._waiting[loop, commit].append(waiter)
+        else:
+            self._waiting[loop, commit] = [waiter]
+            commit.add_done_callback(functools.partial(self._tell, loop))
+        await waiter
+
+    def _tell(self, loop: asyncio.AbstractEventLoop,
+              commit: commits.Commit) -> None:
+        # A loop that is closed has nobody who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._wake, (loop, commit))
+
+    def _wake(self, awaited: _Awaited) -> None:
+        for waiter in self._waiting.pop(awaited):
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
                 receive: Receive, send: Send) -> None:
     body = await _body(receive)
     if body is None:
@@ -67,30 +100,40 @@ async def _http(array: array_module.Array, scope: Message,
     manager = array.exchange(
         scope['method'], path, scope['query_string'].decode('latin-1'),
         headers, body)
+    if not array.may_wait(path):
+        with manager as exchange:
+            await _deliver(await _settled(exchange, waiters), receive, send)
+        return
     with contextlib.ExitStack() as stack:
-        if array.may_wait(path):
-            # What it waits for may have something to say to this array.
-            exchange = await asyncio.to_thread(stack.enter_context, manager)
-        else:
-            exchange = stack.enter_context(manager)
-        exchange = await _settled(exchange)
-        if exchange.delay:
-            await asyncio.sleep(exchange.delay)
-        if exchange.cut == 'reset':
-            await _reset(receive, send)
-        else:
-            await _reply(exchange, receive, send)
+        # What it waits for may have something to say to this array.
+        exchange = await asyncio.to_thread(stack.enter_context, manager)
+        await _deliver(await _settled(exchange, waiters), receive, send)
 
 
-async def _settled(exchange: Exchange) -> Exchange:
+async def _settled(exchange: Exchange, waiters: _Waiters) -> Exchange:
     """What may leave, without keeping others from being served."""
-    if exchange.awaited:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(
-                asyncio.gather(*map(asyncio.wrap_future, exchange.awaited),
-                               return_exceptions=True),
-                messages.PUBLICATION_LIMIT)
+    commit, publication = exchange.commit, exchange.publication
+    if commit is None and publication is None:
+        return exchange
+    if commit is not None and not commit.done():
+        await waiters.ended(commit)
+    if publication is not None and not publication.done():
+        # What went wrong is for settled() to say.
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(asyncio.wrap_future(publication),
+                                   messages.PUBLICATION_LIMIT)
     return exchange.settled(limit=0)
+
+
+async def _deliver(exchange: Exchange, receive: Receive,
+                   send: Send) -> None:
+    """Send what may leave, in its time and way."""
+    if exchange.delay:
+        await asyncio.sleep(exchange.delay)
+    if exchange.cut == 'reset':
+        await _reset(receive, send)
+    else:
+        await _reply(exchange, receive, send)
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -17,7 +17,7 @@ is read of it while a row is rendered, and any change of that drops the
 rendering. What depends on the moment is not kept at all.
 """
 
-import dataclasses
+from collections.abc import Iterable
 
 import msgspec
 
@@ -36,26 +36,34 @@ class Renderings:
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store
-        self._switches: profiles.Switches | None = None
-        self._known: dict[_Key, msgspec.Raw] = {}
+        self._changes = 0
+        self._known: dict[str, dict[int, msgspec.Raw]] = {
+            name: {} for name in store.tables}
         # Both ways: what each rendering has read, and who has read it.
-        self._reads: dict[_Key, set[store_module.Read]] = {}
+        self._reads: dict[_Key, tuple[store_module.Read, ...]] = {}
         self._readers: dict[store_module.Read, set[_Key]] = {}
         store.listeners.append(self._changed)
 
     def check(self, switches: profiles.Switches) -> None:
         """Forget everything if a switch has changed."""
-        if switches != self._switches:
-            self._switches = dataclasses.replace(switches)
-            self._known.clear()
+        if switches.changes != self._changes:
+            self._changes = switches.changes
+            for known in self._known.values():
+                known.clear()
             self._reads.clear()
             self._readers.clear()
 
     def of(self, scope: Scope, rules: Rules, row: Row) -> msgspec.Raw:
         """The JSON of a row of the state with all its fields."""
-        key = rules.name, row['id']
-        known = self._known.get(key)
-        return self._render(scope, rules, row) if known is None else known
+        return self.of_all(scope, rules, (row['id'],))[0]
+
+    def of_all(self, scope: Scope, rules: Rules, numbers: Iterable[int]
+               ) -> list[msgspec.Raw]:
+        """The JSON of some rows of a resource, by their ids."""
+        known = self._known[rules.name]
+        rows = self._store.tables[rules.name].rows
+        return [known.get(number) or self._render(scope, rules, rows[number])
+                for number in numbers]
 
     def _render(self, scope: Scope, rules: Rules, row: Row) -> msgspec.Raw:
         key = rules.name, row['id']
@@ -63,15 +71,15 @@ class Renderings:
             self._store.get(*key)
             raw = msgspec.Raw(msgspec.json.encode(rules.render(scope, row)))
         if store_module.MOMENT not in reads:
-            self._known[key] = raw
-            self._reads[key] = reads
+            self._known[rules.name][row['id']] = raw
+            self._reads[key] = tuple(reads)
             for read in reads:
                 self._readers.setdefault(read, set()).add(key)
         return raw
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
-        if not self._known:
+        if not self._reads:
             return
         for row in (old, new):
             if row is not None:
@@ -80,7 +88,8 @@ class Renderings:
                         self._forget(key)
 
     def _forget(self, key: _Key) -> None:
-        del self._known[key]
+        resource, number = key
+        del self._known[resource][number]
         for read in self._reads.pop(key):
             readers = self._readers.get(read)
             if readers is not None:

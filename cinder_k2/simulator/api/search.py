@@ -165,13 +165,12 @@ def _value(scope: Scope, rules: Rules, found: Found, number: int,
 
 
 def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
-         show: Callable[[_T], object]) -> dict[str, Any]:
+         show: Callable[[Sequence[_T]], Sequence[object]]) -> dict[str, Any]:
     """The envelope of one page (OBJ-1)."""
     limit = scope.switches.page_size if query.limit is None else query.limit
     if not rules.resource.paged:
         limit = len(found)
-    shown = [show(item)
-             for item in found[query.offset:query.offset + limit]]
+    shown = show(found[query.offset:query.offset + limit])
     if not rules.resource.paged:
         return {'hits': shown, 'total': len(found)}
     return {'hits': shown, 'limit': limit, 'offset': query.offset,

@@ -13,9 +13,11 @@
 """The REST API itself: from a request of a known user to its reply."""
 
 from collections.abc import Iterable
-import dataclasses
+from collections.abc import Sequence
 import re
 from typing import Any
+
+import msgspec
 
 from cinder_k2.simulator.api import renderings
 from cinder_k2.simulator.api import search
@@ -106,20 +108,20 @@ class Service:
 
         Raises UnansweredError if copies must be made first.
         """
-        scope = dataclasses.replace(scope, login='')
         due = schedulers.due(scope)
         if due:
+            own = _own(scope)
             with self._store.transaction():
-                scope.talk.for_each(due, lambda row: schedulers.run(
-                    scope, row))
+                own.talk.for_each(due, lambda row: schedulers.run(own, row))
         rows = self._retention.expired(scope)
         if rows:
+            own = _own(scope)
             with self._store.transaction():
                 for row in rows:
-                    snapshots.remove(scope, row)
-                    events.record_retired(scope, row)
+                    snapshots.remove(own, row)
+                    events.record_retired(own, row)
         if system.free(scope) <= 0:
-            self._make_room(scope)
+            self._make_room(_own(scope))
 
     def _make_room(self, scope: Scope) -> None:
         """Delete what may be deleted, the oldest first (SNP-4)."""
@@ -182,8 +184,8 @@ class Service:
         self._turn += 1
         turn = self._turn if self._switches.unstable_pages else 0
         found = search.order(scope, rules, query, found, turn)
-        return search.page(scope, rules, query, found.numbers, lambda number:
-                           self._shown(scope, rules, found, number, query))
+        return search.page(scope, rules, query, found.numbers, lambda numbers:
+                           self._shown(scope, rules, found, numbers, query))
 
     def _statistics(self, scope: Scope, resource: str,
                     query: query_module.Query, volume: Row | None = None
@@ -196,13 +198,16 @@ class Service:
         return traffic.rows(scope, resource, query, volume)
 
     def _shown(self, scope: Scope, rules: Rules, found: search.Found,
-               number: int, query: query_module.Query) -> object:
-        """One object of a search."""
-        ghost = found.ghosts.get(number)
-        if ghost is not None:
-            return ghost.shown(query.fields)
-        return self._row(scope, rules, self._store.tables[rules.name]
-                         .rows[number], query.fields)
+               numbers: Sequence[int], query: query_module.Query
+               ) -> Sequence[object]:
+        """Some objects of a search."""
+        if not found.ghosts and not query.fields:
+            return self._renderings.of_all(scope, rules, numbers)
+        rows = self._store.tables[rules.name].rows
+        return [found.ghosts[number].shown(query.fields)
+                if number in found.ghosts
+                else self._row(scope, rules, rows[number], query.fields)
+                for number in numbers]
 
     def _row(self, scope: Scope, rules: Rules, row: Row,
              fields: frozenset[str]) -> object:
@@ -352,6 +357,11 @@ class Service:
         return messages.reply(status, shown[0])
 
 
+def _own(scope: Scope) -> Scope:
+    """The scope of what the array does by itself, whoever asks."""
+    return msgspec.structs.replace(scope, login='')
+
+
 def _body(request: Request, rest: str) -> Any:
     """The JSON of a write; DELETE of one object ignores it (OBJ-15)."""
     if request.method != 'DELETE':
@@ -396,8 +406,8 @@ def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
              rows: Iterable[Row]) -> dict[str, Any]:
     """An envelope of rows that are no objects (STA-1)."""
     found = search.sift(scope, rules, query, rows)
-    return search.page(scope, rules, query, found, lambda row:
-                       rules.render(scope, row, query.fields))
+    return search.page(scope, rules, query, found, lambda rows: [
+        rules.render(scope, row, query.fields) for row in rows])
 
 
 def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:

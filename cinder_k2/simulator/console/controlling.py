@@ -12,8 +12,9 @@
 
 """What the control page shows, and what it can do."""
 
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from cinder_k2.simulator.control import control as control_module
 from cinder_k2.simulator.control import control_api
@@ -45,7 +46,7 @@ class Controlling:
             return self._shown()
         if name.removeprefix(_API).partition('/')[0] not in _OFFERED:
             raise errors.no_resource()
-        return control_api.answer(self._control, dataclasses.replace(
+        return control_api.answer(self._control, msgspec.structs.replace(
             request, path=f'{control_api.BASE}/{name.removeprefix(_API)}'))
 
     def _shown(self) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from typing import Any
 from typing import TYPE_CHECKING
 import urllib.parse
 
+import msgspec
+
 from cinder_k2.simulator.access import users as users_module
 from cinder_k2.simulator.console import controlling
 from cinder_k2.simulator.console import feed as feed_module
@@ -127,7 +129,7 @@ class Console:
         except Exception:
             LOG.exception('%s %s failed', request.method, request.path)
             response = messages.refusal(500, 'Internal error')
-        return dataclasses.replace(response, headers={
+        return msgspec.structs.replace(response, headers={
             'Cache-Control': 'no-store', **response.headers, **_SECURITY})
 
     def _answer(self, request: Request) -> Response:
@@ -177,7 +179,7 @@ def _tagged(request: Request, response: Response) -> Response:
     headers = {'Cache-Control': 'no-cache', **response.headers, 'ETag': tag}
     if request.headers.get('if-none-match') == tag:
         return Response(304, headers)
-    return dataclasses.replace(response, headers=headers)
+    return msgspec.structs.replace(response, headers=headers)
 
 
 def _log_in(page: _Page, request: Request) -> Response:
@@ -221,5 +223,5 @@ def _with_cookie(page: _Page, request: Request, token: str, life: float,
               f' SameSite=Strict; Max-Age={math.ceil(life)}')
     if not request.headers.get('origin', '').startswith('http:'):
         cookie += '; Secure'
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         response, headers={**response.headers, 'Set-Cookie': cookie})

@@ -17,6 +17,8 @@ import dataclasses
 import re
 from typing import Any
 
+import msgspec
+
 from cinder_k2.simulator.control import control as control_module
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol import messages
@@ -105,7 +107,7 @@ def _chance(control: control_module.Control, request: Request) -> object:
 
 def _journal(control: control_module.Control, request: Request) -> object:
     entries = control.journal()
-    return {'hits': [dataclasses.asdict(entry) for entry in entries],
+    return {'hits': [msgspec.structs.asdict(entry) for entry in entries],
             'total': len(entries), 'max_in_flight': control.max_in_flight}
 
 

@@ -20,8 +20,8 @@ all is as it was before.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 import contextlib
 import dataclasses
 import threading
@@ -86,9 +86,15 @@ class Outages:
         # By kind and port; the same one does not begin twice.
         self._active: dict[tuple[str, str], _Outage] = {}
 
-    @contextlib.contextmanager
-    def during(self, rules: Iterable[FaultRule]) -> Iterator[None]:
+    def during(self, rules: Sequence[FaultRule]
+               ) -> contextlib.AbstractContextManager[None]:
         """A request that these rules have struck is carried out inside."""
+        if not rules and not self._active:
+            return contextlib.nullcontext()
+        return self._during(rules)
+
+    @contextlib.contextmanager
+    def _during(self, rules: Sequence[FaultRule]) -> Iterator[None]:
         begun = [self._begin(rule) for rule in rules]
         try:
             yield

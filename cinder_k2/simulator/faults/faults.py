@@ -21,6 +21,8 @@ import random
 import threading
 from typing import Any
 
+import msgspec
+
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.faults import chance as chance_module
 from cinder_k2.simulator.faults import fault_rules
@@ -36,10 +38,10 @@ from cinder_k2.simulator.protocol.messages import Response
 
 # Where rules meet that cannot all have their way with one reply.
 _REPLY = 'reply'
+_FAIR = Weather()
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What strikes one request.
 
     rule: what its reply suffers, if anything. weather: what reads do not
@@ -174,7 +176,7 @@ class Faults:
         """What strikes a request; subject is called if a rule needs it."""
         delay = self.delay()
         if not self._rules:
-            return Plan(None, Weather(), delay, '')
+            return Plan(None, _FAIR, delay, '')
         strikes = self._strikes(method, path, functools.cache(subject))
         struck = {place: strike.rule for place, strike in strikes.items()}
         noted = next((struck[kind] for kind in (_REPLY, *fault_rules.MILD)

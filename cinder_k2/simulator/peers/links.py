@@ -115,7 +115,7 @@ class Links:
         if replicas.PEERS in path:
             return True
         return path != peering.PATH and not self._is_alone and (
-            self._array.store.commit is not None or any(
+            self._array.store.has_disk or any(
                 row['mgmt_host'] not in self.wire.network
                 for row in self._peers()))
 

@@ -15,7 +15,6 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from concurrent import futures
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -33,14 +32,13 @@ _BODILESS = (204, 304)
 _PIECES_A_SECOND = 10
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request; header names in lower case, query as it was sent."""
 
     method: str
     path: str
     query: str = ''
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes = b''
     role: str = ''
     login: str = ''
@@ -61,12 +59,11 @@ class Request:
             raise errors.refused('The body is not JSON') from exc
 
 
-@dataclasses.dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One reply."""
 
     status: int
-    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    headers: dict[str, str] = {}
     body: bytes = b''
 
     @property
@@ -81,8 +78,7 @@ class Response:
         return msgspec.json.decode(self.body)
 
 
-@dataclasses.dataclass(frozen=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """A reply and what happens to it on its way.
 
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
@@ -98,12 +94,6 @@ class Exchange:
     pace: float = 0.0
     commit: commits.Commit | None = None
     publication: commits.Commit | None = None
-
-    @property
-    def awaited(self) -> list[commits.Commit]:
-        """What is not there yet of what must be there before."""
-        return [future for future in (self.commit, self.publication)
-                if future is not None and not future.done()]
 
     def pieces(self) -> Iterator[tuple[bytes, float]]:
         """What is sent of the body, and seconds before each piece."""

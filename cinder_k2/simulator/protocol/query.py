@@ -13,17 +13,20 @@
 """The query language of section 2.5: conditions and control parameters."""
 
 from collections.abc import Callable
-import dataclasses
 import functools
 import re
 import time
 from typing import Any
 import urllib.parse
 
+import msgspec
+
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol import expressions
 from cinder_k2.simulator.state import schema
 
+# How many queries are remembered as what they ask for: clients repeat them.
+_KEPT = 512
 _REGEXP = 'regexp'
 _LISTS = ('in', 'm_eq', 'contains_some')
 _CONTROLS = ('limit', 'offset', 'sort', 'sort_order', 'fields', 'pretty')
@@ -32,8 +35,7 @@ _STATISTICS = ('resolution', 'datapoints', 'from_time', 'rw_breakdown',
                'bs_breakdown')
 
 
-@dataclasses.dataclass(frozen=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One field=value of a search, its value still text.
 
     by_ref marks the forms with ".ref". values has one item except for the
@@ -46,8 +48,7 @@ class Condition:
     by_ref: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """What a GET asks for. limit None stands for the default page.
 
     The rest is for statistics (section 8): resolution in seconds, from_time
@@ -79,6 +80,7 @@ class Query:
         return range(begin, min(last, end) + 1, self.resolution)
 
 
+@functools.lru_cache(_KEPT)
 def parse(text: str) -> Query:
     """Read the part of a URL behind the question mark (QRY-3, QRY-7).
 
@@ -123,6 +125,8 @@ def _unquote(value: str) -> str:
 
 def _with_controls(controls: dict[str, str],
                    conditions: tuple[Condition, ...]) -> Query:
+    if not controls:
+        return Query(conditions)
     for name in controls:
         if name not in _CONTROLS and name not in _STATISTICS:
             raise errors.refused(f'Unknown parameter: __{name}')

@@ -17,6 +17,8 @@ import dataclasses
 import threading
 from typing import Any
 
+import msgspec
+
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol.messages import Exchange
 from cinder_k2.simulator.protocol.messages import Request
@@ -122,7 +124,7 @@ class Recorder:
 
 
 def _asked(request: Request) -> Request:
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         request, query=masking.query(request.query),
         headers=masking.headers(request.headers),
         body=masking.body(request.body))

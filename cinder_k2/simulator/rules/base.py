@@ -14,8 +14,9 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from cinder_k2.simulator import clock
 from cinder_k2.simulator import errors
@@ -27,8 +28,7 @@ from cinder_k2.simulator.state.schema import Row
 from cinder_k2.simulator.state import store as store_module
 
 
-@dataclasses.dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """What the rules of one request can see and change.
 
     deleted keeps records that were removed and are still to be listed for
@@ -41,8 +41,8 @@ class Scope:
     clock: clock.Clock
     role: str = 'admin'
     login: str = ''
-    deleted: list[tuple[str, Row]] = dataclasses.field(default_factory=list)
-    talk: conversation.Conversation = dataclasses.field(
+    deleted: list[tuple[str, Row]] = []
+    talk: conversation.Conversation = msgspec.field(
         default_factory=conversation.Conversation)
 
     @property
@@ -67,6 +67,10 @@ class Rules:
 
     def __init__(self, resource: schema.Resource) -> None:
         self.resource = resource
+        self._shown = [
+            (field.name, self.computed.get(field.name), field.kind == 'ref',
+             field.feature)
+            for field in resource.fields if not field.write_only]
 
     @property
     def name(self) -> str:
@@ -102,14 +106,15 @@ class Rules:
                wanted: frozenset[str] = frozenset()) -> Row:
         """The row as a reply shows it; wanted empty: every field."""
         reply: Row = {}
-        for field in self.resource.fields:
-            if field.write_only or wanted and field.name not in wanted:
+        for name, compute, is_ref, feature in self._shown:
+            if wanted and name not in wanted:
                 continue
-            if scope.switches.offers(field.feature):
-                value = self.value(scope, row, field.name)
-                if field.kind == 'ref' and value is not None:
-                    value = {'ref': value}
-                reply[field.name] = value
+            if feature and not scope.switches.offers(feature):
+                continue
+            value = compute(scope, row) if compute else row.get(name)
+            if is_ref and value is not None:
+                value = {'ref': value}
+            reply[name] = value
         return reply
 
 

@@ -13,8 +13,9 @@
 """Snapshots, views and volsnaps: sections 4.3 and 4.4."""
 
 from collections.abc import Iterable
-import dataclasses
 import itertools
+
+import msgspec
 
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.rules import base
@@ -271,7 +272,7 @@ def retire(scope: Scope, policy: str, group_refs: Iterable[str]) -> None:
     if not kept:
         return
     # The array does it by itself, whoever asked for what led to it.
-    own = dataclasses.replace(scope, login='')
+    own = msgspec.structs.replace(scope, login='')
     for group in group_refs:
         same = [row for row in groups.snapshots_of(scope, group)
                 if row['retention_policy'] == policy

@@ -38,19 +38,18 @@ class Sums:
 
 
 class Accountant:
-    """Hears of each change of a row; CTRL does not count."""
+    """Hears of each change of a row; CTRL does not count.
+
+    written: what all of them come to, in KiB.
+    """
 
     def __init__(self) -> None:
         self._sums = {kind: Sums() for kind in RESOURCES}
+        self.written = 0
 
     def of(self, kind: str) -> Sums:
         """The sums over volumes, snapshots or views; they go on changing."""
         return self._sums[kind]
-
-    @property
-    def written(self) -> int:
-        """What all of them come to, in KiB."""
-        return sum(sums.written for sums in self._sums.values())
 
     def changed(self, resource: schema.Resource, old: Row | None,
                 new: Row | None) -> None:
@@ -65,7 +64,9 @@ class Accountant:
         if row is not None and kind is not None:
             sums = self._sums[kind]
             sums.provisioned += sign * row['size']
-            sums.written += sign * int(row.get('logical_capacity', 0))
+            written = sign * int(row.get('logical_capacity', 0))
+            sums.written += written
+            self.written += written
 
 
 def _kind(resource: schema.Resource, row: Row) -> str | None:

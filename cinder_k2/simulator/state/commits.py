@@ -30,9 +30,9 @@ Commit = futures.Future[None]
 class Commits:
     """The way of one state to its disk, safe for threads.
 
-    newest: the commit that has the newest changes. It ends with StateError
-    if the disk refuses it, and with it every later one: then the memory is
-    ahead of the disk, and nothing of it may be told.
+    newest: the commit that has the newest changes, or None if all is kept.
+    It ends with StateError if the disk refuses it, and with it every later
+    one: then the memory is ahead of the disk, and nothing of it may be told.
     """
 
     def __init__(self, disk: disk_module.Disk) -> None:
@@ -40,8 +40,7 @@ class Commits:
         self._queue = disk_module.Changes()
         self._news = threading.Condition()
         self._is_closing = False
-        self.newest = started()
-        self.newest.set_result(None)
+        self.newest: Commit | None = None
         self._thread = threading.Thread(
             target=self._run, name='commits', daemon=True)
         self._thread.start()
@@ -50,7 +49,9 @@ class Commits:
     def failure(self) -> BaseException | None:
         """Why nothing can be kept any more, or None."""
         newest = self.newest
-        return newest.exception() if newest.done() else None
+        if newest is None or not newest.done():
+            return None
+        return newest.exception()
 
     def add(self, changes: disk_module.Changes) -> None:
         """Queue what one request has changed."""
@@ -66,9 +67,9 @@ class Commits:
         while True:
             with self._news:
                 self._news.wait_for(lambda: self._queue or self._is_closing)
-                if not self._queue:
-                    return
                 changes, commit = self._queue, self.newest
+                if commit is None or not changes:
+                    return
                 self._queue = disk_module.Changes()
             try:
                 self._disk.write(changes)
@@ -76,10 +77,13 @@ class Commits:
                 self._fail(commit, exc)
                 return
             commit.set_result(None)
+            with self._news:
+                if self.newest is commit:
+                    self.newest = None
 
     def _fail(self, commit: Commit, reason: Exception) -> None:
         with self._news:
-            for lost in {commit, self.newest}:
+            for lost in {commit, self.newest or commit}:
                 lost.set_exception(reason)
 
     def close(self) -> None:
@@ -90,7 +94,7 @@ class Commits:
         self._thread.join()
         with self._news:
             if self.failure is None:
-                if self.newest.done():
+                if self.newest is None or self.newest.done():
                     self.newest = started()
                 self.newest.set_exception(errors.StateError(
                     f'state {self._disk.path} is closed'))

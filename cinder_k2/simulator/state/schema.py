@@ -19,6 +19,7 @@ objects ({"ref": "/volumes/31"}, OBJ-8) in replies only.
 from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -28,6 +29,8 @@ Row = dict[str, Any]
 ALL = ('GET', 'POST', 'PATCH', 'DELETE')
 _REF = re.compile(r'/([a-z0-9_]+(?:/[a-z0-9_]+)*)/([1-9][0-9]{0,18})')
 _LARGEST = 2 ** 63
+# How many references are remembered as what they refer to.
+_REFS = 2 ** 14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +67,13 @@ class Resource:
     paged: bool = True
     indexed: tuple[str, ...] = ()
     known: Mapping[str, Field] = dataclasses.field(init=False, repr=False)
+    creatable: tuple[Field, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         known = {field.name: field for field in self.fields}
         object.__setattr__(self, 'known', known)
+        object.__setattr__(self, 'creatable', tuple(
+            field for field in self.fields if field.create != 'no'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +96,7 @@ def make_ref(resource: str, number: int) -> str:
     return f'/{resource}/{number}'
 
 
+@functools.lru_cache(_REFS)
 def split_ref(ref: str) -> tuple[str, int]:
     """Resource and id of a reference; refuses what is none (OBJ-13)."""
     match = _REF.fullmatch(ref)
@@ -105,10 +112,10 @@ def read_create(resource: Resource, body: object, reading: Reading) -> Row:
     given = {name: value for name, value in given.items()
              if value is not None}
     values: Row = {}
-    for field in resource.fields:
+    for field in resource.creatable:
         if field.create == 'required' and field.name not in given:
             raise errors.refused(f'Missing required field: {field.name}')
-        if field.create != 'no' and reading.offered(field.feature):
+        if reading.offered(field.feature):
             values[field.name] = given.get(field.name, field.default)
     return values
 

@@ -101,8 +101,13 @@ class Store:
 
     @property
     def commit(self) -> commits.Commit | None:
-        """The commit of the newest changes; None: all is in memory."""
+        """The commit of the newest changes; None: nothing waits for a disk."""
         return None if self._commits is None else self._commits.newest
+
+    @property
+    def has_disk(self) -> bool:
+        """Whether the state is kept on a disk, and not only in memory."""
+        return self._disk is not None
 
     @property
     def failure(self) -> BaseException | None:
@@ -114,8 +119,9 @@ class Store:
 
         Raises StateError if they cannot be.
         """
-        if self._commits is not None:
-            self._commits.newest.result()
+        commit = self.commit
+        if commit is not None:
+            commit.result()
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:

@@ -433,6 +433,24 @@ class TestReplication(SimTest):
             self.stop(process)
 
 
+# In place of the server: says whether it would look for garbage among rows.
+_FROZEN = ('-c', 'import gc, sys, types; from cinder_k2.cmd import sim;'
+           ' sim._server = lambda *ready: types.SimpleNamespace(run=lambda'
+           ' sockets: print(gc.get_freeze_count() > 1000));'
+           ' sys.exit(sim.main())')
+
+
+class TestGarbage(SimTest):
+
+    def test_what_was_loaded_is_left_alone(self):
+        done = subprocess.run(
+            [sys.executable, *_FROZEN, '--no-tls', '--listen', '127.0.0.1:0',
+             '--state-dir', str(self.state)], capture_output=True, text=True,
+            timeout=60)
+        self.assertEqual((0, 'True'), (
+            done.returncode, done.stdout.splitlines()[-1]), done.stderr)
+
+
 # A user who is not root; on many machines tests run as root.
 _AS_USER = ('-c', 'import os, sys; os.geteuid = lambda: 1000;'
             ' from cinder_k2.cmd import sim; sys.exit(sim.main())')

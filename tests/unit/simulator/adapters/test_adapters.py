@@ -18,6 +18,7 @@ import contextlib
 import datetime
 import http.client
 import os
+import pathlib
 import socket
 import ssl
 import stat
@@ -30,6 +31,7 @@ import uvicorn
 
 from cinder_k2 import simulator
 from cinder_k2.simulator.adapters import tls
+from cinder_k2.simulator.state import disk
 from cinder_k2.simulator.state import store
 from tests.unit.simulator import base
 
@@ -348,6 +350,78 @@ class TestAsgi(testtools.TestCase):
             ['http.response.start', 'http.response.body',
              'http.response.body'], [message['type'] for message in sent])
         self.assertTrue(sent[-1]['more_body'])
+
+
+class TestCommits(testtools.TestCase):
+    """What waits for the disk in an ASGI application."""
+
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.array = simulator.Array(store=pathlib.Path(
+            directory, 'state.db'))
+        self.addCleanup(self.array.close)
+        self.gate = threading.Event()
+        write = disk.Disk.write
+        self.failures = []
+
+        def slow(this, changes):
+            self.gate.wait()
+            for failure in self.failures:
+                raise failure
+            write(this, changes)
+
+        self.useFixture(fixtures.MockPatchObject(disk.Disk, 'write', slow))
+        self.addCleanup(self.gate.set)
+        self.application = simulator.asgi_app(self.array)
+
+    async def status(self, name=''):
+        """The status of the reply to a POST, or without a name to a GET."""
+        sent = []
+
+        async def receive():
+            body = b'{"name": "%s"}' % name.encode() if name else b''
+            return {'type': 'http.request', 'body': body}
+
+        async def send(message):
+            sent.append(message)
+
+        await self.application({
+            'type': 'http', 'method': 'POST' if name else 'GET',
+            'path': '/api/v2/host_groups', 'query_string': b'',
+            'headers': [
+                (header.lower().encode(), value.encode())
+                for header, value in {
+                    'Content-Type': 'application/json',
+                    **base.authorization()}.items()]}, receive, send)
+        return sent[0]['status']
+
+    async def statuses(self):
+        """Of a POST, a GET, a POST that all wait for the disk.
+
+        One more POST, the first, is given up meanwhile.
+        """
+        tasks = [asyncio.create_task(self.status(name))
+                 for name in ('a', 'b', '', 'c')]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        self.assertFalse(any(task.done() for task in tasks))
+        tasks[0].cancel()
+        self.gate.set()
+        done, _ = await asyncio.wait(tasks, timeout=20)
+        self.assertEqual(len(tasks), len(done))
+        self.assertTrue(tasks.pop(0).cancelled())
+        return [task.result() for task in tasks]
+
+    def test_all_are_woken(self):
+        self.assertEqual([201, 200, 201], asyncio.run(self.statuses()))
+        # Another loop, as a test client may have one for each request.
+        self.assertEqual(201, asyncio.run(self.status('d')))
+
+    def test_all_hear_of_a_failure(self):
+        self.failures.append(simulator.StateError('disk full'))
+        self.assertEqual([500, 500, 500], asyncio.run(self.statuses()))
+        self.assertEqual(500, asyncio.run(self.status()))
 
 
 class TestUvicorn(RealTime, Conversation, Transport):

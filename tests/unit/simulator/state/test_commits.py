@@ -58,8 +58,8 @@ class TestCommits(base.ArrayTest):
 
     def test_nothing_is_told_before_it_is_kept(self):
         """The write, a read that sees it, a refusal because of it."""
-        self.assertTrue(self.exchange(
-            'GET', '/api/v2/host_groups').commit.done())
+        self.assertIsNone(self.exchange(
+            'GET', '/api/v2/host_groups').commit)
         made = self.create('a')
         seen = self.exchange('GET', '/api/v2/host_groups')
         refused = self.create('a')
