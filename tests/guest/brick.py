@@ -147,8 +147,17 @@ class Disk:
         return self._connector.extend_volume(self._info)
 
     def disconnect(self):
-        """Flush it and log out; raises what os-brick does."""
-        self._connector.disconnect_volume(self._info, self._device)
+        """Flush it and log out; raises what os-brick does.
+
+        It follows the link of a disk that it has just removed. When udev
+        removes the link at that very moment, Python's realpath() raises: then
+        it is told again, as a user would.
+        """
+        try:
+            self._connector.disconnect_volume(self._info, self._device)
+        except FileNotFoundError:
+            node.run('udevadm', 'settle')
+            self._connector.disconnect_volume(self._info, self._device)
 
     def paths(self):
         """The disks that a multipath device is made of, and their states."""

@@ -97,11 +97,6 @@ class SuitesTest(unittest.TestCase):
             (1, b'<one><two>', "two: guest: the guest's kernel panicked:"
              ' signal 6'), self.main())
 
-    def test_those_that_have_to_be_named(self):
-        self.enterContext(mock.patch.object(suites, 'BY_NAME', ('two',)))
-        self.assertEqual((0, b'<one>', ''), self.main())
-        self.assertEqual(b'<two>', self.main('two')[1])
-
     def test_some(self):
         self.assertEqual((0, b'<one>', ''), self.main('one'))
         self.assertIn('subunit.run tests.guest.test_a tests.guest.test_b',
