@@ -153,6 +153,12 @@ def disks(machine):
                   if address.partition(':')[0] in wanted)
 
 
+def has_disk(port, lun):
+    """Whether the compute node has a LUN of a port, and udev has named it."""
+    return pathlib.Path(
+        f'/dev/disk/by-path/pci-virtual-fc-0x{port}-lun-{lun}').exists()
+
+
 def target_of(address):
     """The name of the array's port that a disk is reached by."""
     target = address.rpartition(':')[0]

@@ -62,6 +62,10 @@ class Iscsi:
         """Have the compute node look for disks again."""
         node.run('iscsiadm', '-m', 'session', '--rescan')
 
+    def has_disks(self, info):
+        """Whether what one attaches without multipath is all there."""
+        return True
+
     @contextlib.contextmanager
     def lost(self, array, number):
         """Nothing comes through on one path, inside."""
@@ -138,6 +142,11 @@ class FibreChannel:
     def scan(self):
         """Have the compute node look for disks again."""
         fabric.scan('compute')
+
+    def has_disks(self, info):
+        """Whether what one attaches without multipath is all there."""
+        return all(fabric.has_disk(name, info['target_lun'])
+                   for name in info['target_wwn'])
 
     @contextlib.contextmanager
     def lost(self, array, number):
