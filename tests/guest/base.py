@@ -81,6 +81,7 @@ class Attached:
 
     def __init__(self, place, volume, multipath, instance=None):
         self._backend = place
+        transports.CURRENT.have_multipath(multipath)
         self.row = place.attach(volume, brick.properties(multipath),
                                 instance)
         self.disk = brick.Disk(dict(self.row.connection_info), multipath)

@@ -40,6 +40,8 @@ from tests.guest import node
 from tests.guest import transports
 
 _LOCKS = '/run/lock/brick'
+# Between one look for disks and the next, as os-brick has it.
+_SCAN_SECONDS = 2
 
 
 @functools.cache
@@ -111,26 +113,33 @@ class Disk:
         """Give itself, when the device can be used."""
         self._device = self._connector.connect_volume(self._info)
         self.path = os.path.realpath(self._device['path'])
-        if self._is_multipath:
-            try:
-                self._wait_for_all_paths()
-            except AssertionError:
-                # The next test shall have no disk of this one.
-                self.disconnect()
-                raise
+        try:
+            self._wait_for_all_paths()
+        except AssertionError:
+            # The next test shall have no disk of this one.
+            self.disconnect()
+            raise
         return self
 
     def _wait_for_all_paths(self):
         """On a slow machine os-brick goes on without some, or without map.
 
-        It does not look again for disks of a portal once it has a map.
+        It does not look again for disks of a portal once it has a map, and
+        later removes those alone that udev had named.
         """
+        node.wait_until(self._finds_all_paths, 'all paths of a disk')
+        if self._is_multipath:
+            self.path = f'/dev/{self._map()}'
+
+    def _finds_all_paths(self):
         if not self._has_all_paths():
             transports.CURRENT.scan()
-        node.wait_until(self._has_all_paths, 'all paths of a disk')
-        self.path = f'/dev/{self._map()}'
+            time.sleep(_SCAN_SECONDS)
+        return self._has_all_paths()
 
     def _has_all_paths(self):
+        if not self._is_multipath:
+            return transports.CURRENT.has_disks(self._info)
         return self._map() and len(os.listdir(
             f'/sys/block/{self._map()}/slaves')) >= len(
                 self._info['target_luns'])
@@ -147,8 +156,17 @@ class Disk:
         return self._connector.extend_volume(self._info)
 
     def disconnect(self):
-        """Flush it and log out; raises what os-brick does."""
-        self._connector.disconnect_volume(self._info, self._device)
+        """Flush it and log out; raises what os-brick does.
+
+        It follows the link of a disk that it has just removed. When udev
+        removes the link at that very moment, Python's realpath() raises: then
+        it is told again, as a user would.
+        """
+        try:
+            self._connector.disconnect_volume(self._info, self._device)
+        except FileNotFoundError:
+            node.run('udevadm', 'settle')
+            self._connector.disconnect_volume(self._info, self._device)
 
     def paths(self):
         """The disks that a multipath device is made of, and their states."""

@@ -153,6 +153,12 @@ def disks(machine):
                   if address.partition(':')[0] in wanted)
 
 
+def has_disk(port, lun):
+    """Whether the compute node has a LUN of a port, and udev has named it."""
+    return pathlib.Path(
+        f'/dev/disk/by-path/pci-virtual-fc-0x{port}-lun-{lun}').exists()
+
+
 def target_of(address):
     """The name of the array's port that a disk is reached by."""
     target = address.rpartition(':')[0]
@@ -167,29 +173,36 @@ def forget(address):
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """A LUN of the array by a port, host3, which sees one target."""
+    """A LUN of the array by a port, host3, which sees one target.
+
+    A host looks again and again for what is mapped to it: a port that is
+    busy with a login sees nothing.
+    """
 
     host: str
     lun: int
+    is_mapped: bool
 
     @property
     def _address(self):
         return f'{self.host[4:]}:0:0:{self.lun}'
 
     def command(self):
-        """The command line of qemu-io; the disk is there afterwards."""
+        """The command line of qemu-io; the disk is there if it is mapped."""
+        node.wait_until(lambda: self._is_found() or not self.is_mapped,
+                        f'the disk {self._address}')
+        return ['qemu-io', '-f', 'raw', '-t', 'none', str(self._device())]
+
+    def _is_found(self):
         (_CLASS / 'scsi_host' / self.host / 'scan').write_text(
             f'0 0 {self.lun}')
-        return ['qemu-io', '-f', 'raw', '-t', 'none', self._device()]
+        return self._device().exists()
 
     def _device(self):
         """Where the disk is; nowhere if the array does not show it."""
-        found = list(_CLASS.glob(
-            f'scsi_device/{self._address}/device/block/*'))
-        name = found[0].name if found else 'nothing'
-        if found:
-            node.wait_until(pathlib.Path('/dev', name).exists, name)
-        return f'/dev/{name}'
+        names = [path.name for path in _CLASS.glob(
+            f'scsi_device/{self._address}/device/block/*')]
+        return pathlib.Path('/dev', *names or ['nothing'])
 
     def io(self, *commands):
         """Find the disk, run commands of qemu-io, forget the disk.

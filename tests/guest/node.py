@@ -56,7 +56,7 @@ blacklist {
     property "UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG"
 }
 defaults {
-    find_multipaths no
+    find_multipaths yes
     user_friendly_names no
     skip_kpartx yes
     polling_interval 2
@@ -98,11 +98,13 @@ def start():
     run('modprobe', '-a', *_MODULES)
     _start_udevd()
     _start_iscsid()
-    _start_multipathd()
+    pathlib.Path('/etc/multipath').mkdir(exist_ok=True)
+    pathlib.Path('/etc/multipath.conf').write_text(_MULTIPATH)
+    multipathd.start()
 
 
 def _daemon(name, *command):
-    with open(OUT / f'{name}.log', 'wb') as log:
+    with open(OUT / f'{name}.log', 'ab') as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True)
@@ -148,11 +150,28 @@ def _start_iscsid():
         '/proc/net/unix').read_text(), 'iscsid')
 
 
-def _start_multipathd():
-    pathlib.Path('/etc/multipath').mkdir(exist_ok=True)
-    pathlib.Path('/etc/multipath.conf').write_text(_MULTIPATH)
-    _daemon('multipathd', 'multipathd', '-d', '-v2')
-    wait_until(lambda: answers('multipathd', 'show', 'status'), 'multipathd')
+class _Multipathd:
+    """The daemon that makes maps of all disks that have several paths."""
+
+    def __init__(self):
+        self._process = None
+
+    def start(self):
+        """Have it run."""
+        if self._process is None:
+            self._process = _daemon('multipathd', 'multipathd', '-d', '-v2')
+            wait_until(lambda: answers('multipathd', 'show', 'status'),
+                       'multipathd')
+
+    def stop(self):
+        """Have it not run."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(LIMIT)
+            self._process = None
+
+
+multipathd = _Multipathd()
 
 
 def sessions():

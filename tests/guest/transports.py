@@ -16,6 +16,7 @@ K2_TRANSPORT in the environment names one: iscsi (default) or fc.
 """
 
 import contextlib
+import dataclasses
 import os
 
 from tests.e2e import iscsi
@@ -43,6 +44,12 @@ class Iscsi:
     def connect(self, array):
         """Do what comes after an array has started; nothing here."""
 
+    def have_multipath(self, wanted):
+        """Make the compute node one that uses multipath, or not.
+
+        Nothing here: without it, os-brick gives a disk one path.
+        """
+
     def paths(self, array):
         """What a disk has a path to, each."""
         return [f'{portal}:3260' for portal in array.portals]
@@ -54,6 +61,10 @@ class Iscsi:
     def scan(self):
         """Have the compute node look for disks again."""
         node.run('iscsiadm', '-m', 'session', '--rescan')
+
+    def has_disks(self, info):
+        """Whether what one attaches without multipath is all there."""
+        return True
 
     @contextlib.contextmanager
     def lost(self, array, number):
@@ -108,6 +119,18 @@ class FibreChannel:
         for row in rows:
             array.call('DELETE', f'host_fc_ports/{row["id"]}')
 
+    def have_multipath(self, wanted):
+        """Make the compute node one that uses multipath, or not.
+
+        Without it, too, a disk has all paths. os-brick takes one of them, and
+        removes the disks without a look at maps: a map that multipathd has
+        made, and that something has open just then, would stay for ever.
+        """
+        if wanted:
+            node.multipathd.start()
+        else:
+            node.multipathd.stop()
+
     def paths(self, array):
         """What a disk has a path to, each."""
         return fabric.names('array')
@@ -119,6 +142,11 @@ class FibreChannel:
     def scan(self):
         """Have the compute node look for disks again."""
         fabric.scan('compute')
+
+    def has_disks(self, info):
+        """Whether what one attaches without multipath is all there."""
+        return all(fabric.has_disk(name, info['target_lun'])
+                   for name in info['target_wwn'])
 
     @contextlib.contextmanager
     def lost(self, array, number):
@@ -149,7 +177,7 @@ class OtherFibreChannel:
 
     def paths(self, info):
         """All paths to what it has attached."""
-        return [fabric.Path(host, info['target_lun'])
+        return [fabric.Path(host, info['target_lun'], is_mapped=True)
                 for host in fabric.hosts('other')]
 
     def path(self, lun, portal=None):
@@ -157,8 +185,9 @@ class OtherFibreChannel:
         return self.paths({'target_lun': lun})[0]
 
     def io(self, lun, *commands):
-        """Run commands of qemu-io."""
-        return self.path(lun).io(*commands)
+        """Run commands of qemu-io, on a LUN that may not be mapped."""
+        path = dataclasses.replace(self.path(lun), is_mapped=False)
+        return path.io(*commands)
 
     def luns(self):
         """What it finds when it looks for all that there is."""
