@@ -158,7 +158,7 @@ class _Multipathd:
 
     def start(self):
         """Have it run."""
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             self._process = _daemon('multipathd', 'multipathd', '-d', '-v2')
             wait_until(lambda: answers('multipathd', 'show', 'status'),
                        'multipathd')

@@ -91,8 +91,13 @@ def module(cache: pathlib.Path | None = None, seconds: float = SECONDS
     reason = packages.missing(PROGRAMS, FILES)
     if reason:
         raise BuildError(f'{MODULE} {reason}')
-    deadline = time.monotonic() + seconds
-    cache = cache or _cache()
+    try:
+        return _module(cache or _cache(), time.monotonic() + seconds)
+    except (OSError, subprocess.SubprocessError) as exc:
+        raise BuildError(f'{MODULE} cannot be built: {exc}') from exc
+
+
+def _module(cache: pathlib.Path, deadline: float) -> pathlib.Path:
     version = _version()
     folder = cache / f'{version}-{_recipe()}'
     folder.mkdir(parents=True, exist_ok=True)

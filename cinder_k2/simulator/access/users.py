@@ -16,11 +16,11 @@ import base64
 import binascii
 from collections.abc import Iterable
 import dataclasses
-import functools
 import hmac
 
 from cinder_k2.simulator.access import roles
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import remembered
 
 
 # Everybody who comes through the cloud manager.
@@ -52,7 +52,7 @@ class Users:
     def __init__(self, users: Iterable[User]) -> None:
         self._users = {user.login: user for user in users}
         # Those who were let in show the same with each request.
-        self._known = functools.lru_cache(_HEADERS)(self._authenticate)
+        self._known = remembered.short(_HEADERS)(self._authenticate)
 
     def authenticate(self, header: str) -> User:
         """The user of an Authorization header; raises ApiError (401)."""

@@ -75,9 +75,11 @@ class _Waiters:
 
     def _tell(self, loop: asyncio.AbstractEventLoop,
               commit: commits.Commit) -> None:
-        # A loop that is closed has nobody who waits.
-        with contextlib.suppress(RuntimeError):
+        try:
             loop.call_soon_threadsafe(self._wake, (loop, commit))
+        except RuntimeError:
+            # A loop that is closed has nobody who waits.
+            del self._waiting[loop, commit]
 
     def _wake(self, awaited: _Awaited) -> None:
         for waiter in self._waiting.pop(awaited):

@@ -72,8 +72,9 @@ class Renderings:
             raw = msgspec.Raw(msgspec.json.encode(rules.render(scope, row)))
         if store_module.MOMENT not in reads:
             self._known[rules.name][row['id']] = raw
-            self._reads[key] = tuple(reads)
-            for read in reads:
+            # Others may still be adding to what is noted.
+            self._reads[key] = noted = tuple(reads)
+            for read in noted:
                 self._readers.setdefault(read, set()).add(key)
         return raw
 

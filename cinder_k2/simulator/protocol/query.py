@@ -23,6 +23,7 @@ import msgspec
 
 from cinder_k2.simulator import errors
 from cinder_k2.simulator.protocol import expressions
+from cinder_k2.simulator import remembered
 from cinder_k2.simulator.state import schema
 
 # How many queries are remembered as what they ask for: clients repeat them.
@@ -80,7 +81,7 @@ class Query(msgspec.Struct, frozen=True):
         return range(begin, min(last, end) + 1, self.resolution)
 
 
-@functools.lru_cache(_KEPT)
+@remembered.short(_KEPT)
 def parse(text: str) -> Query:
     """Read the part of a URL behind the question mark (QRY-3, QRY-7).
 

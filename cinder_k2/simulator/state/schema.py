@@ -19,11 +19,11 @@ objects ({"ref": "/volumes/31"}, OBJ-8) in replies only.
 from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
-import functools
 import re
 from typing import Any
 
 from cinder_k2.simulator import errors
+from cinder_k2.simulator import remembered
 
 Row = dict[str, Any]
 ALL = ('GET', 'POST', 'PATCH', 'DELETE')
@@ -96,7 +96,7 @@ def make_ref(resource: str, number: int) -> str:
     return f'/{resource}/{number}'
 
 
-@functools.lru_cache(_REFS)
+@remembered.short(_REFS)
 def split_ref(ref: str) -> tuple[str, int]:
     """Resource and id of a reference; refuses what is none (OBJ-13)."""
     match = _REF.fullmatch(ref)

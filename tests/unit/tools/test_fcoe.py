@@ -177,6 +177,12 @@ class FcoeTest(unittest.TestCase):
         self.program('dpkg-query', '')
         self.assertIn('does not say', self.refusal())
 
+    def test_no_place_for_it(self):
+        """One suite is skipped then, and the others run."""
+        self.cache.parent.mkdir(parents=True, exist_ok=True)
+        self.cache.write_text('a file')
+        self.assertIn(f'{fcoe.MODULE} cannot be built: ', self.refusal())
+
     def test_no_packages(self):
         with mock.patch.object(packages, 'missing', lambda *_: 'needs x'):
             self.assertEqual('fcoe.ko needs x', self.refusal())
