@@ -21,7 +21,7 @@ import testtools
 ROOT = pathlib.Path(__file__).parents[3]
 NAME = 'cinder_k2.simulator'
 # What every package may use.
-SHARED = ['errors', 'clock', 'equipment', 'profiles']
+SHARED = ['errors', 'clock', 'equipment', 'profiles', 'remembered']
 MAP = re.compile(r'^   \* - ``([a-z]+)``$', re.MULTILINE)
 
 
