@@ -292,6 +292,3 @@ class AwayTest(PairTest):
         self.over()
         self.attach_all(self.two)
         self.write_all(self.two, 'away')
-
-    def count_from_now(self):
-        Wire.numbers = itertools.count(1)
