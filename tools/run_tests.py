@@ -18,11 +18,13 @@ Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`, totalled over all suites. A lint that fails,
 a suite that cannot be run, a table of rules that does not fit the tests and a
 support matrix that does not say what they showed count as one failure each, so
-the line never says `0 failed` when the exit status is not 0. What stestr keeps
-of the runs (`stestr last`, `stestr failing`) is there as usual.
+the line never says `0 failed` when the exit status is not 0. The failures of a
+suite stay in artifacts/failures, in a file with its name. What stestr keeps of
+the runs (`stestr last`, `stestr failing`) is there as usual.
 """
 
 import argparse
+import collections
 from collections.abc import Sequence
 import contextlib
 import os
@@ -41,6 +43,7 @@ from tools import signals
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
+FAILURES = ROOT / 'artifacts' / 'failures'
 SUITES = ('unit', 'functional')
 # Twice as many workers as processors: stestr cannot know, on a machine where
 # it never ran, how long tests take, and some of their time they wait.
@@ -54,6 +57,8 @@ SUITE_SECONDS = 3600.0
 # For a suite that was told to end.
 END_SECONDS = 20.0
 PER_LINE = 72
+# Of what a suite wrote to stderr: mostly warnings of others.
+CHATTER_LINES = 50
 PASSED = {'success': '.', 'xfail': 'x'}
 SKIPPED = {'skip': 's'}
 FAILED = {'fail': 'F', 'uxsuccess': 'F'}
@@ -71,6 +76,7 @@ class Tally:
         self.failed = 0
         self.skipped = 0
         self.reasons: set[str] = set()
+        self.failures: list[str] = []
         self._running: set[str | None] = set()
         self._details: dict[str | None, list[str]] = {}
         self._column = 0
@@ -92,9 +98,11 @@ class Tally:
             self.skipped += 1
             self._mark(SKIPPED[test_status])
         elif test_status in FAILED:
-            self.failed += 1
             self._mark(FAILED[test_status])
-            self._show(test_id, test_status)
+            self._newline()
+            self.fail('\n'.join([
+                '=' * PER_LINE, f'{test_id}: {test_status}',
+                ''.join(self._details.get(test_id, []))]))
         if test_status == 'inprogress':
             self._running.add(test_id)
         elif test_status not in (None, 'exists'):
@@ -110,11 +118,15 @@ class Tally:
         for text in self._details.pop(None, []):
             print(text, end='')
         for test_id in sorted(map(str, self._running)):
-            print(f'{test_id}: began and never ended')
-            self.failed += 1
+            self.fail(f'{test_id}: began and never ended')
         if not self.passed + self.failed + self.skipped:
-            print('no test was run')
-            self.failed += 1
+            self.fail('no test was run')
+
+    def fail(self, text: str) -> None:
+        """Count a failure, and tell of it."""
+        self.failed += 1
+        self.failures.append(text)
+        print(text, flush=True)
 
     def _mark(self, character: str) -> None:
         print(character, end='', flush=True)
@@ -126,11 +138,6 @@ class Tally:
         if self._column:
             print(flush=True)
         self._column = 0
-
-    def _show(self, test_id: str | None, test_status: str) -> None:
-        self._newline()
-        print(f'{"=" * PER_LINE}\n{test_id}: {test_status}')
-        print(''.join(self._details.get(test_id, [])), flush=True)
 
 
 def environment(suite: str) -> dict[str, str]:
@@ -166,8 +173,7 @@ def check_page(title: str, module: str) -> int:
 def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
     """Count what stestr writes until it ends or its time is up."""
     def too_long() -> None:
-        print(f'\nstopped after {SUITE_SECONDS:.0f} s')
-        tally.failed += 1
+        tally.fail(f'\nstopped after {SUITE_SECONDS:.0f} s')
         end(process)
 
     timer = threading.Timer(SUITE_SECONDS, too_long)
@@ -198,7 +204,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
     """Run one suite and count its results.
 
-    What the tests write to stderr is shown at the end of a suite that fails.
+    The end of what the tests wrote to stderr is shown if one has failed.
 
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream
@@ -214,14 +220,23 @@ def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
             follow(process, tally)
         tally.finish()
         if process.returncode and not tally.failed:
-            print(f'{runner[0]} ended with status {process.returncode}')
-            tally.failed += 1
+            tally.fail(f'{runner[0]} ended with status {process.returncode}')
         if tally.failed:
             chatter.seek(0)
-            print(chatter.read())
+            print(*collections.deque(chatter, CHATTER_LINES), sep='')
+    keep(suite, tally.failures)
     print(f'{suite}: {tally.passed} passed, {tally.failed} failed, '
           f'{tally.skipped} skipped in {time.monotonic() - begin:.0f} s')
     return tally
+
+
+def keep(suite: str, failures: Sequence[str]) -> None:
+    """Keep what failed, in place of that of the last run."""
+    FAILURES.mkdir(parents=True, exist_ok=True)
+    report = FAILURES / f'{suite}.txt'
+    report.unlink(missing_ok=True)
+    if failures:
+        report.write_text('\n'.join([f'== {suite} tests', *failures, '']))
 
 
 def run_all() -> list[Tally]:

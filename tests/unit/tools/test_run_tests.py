@@ -12,8 +12,10 @@
 
 import contextlib
 import io
+import pathlib
 import signal
 import subprocess
+import tempfile
 import unittest
 from unittest import mock
 
@@ -45,6 +47,20 @@ class TallyTest(unittest.TestCase):
             {'test_id': 'tests.b', 'test_status': 'success'},
             {'test_id': 'tests.a', 'test_status': 'fail'})
         self.assertIn('tests.a: fail\nAssertionError: 1 != 2', text)
+
+    def test_failures_are_kept_until_the_next_run(self):
+        tally = run_tests.Tally()
+        with contextlib.redirect_stdout(io.StringIO()):
+            tally.status(test_id='tests.a', test_status='fail',
+                         file_name='traceback', file_bytes=b'1 != 2')
+            tally.finish()
+        with tempfile.TemporaryDirectory() as place, mock.patch.object(
+                run_tests, 'FAILURES', pathlib.Path(place, 'new')):
+            report = run_tests.FAILURES / 'unit.txt'
+            run_tests.keep('unit', tally.failures)
+            self.assertIn('tests.a: fail\n1 != 2\n', report.read_text())
+            run_tests.keep('unit', ())
+            self.assertFalse(report.exists())
 
     def test_a_test_that_never_ended_has_failed(self):
         counts, text = self.tally(
