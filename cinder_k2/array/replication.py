@@ -146,6 +146,18 @@ class Replication:
         return self._cache.get(('peer', address, backend_id),
                                lambda: self._find_peer(address, backend_id))
 
+    def check_reachable(self, peer: int) -> None:
+        """See that the other array can be reached. One call.
+
+        :raises PeerUnreachable: it cannot (REP-19)
+        """
+        found = self._client.peer_arrays.get(peer)
+        if found.mgmt_connectivity_state not in (None, 'ok'):
+            raise exceptions.PeerUnreachable(
+                f'The array at {self._client.address} does not reach its '
+                f'replication peer {found.name} at {found.mgmt_host}: '
+                f'{found.mgmt_connectivity_state}.')
+
     def create_session(self, name: str, *, peer: int, group: int, rpo: int,
                        peer_group_name: str, peer_session_name: str) -> int:
         """Make a session; it is idle, and its peer has a group (REP-1).
@@ -175,7 +187,7 @@ class Replication:
             found = self._client.replication_sessions.find(name=name)
             if not found or not records.matches(found, {
                     **fields, 'rpo': found.rpo}):
-                self._check_reachable(peer)
+                self.check_reachable(peer)
                 raise
         if found.rpo != rpo:
             self._client.replication_sessions.update(
@@ -421,18 +433,6 @@ class Replication:
             f'at {address} or named {backend_id}; connect the two arrays, or '
             'correct replication_device. Its peers are: '
             f'{known or "none"}.')
-
-    def _check_reachable(self, peer: int) -> None:
-        """See that the other array can be reached.
-
-        :raises PeerUnreachable: it cannot (REP-19)
-        """
-        found = self._client.peer_arrays.get(peer)
-        if found.mgmt_connectivity_state not in (None, 'ok'):
-            raise exceptions.PeerUnreachable(
-                f'The array at {self._client.address} does not reach its '
-                f'replication peer {found.name} at {found.mgmt_host}: '
-                f'{found.mgmt_connectivity_state}.')
 
     def _policy(self) -> int:
         return self._cache.get('policy', lambda: policies.find(

@@ -83,15 +83,16 @@ class System:
 
     def fc_wwpns(self) -> list[str]:
         """WWPNs of the FC target ports, as the array writes them."""
-        return [port.pwwn for port in self._fc_ports()]
+        return [port.pwwn for port in self.fc_ports()]
 
     def healthy_fc_wwpns(self) -> list[str]:
         """Those of the ports in order; of all if none says that it is."""
-        ports = self._fc_ports()
+        ports = self.fc_ports()
         return [port.pwwn for port in ports
                 if (port.status or '').lower() == 'ok'] or self.fc_wwpns()
 
-    def _fc_ports(self) -> list[rest.FcPort]:
+    def fc_ports(self) -> list[rest.FcPort]:
+        """The FC target ports, with what the array says of each."""
         return self._cache.get('fc_ports', self._client.fc_ports.search)
 
     def usage(self) -> meter.Usage:

@@ -30,8 +30,12 @@ import warnings
 if TYPE_CHECKING:
     from cinder_k2.cmd import backends as backends_module
 
+# Seconds that a look at an array may take at most.
+_LONGEST = 3600.0
 #: The subcommands, and what they do.
 COMMANDS = {
+    'check': 'look whether the arrays can serve, and say what to do if not; '
+             'changes nothing',
     'hidden': 'list what was deleted in Cinder and is kept on the array, '
               'hidden, because clones need it',
     'reclaim': 'delete what is hidden and nothing needs any more, which '
@@ -42,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one subcommand; gives the exit status."""
     options = _parser().parse_args(argv)
     console = _Console()
-    with console.warnings():
+    # A report of check has what the others would only log.
+    with console.warnings(shown=options.command != 'check'):
         if _load_cinder(console):
             _run(options, console)
     return console.status
@@ -72,14 +77,15 @@ class _Console:
         print(f'k2-admin: error: {text}', file=sys.stderr)
 
     @contextlib.contextmanager
-    def warnings(self) -> Iterator[None]:
-        """Show warnings of ours; those of other packages are not."""
+    def warnings(self, shown: bool) -> Iterator[None]:
+        """Show warnings of ours, or not; those of other packages are not."""
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.setFormatter(logging.Formatter(
             'k2-admin: warning: %(message)s'))
         ours, root = logging.getLogger('cinder_k2'), logging.NullHandler()
-        ours.addHandler(handler)
+        if shown:
+            ours.addHandler(handler)
         logging.getLogger().addHandler(root)
         try:
             with warnings.catch_warnings():
@@ -98,10 +104,22 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True,
                                      metavar='COMMAND')
     for name, help_text in COMMANDS.items():
-        _add_options(commands.add_parser(
+        command = commands.add_parser(
             name, help=help_text,
-            description=f'{help_text[0].upper()}{help_text[1:]}.'))
+            description=f'{help_text[0].upper()}{help_text[1:]}.')
+        _add_options(command)
+        if name == 'check':
+            command.add_argument(
+                '--timeout', type=_seconds, default=30.0, metavar='SECONDS',
+                help='how long each array may take (default: %(default)g)')
     return parser
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= _LONGEST:
+        raise ValueError
+    return seconds
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -122,23 +140,45 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, console: _Console) -> None:
     from cinder_k2.cmd import backends
+    from cinder_k2.cmd import check
     from cinder_k2.cmd import hidden
     from tooz import coordination as tooz
 
-    carry_out = {'hidden': hidden.look, 'reclaim': hidden.reclaim}
-    reports = []
+    checks = options.command == 'check'
+    reports: list[Any] = []
     try:
         backends.load(options.config_file, options.config_dir)
-        for site in _sites(backends.choose(options.backend), console):
-            with _errors(console, site.backends):
-                reports.append(carry_out[options.command](
-                    site, console.error))
+        (_check if checks else _survey)(options, console, reports)
     except (backends.ConfigurationError, tooz.ToozError) as error:
         console.error(str(error))
     if options.json:
-        print(json.dumps({'arrays': reports}, indent=2))
+        print(json.dumps({'backends' if checks else 'arrays': reports},
+                         indent=2))
     for report in () if options.json else reports:
-        print(hidden.text(report))
+        print(check.text(report) if checks else hidden.text(report))
+
+
+def _check(options: argparse.Namespace, console: _Console,
+           reports: list[Any]) -> None:
+    """Add a report of each back end. Its problems are in it."""
+    from cinder_k2.cmd import backends
+    from cinder_k2.cmd import check
+
+    reports += check.check(backends.choose(options.backend), options.timeout)
+    if not all(map(check.is_fine, reports)):
+        console.status = 1
+
+
+def _survey(options: argparse.Namespace, console: _Console,
+            reports: list[Any]) -> None:
+    """Add a report of each array. What goes wrong is told at once."""
+    from cinder_k2.cmd import backends
+    from cinder_k2.cmd import hidden
+
+    carry_out = hidden.look if options.command == 'hidden' else hidden.reclaim
+    for site in _sites(backends.choose(options.backend), console):
+        with _errors(console, site.backends):
+            reports.append(carry_out(site, console.error))
 
 
 def _sites(names: Sequence[str], console: _Console
@@ -149,7 +189,8 @@ def _sites(names: Sequence[str], console: _Console
     sites: dict[str, Any] = {}
     for name in names:
         with _errors(console, [name]):
-            for place in backends.places(name):
+            backend = backends.read(name)
+            for place in (backend.own, *backend.targets):
                 with _errors(console, [place.label]):
                     site = backends.open_site(place)
                     known = sites.setdefault(site.array.system.id, site)

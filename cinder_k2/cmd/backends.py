@@ -22,6 +22,7 @@ import re
 import typing
 
 from cinder.common import config as cinder_config  # noqa: F401  its options
+from cinder.common import constants
 from cinder import exception
 from cinder import version
 from cinder.volume import configuration as cinder_configuration
@@ -42,15 +43,37 @@ class ConfigurationError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where to find an array.
+    """Where to find an array, and what it is to have.
 
     :ivar label: the section of its back end, and its backend_id if it is a
         replication target
+    :ivar backend_id: that alone, empty for the array of the section itself
     """
 
     label: str
+    backend_id: str
     settings: rest.Settings
     retention_policy: str
+    replication_policy: str
+
+    @property
+    def address(self) -> str:
+        """Its management address."""
+        return str(self.settings.endpoint)
+
+
+@dataclasses.dataclass(frozen=True)
+class BackEnd:
+    """A section of cinder.conf.
+
+    :ivar cidrs: networks of the iSCSI portals to use; None over FC
+    """
+
+    name: str
+    protocol: str
+    cidrs: tuple[str, ...] | None
+    own: Place
+    targets: tuple[Place, ...]
 
 
 @dataclasses.dataclass
@@ -116,16 +139,16 @@ def _configuration(name: str) -> typing.Any:
         manager.volume_backend_opts, config_group=name)
 
 
-def places(name: str) -> list[Place]:
-    """The array of a back end, and those that it is replicated to.
+def read(name: str) -> BackEnd:
+    """A back end, its array, and those that it is replicated to.
 
     :raises ConfigurationError: an option of the back end is missing or wrong
     """
     configuration = _configuration(name)
     try:
         # Each driver makes its own options known, and Cinder's for drivers.
-        importutils.import_object(configuration.volume_driver,
-                                  configuration=configuration)
+        driver = importutils.import_object(configuration.volume_driver,
+                                           configuration=configuration)
         own = config.rest_settings(configuration)
         targets = config.replication_targets(configuration)
     except ImportError as error:
@@ -140,10 +163,15 @@ def places(name: str) -> list[Place]:
             'replication_device in cinder.conf cannot be read; write '
             'key:value pairs with commas between them, and a password with '
             'a comma into k2_replication_password') from None
-    policy = configuration.k2_retention_policy
-    return [Place(name, own, policy),
-            *(Place(f'{name}/{target.backend_id}', target.settings, policy)
-              for target in targets)]
+    policies = (configuration.k2_retention_policy,
+                configuration.k2_replication_retention_policy)
+    return BackEnd(
+        name, driver.protocol,
+        (tuple(configuration.k2_iscsi_cidrs)
+         if driver.protocol == constants.ISCSI else None),
+        Place(name, '', own, *policies),
+        tuple(Place(f'{name}/{target.backend_id}', target.backend_id,
+                    target.settings, *policies) for target in targets))
 
 
 def open_site(place: Place) -> Site:

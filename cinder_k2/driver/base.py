@@ -191,7 +191,8 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     CI_WIKI_NAME = 'Cinder_K2_CI'
     SUPPORTS_ACTIVE_ACTIVE = True
 
-    _protocol: str
+    #: As in statistics: iSCSI or FC.
+    protocol: str
     _side: type[Side]
 
     def __init__(self, *args: typing.Any,

@@ -63,6 +63,6 @@ class K2FCDriver(base.K2Driver):
     * 1.0.0: first version
     """
 
-    _protocol = constants.FC
+    protocol = constants.FC
     _default_name = 'KaminarioFCDriver'
     _side = FCSide

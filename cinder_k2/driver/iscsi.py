@@ -43,6 +43,6 @@ class K2ISCSIDriver(base.K2Driver):
     * 1.0.0: first version
     """
 
-    _protocol = constants.ISCSI
+    protocol = constants.ISCSI
     _default_name = 'KaminarioISCSIDriver'
     _side = ISCSISide

@@ -71,7 +71,7 @@ class StatsMixin:
     VERSION: str
     _sides: sides.Sides[Side]
     configuration: typing.Any
-    _protocol: str
+    protocol: str
     # Without volume_backend_name the driver inside Cinder reports its class,
     # and Cinder's rows carry that name as their pool.
     _default_name: str
@@ -113,7 +113,7 @@ class StatsMixin:
             'volume_backend_name': self._backend_name(),
             'vendor_name': self.VENDOR,
             'driver_version': self.VERSION,
-            'storage_protocol': self._protocol,
+            'storage_protocol': self.protocol,
             'backend_state': state,
             **self._replication(), **self._replication_status(state),
             'pools': [self._pool(self._usage, state)]}
@@ -152,7 +152,7 @@ class StatsMixin:
             # From here it gets into "openstack volume service list".
             'backend_state': state,
             'location_info': location.info(
-                self._sides.serving.array.system.known_id, self._protocol),
+                self._sides.serving.array.system.known_id, self.protocol),
             'reserved_percentage': self.configuration.reserved_percentage,
             'max_over_subscription_ratio': self._ratio(usage),
             **_FEATURES, **self._replication(), **_capacity(usage),

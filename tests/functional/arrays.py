@@ -36,6 +36,8 @@ SECRETS = (PASSWORD, TOKEN)
 # The ways that need less of the driver; tests of the strict ones switch.
 _SWITCHES = {'clones_movable': True, 'grow_suspended': True}
 _ADMIN = simulator.User('administrator', 'their-own-password')
+# Of somebody who may change nothing.
+VIEWER = simulator.User('viewer', 'what-viewers-know', 'read-only')
 _ADMIN_TOKEN = base64.b64encode(
     f'{_ADMIN.login}:{_ADMIN.password}'.encode()).decode()
 
@@ -86,7 +88,8 @@ class Served:
     def __init__(self, profile: str, name: str = '') -> None:
         self.array = simulator.Array(
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
-            password=PASSWORD, role=ROLE, users=[_ADMIN], switches=_SWITCHES)
+            password=PASSWORD, role=ROLE, users=[_ADMIN, VIEWER],
+            switches=_SWITCHES)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)

@@ -257,6 +257,207 @@ class ReclaimTest(AdminTest):
         self.assertEqual(2, len(self.reports('reclaim')[0]['reclaimed']))
 
 
+class CheckTest(AdminTest):
+    """k2-admin check, on arrays that are well and on others."""
+
+    def check(self, *arguments: str) -> Any:
+        """The reports, and whether all is well as the exit status says."""
+        status, output, error = self.run_main(
+            'check', '--json', '--timeout', '0.5', *arguments)
+        self.assertEqual('', error)
+        return status == 0, json.loads(output)['backends']
+
+    def problem(self, kind: str, text: str, *arguments: str) -> Any:
+        """The only report has just this problem; gives the report."""
+        fine, (report,) = self.check(*arguments)
+        self.assertFalse(fine)
+        problem, = report['problems']
+        self.assertEqual(kind, problem['kind'])
+        self.assertIn(text, problem['text'])
+        return report
+
+    def only(self, **options: Any) -> None:
+        """Enable one back end on the array, with these options."""
+        self.enable(self.new_backend('iscsi', **options).name)
+
+    def test_all_is_well(self) -> None:
+        self.backend.create_volume(1)
+        self.array.control.clear_journal()
+        fine, (report,) = self.check()
+        self.assertTrue(fine)
+        calls = self.array.control.journal()
+        self.assertEqual({'GET'}, {entry.method for entry in calls})
+        self.assertLessEqual(len(calls), 12)
+        self.assertEqual({
+            'backend': self.backend.name, 'protocol': 'iSCSI',
+            'address': f'{self.array.address}:{self.array.port}',
+            'problems': [], 'warnings': [], 'targets': [],
+            'user': {'login': arrays.LOGIN, 'role': arrays.ROLE}},
+            {key: report[key] for key in report
+             if key not in ('array', 'capacity', 'ports')})
+        self.assertEqual(('ONLINE', 'sim-sdp'), (report['array']['state'],
+                                                 report['array']['name']))
+        self.assertEqual(1 << 20, report['capacity']['provisioned'])
+        state = self.admin.call('GET', 'system/state')['hits'][0]
+        portals = [ip['ip_address'] for ip in self.admin.list(
+            'system/net_ips') if not ip['wan_port']]
+        self.assertEqual(
+            [{'name': None, 'address': f'{address}:3260', 'up': None,
+              'target': state['iscsi_qualified_target_name']}
+             for address in portals], report['ports'])
+
+    def test_as_text(self) -> None:
+        status, text, error = self.run_main('check')
+        self.assertEqual((0, ''), (status, error))
+        self.assertRegex(text, rf'(?s)\ABack end {self.backend.name}, iSCSI\n'
+                         r'  array +127.0.0.1:\d+, sim-sdp, version [^\n]+, '
+                         r'REST API 2[^\n]+, ONLINE, role mgmt-app\n'
+                         r'  capacity +[0-9.]+ of [0-9.]+ TiB free\n'
+                         r'  ports +[^\n]+:3260\n\Z')
+
+    def test_problems_as_text(self) -> None:
+        self.only(san_password='wrong')
+        status, text, error = self.run_main('check')
+        self.assertEqual((1, ''), (status, error))
+        self.assertIn('  problem   K2 array', text)
+        self.assertIn('check san_login and san_password', text)
+
+    def test_fibre_channel(self) -> None:
+        self.use('fc', 'sdp')
+        self.enable(self.backend.name)
+        port, *others = self.admin.list('system/fc_ports')
+        ref = f'/system/fc_ports/{port["id"]}'
+        self.array.control.set_port(ref, False)
+        self.addCleanup(self.array.control.set_port, ref, True)
+        fine, (report,) = self.check()
+        self.assertTrue(fine)
+        self.assertEqual('FC', report['protocol'])
+        self.assertEqual(
+            [(port['pwwn'], False), *((o['pwwn'], True) for o in others)],
+            [(found['address'], found['up']) for found in report['ports']])
+        warning, = report['warnings']
+        self.assertEqual('ports', warning['kind'])
+        self.assertIn(f'down: {port["pwwn"]}.', warning['text'])
+
+    def test_what_keeps_the_driver_out(self) -> None:
+        for kind, text, options in (
+                ('credentials', 'check san_login and san_password',
+                 {'san_password': 'wrong'}),
+                ('certificate', 'certificate',
+                 {'driver_ssl_cert_path': None}),
+                ('unreachable', 'Connection refused', {'san_api_port': 9})):
+            self.only(**options)
+            report = self.problem(kind, text)
+            self.assertEqual((None, None, None, []), (
+                report['array'], report['user'], report['capacity'],
+                report['ports']))
+
+    def test_who_may_only_read(self) -> None:
+        self.only(san_login=arrays.VIEWER.login,
+                  san_password=arrays.VIEWER.password)
+        self.problem('role', 'gives viewer the role read-only, which may '
+                     'change nothing; the driver needs mgmt-app or admin')
+
+    def test_certificates_that_nobody_verifies(self) -> None:
+        self.only(driver_ssl_cert_verify=False)
+        fine, (report,) = self.check()
+        self.assertTrue(fine)
+        warning, = report['warnings']
+        self.assertEqual('certificate', warning['kind'])
+
+    def test_what_is_wrong_with_the_options(self) -> None:
+        """Each of them, though the array itself is well."""
+        self.only(k2_retention_policy='None such',
+                  k2_iscsi_cidrs='198.51.100.0/24')
+        fine, (report,) = self.check()
+        self.assertFalse(fine)
+        self.assertEqual(['configuration', 'ports'],
+                         [one['kind'] for one in report['problems']])
+        self.assertIn('correct k2_retention_policy',
+                      report['problems'][0]['text'])
+        self.assertIn('correct k2_iscsi_cidrs', report['problems'][1]['text'])
+        self.assertEqual('ONLINE', report['array']['state'])
+
+    def test_options_that_make_no_sense(self) -> None:
+        """Others are looked at, in the order of the file."""
+        self.enable('bad', self.backend.name,
+                    bad={'volume_driver': backend.DRIVERS['iscsi']})
+        fine, (bad, good) = self.check()
+        self.assertFalse(fine)
+        self.assertEqual(('bad', 'configuration'),
+                         (bad['backend'], bad['problems'][0]['kind']))
+        self.assertEqual([], good['problems'])
+
+    def test_the_state_of_the_array(self) -> None:
+        self.switch(state='STARTING')
+        self.problem('state', 'is in state STARTING, not ONLINE')
+        self.switch(state='ONLINE', full=True)
+        self.problem('full', 'has no free capacity')
+        self.switch(full=False, degraded=True)
+        fine, (report,) = self.check()
+        self.assertTrue(fine)
+        self.assertEqual(['state'], [one['kind'] for one in
+                                     report['warnings']])
+
+    def replicated(self, **options: Any) -> Any:
+        """Enable a back end with a target named dr; gives the arrays."""
+        first, second = arrays.pair('sdp')
+        device = {'backend_id': 'dr', 'san_ip': second.address,
+                  'port': second.port, 'login': arrays.LOGIN, **options}
+        self.only(san_ip=first.address, san_api_port=first.port,
+                  replication_device=','.join(
+                      f'{key}:{value}' for key, value in device.items()),
+                  k2_replication_password=arrays.PASSWORD)
+        return first, second
+
+    def target(self) -> Any:
+        """What is told of the target; the rest is well."""
+        fine, (report,) = self.check()
+        self.assertEqual([], report['problems'])
+        target, = report['targets']
+        self.assertEqual(fine, not target['problems'])
+        return target
+
+    def test_a_replication_target(self) -> None:
+        self.replicated()
+        target = self.target()
+        self.assertEqual(('dr', [], 'ONLINE'), (
+            target['backend_id'], target['problems'],
+            target['array']['state']))
+        self.assertIn('  Replication target dr\n    array ',
+                      self.run_main('check')[1])
+
+    def test_a_target_that_is_lost(self) -> None:
+        first, second = self.replicated()
+        second.control.add_fault(kind='reset', path='*')
+        self.addCleanup(second.control.clear_faults)
+        problem, = self.target()['problems']
+        self.assertEqual('unreachable', problem['kind'])
+
+    def test_arrays_that_do_not_reach_each_other(self) -> None:
+        first, _ = self.replicated()
+        first.control.cut_link()
+        self.addCleanup(first.control.mend_link)
+        first.control.look()
+        problem, = self.target()['problems']
+        self.assertEqual('peer', problem['kind'])
+        self.assertIn('does not reach its replication peer', problem['text'])
+
+    def test_an_array_that_is_no_peer(self) -> None:
+        # Its peer knows it by its number.
+        self.replicated(san_ip='localhost')
+        problem, = self.target()['problems']
+        self.assertEqual('peer', problem['kind'])
+        self.assertIn('connect the two arrays', problem['text'])
+
+    def test_seconds_that_make_no_sense(self) -> None:
+        for seconds in ('0', 'x', 'nan', '1e9'):
+            with contextlib.redirect_stderr(io.StringIO()) as error:
+                self.assertRaises(SystemExit, admin.main,
+                                  ['check', '--timeout', seconds])
+            self.assertIn('--timeout: invalid', error.getvalue())
+
+
 class ProcessTest(AdminTest):
 
     def run_process(self, *arguments: str) -> tuple[int, str, str]:
