@@ -21,11 +21,11 @@ docs-venv:
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud
 
-test: venv  ## lint, unit and functional tests
-	@$(IN_VENV) exec python -m tools.run_tests
+test: venv  ## lint, unit and functional tests (AGAIN=1: failures once more)
+	@$(IN_VENV) exec python -m tools.run_tests $(if $(AGAIN),--again)
 
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
-	@$(IN_VENV) exec python -m tools.run_tests --weather
+	@$(IN_VENV) exec python -m tools.run_tests --weather $(if $(AGAIN),--again)
 
 e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)

@@ -12,7 +12,9 @@
 
 """Every check of the project: lint, then the unit and functional tests.
 
-With --weather, what takes longer in place of these: tests/weather.
+With --weather, what takes longer in place of these: tests/weather. With
+--again, a few tests that failed are run once more, alone: what passes then is
+shown as unstable and does not fail the run.
 
 Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`, totalled over all suites. A lint that fails,
@@ -49,6 +51,8 @@ SUITES = ('unit', 'functional')
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
+# A suite with more failures than this is broken, not unstable.
+MOST_AGAIN = 10
 # Pages that are made, and by what; the second from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('support matrix', 'tools.support_matrix'))
@@ -201,14 +205,29 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
+def run_suite(suite: str, runner: Sequence[str] = STESTR,
+              again: bool = False) -> Tally:
     """Run one suite and count its results.
 
     The end of what the tests wrote to stderr is shown if one has failed.
 
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream
+    :param again: run tests that failed once more; for stestr
     """
+    tally = run_once(suite, runner)
+    if again and 0 < tally.failed <= MOST_AGAIN:
+        second = run_once(suite, (*runner, '--failing', '--combine'))
+        tally.passed += second.passed
+        tally.failed = second.failed
+        for text in () if second.failed else tally.failures:
+            print(f'unstable: {text}')
+    keep(suite, tally.failures)
+    return tally
+
+
+def run_once(suite: str, runner: Sequence[str]) -> Tally:
+    """Run one suite, or what failed of it, and count the results."""
     print(f'== {suite} tests', flush=True)
     tally = Tally()
     begin = time.monotonic()
@@ -224,7 +243,6 @@ def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
         if tally.failed:
             chatter.seek(0)
             print(*collections.deque(chatter, CHATTER_LINES), sep='')
-    keep(suite, tally.failures)
     print(f'{suite}: {tally.passed} passed, {tally.failed} failed, '
           f'{tally.skipped} skipped in {time.monotonic() - begin:.0f} s')
     return tally
@@ -239,13 +257,13 @@ def keep(suite: str, failures: Sequence[str]) -> None:
         report.write_text('\n'.join([f'== {suite} tests', *failures, '']))
 
 
-def run_all() -> list[Tally]:
+def run_all(again: bool) -> list[Tally]:
     """Run everything but bad weather; return what came of it."""
     checks = Tally()
     checks.failed = run_lint()
     if checks.failed:
         print('lint: FAILED, see above')
-    tallies = [run_suite(suite) for suite in SUITES]
+    tallies = [run_suite(suite, again=again) for suite in SUITES]
     checks.failed += sum(check_page(*page) for page in PAGES)
     return [checks, *tallies]
 
@@ -256,8 +274,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         '--weather', action='store_true',
         help='run the tests of bad weather in place of everything else')
+    parser.add_argument(
+        '--again', action='store_true',
+        help='run tests that failed once more, and show what passes then as '
+        'unstable')
     options = parser.parse_args(arguments)
-    tallies = [run_suite('weather')] if options.weather else run_all()
+    tallies = ([run_suite('weather', again=options.again)]
+               if options.weather else run_all(options.again))
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)
     skipped = sum(tally.skipped for tally in tallies)

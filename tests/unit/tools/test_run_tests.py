@@ -113,6 +113,41 @@ class EndTest(unittest.TestCase):
         self.assertEqual(-signal.SIGKILL, process.returncode)
 
 
+class AgainTest(unittest.TestCase):
+
+    def run_suite(self, *failures, again=True):
+        """A suite with so many failures in each run; how it came out."""
+        tallies = []
+        for count in failures:
+            tallies.append(run_tests.Tally())
+            tallies[-1].passed = 20 - count
+            with contextlib.redirect_stdout(io.StringIO()):
+                for number in range(count):
+                    tallies[-1].fail(f'tests.{number}: fail')
+        run = mock.Mock(side_effect=tallies)
+        with mock.patch.multiple(run_tests, run_once=run, keep=mock.Mock()), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            tally = run_tests.run_suite('unit', again=again)
+            run_tests.keep.assert_called_once_with('unit', [
+                f'tests.{number}: fail' for number in range(failures[0])])
+        self.assertEqual(len(failures), run.call_count)
+        return tally.failed, out.getvalue()
+
+    def test_what_passes_is_unstable(self):
+        self.assertEqual((0, 'unstable: tests.0: fail\n'),
+                         self.run_suite(1, 0))
+
+    def test_what_fails_again(self):
+        self.assertEqual((1, ''), self.run_suite(2, 1))
+
+    def test_a_suite_that_is_broken(self):
+        self.assertEqual((11, ''), self.run_suite(11))
+
+    def test_nothing_is_run_again_unless_asked_for(self):
+        self.assertEqual((1, ''), self.run_suite(1, again=False))
+        self.assertEqual((0, ''), self.run_suite(0))
+
+
 class MainTest(unittest.TestCase):
 
     def main(self, *pages):
@@ -120,7 +155,8 @@ class MainTest(unittest.TestCase):
         tally = run_tests.Tally()
         tally.passed = 2
         with mock.patch.multiple(
-                run_tests, run_lint=lambda: 0, run_suite=lambda suite: tally,
+                run_tests, run_lint=lambda: 0,
+                run_suite=lambda suite, again: tally,
                 check_page=mock.Mock(side_effect=pages)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             status = run_tests.main([])
@@ -141,5 +177,5 @@ class MainTest(unittest.TestCase):
         with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(0, run_tests.main(['--weather']))
-        run.assert_called_once_with('weather')
+        run.assert_called_once_with('weather', again=False)
         self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())
