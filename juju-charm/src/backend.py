@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One back end: what its options say, in the words of cinder.conf."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+import dataclasses
+
+import notes
+import replication
+import values
+
+ISCSI = 'iSCSI'
+FC = 'FC'
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """One section of cinder.conf.
+
+    :ivar protocol: ISCSI or FC
+    :ivar values: options of the section that are not secret, by the names
+        that Cinder and the driver have for them, not yet escaped
+    :ivar tls_ca: certificates in PEM format, or ''
+    :ivar credentials: the id of a secret, or '' for san_user and san_password
+    :ivar replication_credentials: the id of a secret, or ''
+    """
+
+    name: str
+    protocol: str
+    values: Mapping[str, str]
+    tls_ca: str = ''
+    credentials: str = ''
+    replication_credentials: str = ''
+    devices: tuple[replication.Device, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    """An option that goes into the section as it is."""
+
+    option: str
+    key: str
+    read: Callable[[str], str] = values.text
+    iscsi_only: bool = False
+
+
+_FIELDS = (
+    _Field('san_ip', 'san_ip', values.address),
+    _Field('san-api-port', 'san_api_port', values.port),
+    _Field('volume-backend-name', 'volume_backend_name', values.pool),
+    _Field('backend-availability-zone', 'backend_availability_zone'),
+    _Field('tls-verify', 'driver_ssl_cert_verify', values.boolean),
+    _Field('tls-fingerprint', 'k2_tls_fingerprint', values.fingerprint),
+    _Field('is_multipath_enabled', 'use_multipath_for_image_xfer',
+           values.boolean),
+    _Field('iscsi-cidrs', 'k2_iscsi_cidrs', values.cidrs, iscsi_only=True),
+    _Field('use-chap-auth', 'use_chap_auth', values.boolean,
+           iscsi_only=True),
+    _Field('max-over-subscription-ratio', 'max_over_subscription_ratio',
+           values.ratio),
+    _Field('reserved-percentage', 'reserved_percentage', values.percentage),
+    _Field('filter-function', 'filter_function'),
+    _Field('goodness-function', 'goodness_function'),
+    _Field('image-volume-cache-enabled', 'image_volume_cache_enabled',
+           values.boolean),
+    _Field('image-volume-cache-max-size-gb',
+           'image_volume_cache_max_size_gb', values.whole),
+    _Field('image-volume-cache-max-count', 'image_volume_cache_max_count',
+           values.whole),
+    _Field('clone-strategies', 'k2_clone_strategies', values.strategies),
+    _Field('retention-policy', 'k2_retention_policy'),
+    _Field('replication-retention-policy', 'k2_replication_retention_policy'),
+)
+#: What a back end can have of its own.
+OPTIONS = (*(field.option for field in _FIELDS), 'protocol', 'tls-ca',
+           'credentials', 'replication-credentials', 'replication-devices')
+
+
+def read(found: notes.Notes, name: str, given: notes.Given) -> Backend:
+    """Read one back end; mistakes and warnings are noted in ``found``."""
+    found.check_known(given, OPTIONS)
+    protocol = found.read(given, 'protocol', values.protocol) or ISCSI
+    backend = Backend(
+        name, protocol, _values(found, name, given, protocol),
+        tls_ca=found.read(given, 'tls-ca', values.certificates),
+        credentials=found.read(given, 'credentials', values.secret_id),
+        replication_credentials=found.read(
+            given, 'replication-credentials', values.secret_id),
+        devices=replication.read(found, given))
+    _check(found, given, backend)
+    _warn(found, backend)
+    return backend
+
+
+def _values(found: notes.Notes, name: str, given: notes.Given,
+            protocol: str) -> dict[str, str]:
+    """What goes into the section, without what is not set."""
+    read_ones = {'volume_backend_name': name, 'driver_ssl_cert_verify': 'True'}
+    for field in _FIELDS:
+        text = found.read(given, field.option, field.read)
+        if text and not (field.iscsi_only and protocol == FC):
+            read_ones[field.key] = text
+    return read_ones
+
+
+def _check(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
+    if not given.get('san_ip'):
+        found.mistake(f'{given.where}san_ip is not set; give the management '
+                      'address of the array')
+    if not (given.get('credentials') or given.get('san_password')):
+        found.mistake(f'{given.where}credentials is not set; give a secret '
+                      'with the keys username and password')
+    if backend.tls_ca and 'k2_tls_fingerprint' in backend.values:
+        found.mistake(f'{given.where}tls-ca and tls-fingerprint exclude each '
+                      'other; set one of them')
+    replication.check(found, given.where, backend.devices,
+                      backend.values.get('san_ip', ''),
+                      given.get('replication-credentials'))
+
+
+def _warn(found: notes.Notes, backend: Backend) -> None:
+    if not backend.credentials:
+        found.warn('san_password can be read in the model; a secret in '
+                   'credentials is better')
+    if (backend.values.get('driver_ssl_cert_verify') == 'False'
+            and 'k2_tls_fingerprint' not in backend.values):
+        found.warn(f'{backend.name}: the certificate is not verified; set '
+                   'tls-ca or tls-fingerprint, then tls-verify=true')

@@ -1,0 +1,163 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From the options of the charm to back ends, all of them checked.
+
+Nothing here speaks to Juju or to an array. All mistakes are found at once.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import backend
+import notes
+import oslo
+import values
+
+
+class Mistakes(Exception):
+    """Options are missing, wrong, or contradict each other.
+
+    :ivar texts: a sentence for each, with the option and the rule, and the
+        value unless it is secret
+    """
+
+    def __init__(self, texts: list[str]) -> None:
+        """Keep what is wrong, in the order in which it was found."""
+        super().__init__('; '.join(texts))
+        self.texts = texts
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """All that the options say.
+
+    :ivar multipath: whether Cinder is to use all paths to a volume
+    :ivar stateless: whether all units of cinder share one host name
+    :ivar driver_source: where the package of the driver comes from, or ''
+    :ivar warnings: what works, and should not stay so
+    """
+
+    backends: tuple[backend.Backend, ...]
+    multipath: bool = False
+    stateless: bool = False
+    cluster: str = ''
+    coordination_url: str = dataclasses.field(default='', repr=False)
+    san_user: str = ''
+    san_password: str = dataclasses.field(default='', repr=False)
+    driver_source: str = ''
+    driver_key: str = ''
+    warnings: tuple[str, ...] = ()
+
+
+def read(config: Mapping[str, Any], application: str) -> Settings:
+    """Read the options of the charm.
+
+    :param config: as Juju gives them; what is missing is not set
+    :param application: its name, which a back end has that has none
+    :raises Mistakes: with all of them
+    """
+    found = notes.Notes()
+    given = notes.Given({option: str(value)
+                         for option, value in config.items()})
+    settings = _settings(found, given, application)
+    if found.mistakes:
+        raise Mistakes(found.mistakes)
+    return settings
+
+
+def _settings(found: notes.Notes, given: notes.Given, application: str
+              ) -> Settings:
+    backends = _backends(found, given, application)
+    settings = Settings(
+        backends,
+        multipath=_flag(found, given, 'is_multipath_enabled'),
+        stateless=_flag(found, given, 'stateless'),
+        cluster=found.read(given, 'cluster', values.backend_id),
+        coordination_url=found.read(given, 'coordination-url',
+                                    values.lock_server),
+        san_user=found.read(given, 'san_user', values.text),
+        san_password=found.read(given, 'san_password', values.text),
+        driver_source=found.read(given, 'driver-source', values.apt_source),
+        driver_key=found.read(given, 'driver-key', values.public_key))
+    _check(found, settings)
+    return dataclasses.replace(settings, warnings=tuple(found.warnings))
+
+
+def _flag(found: notes.Notes, given: notes.Given, option: str) -> bool:
+    return found.read(given, option, values.boolean) == 'True'
+
+
+def _backends(found: notes.Notes, given: notes.Given, application: str
+              ) -> tuple[backend.Backend, ...]:
+    """The back ends of backend_name, then the others of backends."""
+    names = [name.strip() for name in given.get('backend_name').split(',')
+             if name.strip()]
+    own = _own_options(found, given)
+    if not names and not own:
+        names = [application]
+    sections = {**dict.fromkeys(names, {}), **own}
+    _check_names(found, list(sections))
+    return tuple(backend.read(found, name,
+                              _given_to(found, name, options, given))
+                 for name, options in sections.items())
+
+
+def _own_options(found: notes.Notes, given: notes.Given) -> dict[str, Any]:
+    options = found.tree('backends', given.get('backends'))
+    if isinstance(options, dict):
+        return options
+    if options:
+        found.mistake('backends: begin each back end with its name and a '
+                      'colon, and write its options below, indented')
+    return {}
+
+
+def _given_to(found: notes.Notes, name: str, options: Any,
+              given: notes.Given) -> notes.Given:
+    """The options of one back end, with those that all share."""
+    where = f'backends: {name}: ' if options else ''
+    if not isinstance(options, dict):
+        # A name with nothing behind it has all options in common.
+        if options:
+            found.mistake(f'{where}write its options below it, indented, as '
+                          '"option: value"')
+        options = {}
+    return notes.Given(options, where, given.own)
+
+
+def _check_names(found: notes.Notes, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        with found.noting(f'back end "{name[:40]}"', ''):
+            oslo.section(name)
+        # oslo.config does not tell capital letters from small ones here.
+        if name.lower() in seen:
+            found.mistake(f'back end "{name}": another one has this name in '
+                          'other letters; rename one')
+        seen.add(name.lower())
+
+
+def _check(found: notes.Notes, settings: Settings) -> None:
+    """Note what contradicts each other in Cinder as a whole."""
+    if settings.cluster and not settings.coordination_url:
+        found.mistake('cluster needs coordination-url, the lock server that '
+                      'its units share')
+    if settings.cluster and settings.stateless:
+        found.mistake('cluster and stateless exclude each other; set one')
+    if settings.driver_source.startswith('deb ') and not settings.driver_key:
+        found.mistake('driver-source needs driver-key, the public key that '
+                      'signs the archive')
+    if settings.stateless and any(one.devices for one in settings.backends):
+        found.warn('stateless: a failover reaches one unit of cinder alone; '
+                   'with several use cluster')

@@ -1,0 +1,79 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Debian packages: which ones, and how they are installed."""
+
+import backend as backends
+import machine as machines
+import options
+
+#: The driver, from a package archive.
+DRIVER = 'python3-cinder-k2'
+#: What the driver imports, for a driver that comes as a wheel.
+OF_DRIVER = ('python3-pbr', 'python3-cachetools', 'python3-oslo.concurrency',
+             'python3-oslo.config', 'python3-oslo.log', 'python3-oslo.utils',
+             'python3-requests', 'python3-taskflow', 'python3-tooz',
+             'python3-urllib3')
+_OF_PROTOCOL = {backends.ISCSI: ('open-iscsi',),
+                # os-brick calls systool, and sg_scan and sg_turs.
+                backends.FC: ('sysfsutils', 'sg3-utils')}
+_MULTIPATH = ('multipath-tools',)
+_LOCK_SECONDS = 120
+_QUERY_SECONDS = 30.0
+_UPDATE_SECONDS = 300.0
+_INSTALL_SECONDS = 900.0
+_APT = ('apt-get', '--yes', '-o', f'DPkg::Lock::Timeout={_LOCK_SECONDS}')
+# Never ask, and keep configuration files that somebody has changed.
+_QUIET = {'DEBIAN_FRONTEND': 'noninteractive', 'UCF_FORCE_CONFFOLD': '1',
+          'NEEDRESTART_MODE': 'l'}
+
+
+def for_paths(settings: options.Settings) -> tuple[str, ...]:
+    """What a machine needs to reach volumes."""
+    protocols = {one.protocol: None for one in settings.backends}
+    return (*(name for protocol in protocols
+              for name in _OF_PROTOCOL[protocol]),
+            *(_MULTIPATH if settings.multipath else ()))
+
+
+def for_cinder(settings: options.Settings) -> tuple[str, ...]:
+    """What a unit of cinder needs, but for a driver that is a wheel."""
+    driver = (DRIVER,) if settings.driver_source else OF_DRIVER
+    return (*for_paths(settings), *driver)
+
+
+def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
+    """Install the packages that are missing.
+
+    :raises machine.Failed: with what apt said
+    """
+    missing = [name for name in names if not is_installed(machine, name)]
+    if missing:
+        update(machine)
+        machine.must(*_APT, '--no-install-recommends',
+                     '-o', 'Dpkg::Options::=--force-confold', 'install',
+                     *missing, seconds=_INSTALL_SECONDS, **_QUIET)
+
+
+def update(machine: machines.Machine) -> None:
+    """Read what the archives have.
+
+    :raises machine.Failed: with what apt said
+    """
+    machine.must(*_APT, 'update', seconds=_UPDATE_SECONDS, **_QUIET)
+
+
+def is_installed(machine: machines.Machine, name: str) -> bool:
+    """Whether a package is installed, and not merely known."""
+    done = machine.run('dpkg-query', '--show', '--showformat',
+                       '${db:Status-Status}', name, seconds=_QUERY_SECONDS)
+    return done.output == 'installed'

@@ -1,0 +1,57 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is published to the cinder charm.
+
+It joins ``backend_name`` to its enabled_backends, and prints each pair of each
+section as ``key = value``. Every value is a text: no None can reach it.
+"""
+
+import json
+
+import options
+import packages
+import sections
+
+_FILE = '/etc/cinder/cinder.conf'
+# The oldest OpenStack on Ubuntu 24.04; it holds for all that follow.
+_OLDEST_RELEASE = 'caracal'
+
+
+def data(settings: options.Settings, public: dict[str, sections.Pairs],
+         revision: str) -> dict[str, str]:
+    """The relation data of a unit.
+
+    The key ``services`` is left out on purpose: nothing that the charm brings
+    may stop when Cinder is paused, for instances keep using their volumes.
+
+    :param public: sections that are not secret
+    :param revision: that of the secret file
+    """
+    return {
+        'backend_name': ','.join(one.name for one in settings.backends),
+        'subordinate_configuration': json.dumps(
+            {'cinder': {_FILE: {'sections': _marked(public, revision)}}}),
+        'stateless': str(settings.stateless),
+        'releases-packages-map': json.dumps(
+            {_OLDEST_RELEASE: {'deb': {
+                'install': list(packages.for_cinder(settings)),
+                'purge': []}}}),
+    }
+
+
+def _marked(public: dict[str, sections.Pairs], revision: str
+            ) -> dict[str, sections.Pairs]:
+    """Sections with a comment that changes when a secret does."""
+    mark = ('# cinder-k2 secrets', revision)
+    return {name: pairs if name == 'DEFAULT' else [mark, *pairs]
+            for name, pairs in public.items()}

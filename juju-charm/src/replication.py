@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The arrays that a back end replicates to."""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+import notes
+import values
+
+_OPTION = 'replication-devices'
+_DEFAULT_RPO = '300'
+_READERS: dict[str, Callable[[str], str]] = {
+    'backend-id': values.backend_id, 'san-ip': values.address,
+    'rpo': values.rpo, 'port': values.port,
+    'tls-fingerprint': values.fingerprint, 'credentials': values.secret_id}
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """An array that volumes can be replicated to.
+
+    :ivar san_ip: its management address
+    :ivar rpo: seconds between two copies
+    :ivar credentials: the id of a secret, or '' for that of the back end
+    """
+
+    backend_id: str
+    san_ip: str
+    rpo: str = _DEFAULT_RPO
+    port: str = ''
+    tls_fingerprint: str = ''
+    credentials: str = ''
+
+
+def read(found: notes.Notes, given: notes.Given) -> tuple[Device, ...]:
+    """Read the arrays of one back end; mistakes are noted in ``found``."""
+    label = given.label(_OPTION)
+    devices = given.get(_OPTION)
+    if isinstance(devices, str):
+        devices = found.tree(label, devices)
+    if not devices:
+        return ()
+    if not isinstance(devices, list):
+        found.mistake(f'{label}: begin each array with "- "')
+        return ()
+    read_ones = [_device(found, f'{label}: number {number}: ', fields)
+                 for number, fields in enumerate(devices, start=1)]
+    return tuple(device for device in read_ones if device)
+
+
+def check(found: notes.Notes, label: str, devices: tuple[Device, ...],
+          san_ip: str, credentials: str) -> None:
+    """Note what is wrong with the arrays together.
+
+    :param label: what to write before it
+    :param san_ip: that of the back end
+    :param credentials: what an array has that names none, or ''
+    """
+    ids = [device.backend_id for device in devices]
+    addresses = [san_ip, *(device.san_ip for device in devices)]
+    if len(set(ids)) < len(ids):
+        found.mistake(f'{label}{_OPTION}: two have the same backend-id; each '
+                      'needs its own')
+    if len(set(addresses)) < len(addresses):
+        found.mistake(f'{label}{_OPTION}: an array is there twice, or is '
+                      'that of san_ip')
+    for device in devices:
+        if not (device.credentials or credentials):
+            found.mistake(f'{label}{_OPTION}: {device.backend_id} has no '
+                          'credentials; set replication-credentials')
+
+
+def _device(found: notes.Notes, where: str, fields: Any) -> Device | None:
+    if not isinstance(fields, dict):
+        found.mistake(f'{where}write it as "option: value"')
+        return None
+    given = notes.Given(fields, where)
+    found.check_known(given, tuple(_READERS))
+    read_ones = {option: found.read(given, option, reader)
+                 for option, reader in _READERS.items()}
+    missing = [option for option in ('backend-id', 'san-ip')
+               if not given.get(option)]
+    for option in missing:
+        found.mistake(f'{where}{option} is not set')
+    if not (read_ones['backend-id'] and read_ones['san-ip']):
+        return None
+    return Device(read_ones['backend-id'], read_ones['san-ip'],
+                  read_ones['rpo'] or _DEFAULT_RPO, read_ones['port'],
+                  read_ones['tls-fingerprint'], read_ones['credentials'])

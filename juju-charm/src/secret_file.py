@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The file beside cinder.conf that holds what must not enter a relation.
+
+Its first line names its revision: another one whenever anything in the file
+changes. The revision also goes through the relation, as a comment, so that
+the cinder charm finds cinder.conf changed and restarts the services that must
+read the file anew. It is kept in the file itself and nowhere else: a hook that
+fails after it wrote the file finds there what it has still to publish.
+"""
+
+import hashlib
+import re
+import uuid
+
+import machine as machines
+import options
+import sections
+
+_DIRECTORY = '/etc/cinder/cinder.conf.d'
+_GROUP = 'cinder'
+_FIRST_LINE = re.compile('# revision ([0-9a-f]+), written by Juju\n')
+
+
+class SecretFile:
+    """What one application keeps beside cinder.conf on a unit."""
+
+    def __init__(self, machine: machines.Machine, application: str) -> None:
+        """Remember whose it is, and where."""
+        self._machine = machine
+        self._name = f'{_DIRECTORY}/{application}.conf'
+        self._ca_directory = f'/etc/cinder/{application}'
+
+    def ca_paths(self, settings: options.Settings) -> dict[str, str]:
+        """Where the certificates of back ends that have some are."""
+        return {one.name: f'{self._ca_directory}/{one.name}-ca.pem'
+                for one in settings.backends if one.tls_ca}
+
+    def write(self, settings: options.Settings,
+              secret: dict[str, sections.Pairs]) -> str:
+        """Write what has changed; return the revision.
+
+        :raises machine.Failed: it cannot be written
+        """
+        # Services must be restarted for other certificates, too.
+        body = _digests(settings) + sections.render(secret)
+        written = self._machine.read(self._name) or ''
+        match = _FIRST_LINE.match(written)
+        self._write_certificates(settings)
+        if match and written[match.end():] == body:
+            return match[1]
+        revision = uuid.uuid4().hex[:12]
+        self._machine.write(
+            self._name, f'# revision {revision}, written by Juju\n{body}',
+            mode=0o640, group=_GROUP)
+        return revision
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        self._machine.remove(self._name)
+        self._machine.remove(self._ca_directory)
+
+    def _write_certificates(self, settings: options.Settings) -> None:
+        paths = self.ca_paths(settings)
+        for one in settings.backends:
+            path = paths.get(one.name)
+            if path and self._machine.read(path) != one.tls_ca:
+                self._machine.write(path, one.tls_ca)
+
+
+def _digests(settings: options.Settings) -> str:
+    return ''.join(
+        f'# certificates of {one.name}: '
+        f'{hashlib.sha256(one.tls_ca.encode()).hexdigest()}\n'
+        for one in settings.backends if one.tls_ca)

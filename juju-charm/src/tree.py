@@ -1,0 +1,64 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""YAML in an option: mappings, lists and texts, nothing else.
+
+A scalar stays the text that was written, so that ``yes``, ``0123`` and
+``12:30`` mean what they say; what kind it must be is said in values.py.
+"""
+
+from typing import Any
+
+import yaml
+
+# Deeper than anything an option has.
+_DEPTH = 6
+
+
+class Unreadable(ValueError):
+    """The text is no YAML of the kind wanted; the message says where."""
+
+
+def read(text: str) -> Any:
+    """Read a YAML text into dicts, lists and strings.
+
+    :raises Unreadable: it is no YAML, or names a key twice
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        # Its own text quotes the line, which may hold anything.
+        mark = getattr(error, 'problem_mark', None)
+        where = f' in line {mark.line + 1}' if mark else ''
+        raise Unreadable(f'it cannot be read as YAML{where}; mend '
+                         'the indentation, colons and quotes') from None
+    return '' if node is None else _plain(node, _DEPTH)
+
+
+def _plain(node: yaml.Node, depth: int) -> Any:
+    if isinstance(node, yaml.ScalarNode):
+        return node.value
+    if not depth:
+        raise Unreadable('it is nested too deeply')
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, depth - 1) for item in node.value]
+    return _mapping(node, depth)
+
+
+def _mapping(node: yaml.MappingNode, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = _plain(key_node, 0)
+        if key in found:
+            raise Unreadable(f'{key} is there twice; keep one')
+        found[key] = _plain(value_node, depth - 1)
+    return found
