@@ -45,34 +45,28 @@ def for_paths(settings: options.Settings) -> tuple[str, ...]:
             *(_MULTIPATH if settings.multipath else ()))
 
 
-def for_cinder(settings: options.Settings) -> tuple[str, ...]:
-    """What a unit of cinder needs, but for a driver that is a wheel."""
-    driver = (DRIVER,) if settings.driver_source else OF_DRIVER
-    return (*for_paths(settings), *driver)
-
-
 def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     """Install the packages that are missing.
 
     :raises machine.Failed: with what apt said
     """
-    missing = [name for name in names if not is_installed(machine, name)]
+    missing = [name for name in names if not _is_installed(machine, name)]
     if missing:
-        update(machine)
-        machine.must(*_APT, '--no-install-recommends',
-                     '-o', 'Dpkg::Options::=--force-confold', 'install',
-                     *missing, seconds=_INSTALL_SECONDS, **_QUIET)
+        upgrade(machine, *missing)
 
 
-def update(machine: machines.Machine) -> None:
-    """Read what the archives have.
+def upgrade(machine: machines.Machine, *names: str) -> None:
+    """Install the newest of packages that the archives have.
 
     :raises machine.Failed: with what apt said
     """
     machine.must(*_APT, 'update', seconds=_UPDATE_SECONDS, **_QUIET)
+    machine.must(*_APT, '--no-install-recommends',
+                 '-o', 'Dpkg::Options::=--force-confold', 'install',
+                 *names, seconds=_INSTALL_SECONDS, **_QUIET)
 
 
-def is_installed(machine: machines.Machine, name: str) -> bool:
+def _is_installed(machine: machines.Machine, name: str) -> bool:
     """Whether a package is installed, and not merely known."""
     done = machine.run('dpkg-query', '--show', '--showformat',
                        '${db:Status-Status}', name, seconds=_QUERY_SECONDS)

@@ -19,7 +19,6 @@ section as ``key = value``. Every value is a text: no None can reach it.
 import json
 
 import options
-import packages
 import sections
 
 _FILE = '/etc/cinder/cinder.conf'
@@ -28,7 +27,7 @@ _OLDEST_RELEASE = 'caracal'
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],
-         revision: str) -> dict[str, str]:
+         revision: str, packages: tuple[str, ...]) -> dict[str, str]:
     """The relation data of a unit.
 
     The key ``services`` is left out on purpose: nothing that the charm brings
@@ -36,6 +35,7 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
 
     :param public: sections that are not secret
     :param revision: that of the secret file
+    :param packages: what the cinder charm is to keep through its upgrades
     """
     return {
         'backend_name': ','.join(one.name for one in settings.backends),
@@ -43,9 +43,8 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
             {'cinder': {_FILE: {'sections': _marked(public, revision)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(
-            {_OLDEST_RELEASE: {'deb': {
-                'install': list(packages.for_cinder(settings)),
-                'purge': []}}}),
+            {_OLDEST_RELEASE: {'deb': {'install': list(packages),
+                                       'purge': []}}}),
     }
 
 

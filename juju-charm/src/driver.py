@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The driver on the unit: its version, and how it gets there."""
+
+import email.parser
+import hashlib
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+
+import machine as machines
+import options
+import packages
+
+_NAME = 'cinder-k2'
+_KEY_FILE = '/etc/apt/keyrings/cinder-k2.asc'
+_LIST_FILE = '/etc/apt/sources.list.d/cinder-k2.list'
+_PRINT_VERSION = (
+    'import importlib.metadata as m; '
+    f'print(next((d.version for d in m.distributions(name="{_NAME}")), ""))')
+_VERSION_SECONDS = 30.0
+_PIP_SECONDS = 120.0
+_PPA_SECONDS = 120.0
+# The system's Python, which Cinder runs on. Debian's pip puts things below
+# /usr/local by itself, and with --prefix /usr/local into /usr/local/local.
+_PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
+        '--no-input', '--disable-pip-version-check', '--force-reinstall',
+        '--break-system-packages', '--root-user-action', 'ignore')
+
+
+class Missing(machines.Failed):
+    """There is nothing to install the driver from."""
+
+
+def version(machine: machines.Machine) -> str:
+    """The version that Cinder's Python finds; '' if it finds none.
+
+    :raises machine.Failed: it cannot be asked
+    """
+    return machine.must('python3', '-c', _PRINT_VERSION,
+                        seconds=_VERSION_SECONDS).strip()
+
+
+def needed(settings: options.Settings, wheel: pathlib.Path | None
+           ) -> tuple[str, ...]:
+    """The packages that a unit of cinder needs."""
+    rest = ((*packages.OF_DRIVER, 'python3-pip') if wheel
+            else (packages.DRIVER,))
+    return (*packages.for_paths(settings), *rest)
+
+
+def origin(settings: options.Settings, wheel: pathlib.Path | None,
+           nonce: str) -> str:
+    """What the driver is installed from, and for.
+
+    When it changes, the driver must be installed anew.
+
+    :param nonce: what the cinder charm changes with each upgrade of OpenStack
+    """
+    python = '.'.join(map(str, sys.version_info[:2]))
+    source = (hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel
+              else settings.driver_source)
+    return ' '.join([source, python, nonce])
+
+
+def install(machine: machines.Machine, settings: options.Settings,
+            wheel: pathlib.Path | None) -> None:
+    """Install the driver, over one that is there.
+
+    :raises Missing: there is neither a wheel nor a source
+    :raises machine.Failed: it could not be done; with the reason
+    """
+    if wheel:
+        packages.install(machine, needed(settings, wheel))
+        _install_wheel(machine, wheel)
+    elif settings.driver_source:
+        _add_source(machine, settings)
+        packages.upgrade(machine, packages.DRIVER)
+    else:
+        raise Missing('the driver is missing: attach its wheel with juju '
+                      'attach-resource, or set driver-source')
+
+
+def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
+    """Install a wheel under the name that is its own.
+
+    Juju calls the file of a resource as the charm does, and pip wants it
+    named after what is in it.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, wheel_name(wheel))
+        shutil.copyfile(wheel, path)
+        machine.must(*_PIP, str(path), seconds=_PIP_SECONDS)
+
+
+def wheel_name(wheel: pathlib.Path) -> str:
+    """The file name that a wheel must have, from what is in it.
+
+    :raises machine.Failed: it is no wheel of the driver
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = {pathlib.PurePath(name).name: name
+                     for name in archive.namelist()
+                     if re.fullmatch(r'[^/]+\.dist-info/[A-Z]+', name)}
+            told, tags = (email.parser.BytesParser().parsebytes(
+                archive.read(names[name])) for name in ('METADATA', 'WHEEL'))
+    except (zipfile.BadZipFile, KeyError):
+        raise machines.Failed(_no_wheel('it is no wheel')) from None
+    if re.sub('[-_.]+', '-', told['Name'] or '').lower() != _NAME:
+        raise machines.Failed(_no_wheel(f'it is one of {told["Name"]}'))
+    return f'{_NAME.replace("-", "_")}-{told["Version"]}-{tags["Tag"]}.whl'
+
+
+def _no_wheel(why: str) -> str:
+    return (f'the resource driver cannot be used: {why}; attach the wheel of '
+            f'{_NAME} with juju attach-resource')
+
+
+def _add_source(machine: machines.Machine, settings: options.Settings
+                ) -> None:
+    source = settings.driver_source
+    if source.startswith('ppa:'):
+        packages.install(machine, ('software-properties-common',))
+        machine.must('add-apt-repository', '--yes', source,
+                     seconds=_PPA_SECONDS)
+    elif source.startswith('deb '):
+        machine.write(_KEY_FILE, settings.driver_key)
+        machine.write(_LIST_FILE, f'deb [signed-by={_KEY_FILE}] '
+                                  f'{source.removeprefix("deb ")}\n')

@@ -1,0 +1,223 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A machine that is a directory, and a unit of the charm on it."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+import zipfile
+
+from ops import testing
+import yaml
+
+import charm
+import machine
+from tests.charm import CHARM
+
+META = yaml.safe_load((CHARM / 'charmcraft.yaml').read_text())
+APP = 'cinder-k2'
+SECRETS = f'/etc/cinder/cinder.conf.d/{APP}.conf'
+NO_SECRET = 'secret:d0000000000000000000'
+PASSWORD = 'pa$word,"'
+DR_PASSWORD = ' d,r$ '
+PEM = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
+ARRAY = {'id': 1, 'name': 'k2-1', 'version': '6.5', 'rest_version': '2.3.0',
+         'state': 'ONLINE'}
+
+
+def backend(name='k2a', **changes):
+    """What k2-admin check says of a back end where all is well."""
+    port = {'name': 'eth1', 'address': '10.0.0.6:3260',
+            'target': 'iqn.2009-01.com.kaminario:storage.k2.1', 'up': True}
+    return {'backend': name, 'protocol': 'iSCSI', 'address': '10.0.0.5',
+            'problems': [], 'warnings': [], 'array': ARRAY,
+            'user': {'login': 'openstack', 'role': 'mgmt-app'},
+            'capacity': {'total': 20 * 1024 ** 3,
+                         'free': int(12.3 * 1024 ** 3),
+                         'provisioned': 40 * 1024 ** 3},
+            'ports': [dict(port, address=f'10.0.0.{number}:3260')
+                      for number in range(6, 14)],
+            'targets': [], **changes}
+
+
+def finding(kind, text):
+    """A problem or warning as k2-admin tells it."""
+    return {'kind': kind, 'text': text}
+
+
+class FakeMachine(machine.Machine):
+    """Files below a directory; programs that are played.
+
+    :ivar installed: names of Debian packages
+    :ivar version: the driver that is installed, or ''
+    :ivar offered: the version that installing brings
+    :ivar backends: what k2-admin check says
+    :ivar commands: what was run, each in one line
+    :ivar failing: what a command that begins so raises or returns
+    :ivar reachable: pairs of address and port that accept connections
+    """
+
+    def __init__(self, root):
+        """Begin with an empty machine."""
+        super().__init__(root)
+        self.installed = set()
+        self.version = ''
+        self.offered = '1.2.3'
+        self.backends = [backend()]
+        self.commands = []
+        self.failing = {}
+        self.reachable = set()
+        self.groups = {}
+        self.missing_groups = set()
+        self.checked = None
+
+    def own(self, path, group):
+        if group in self.missing_groups:
+            raise LookupError(f'no such group: {group!r}')
+        self.groups[path.name.split('.')[1]] = group
+
+    def host(self):
+        return 'node-1'
+
+    def connects(self, host, port, seconds):
+        return (host, port) in self.reachable
+
+    def run(self, *command, seconds, **variables):
+        assert 0 < seconds <= 900, 'no program may run for ever'
+        line = ' '.join(command)
+        self.commands.append(line)
+        for beginning, answer in self.failing.items():
+            if line.startswith(beginning):
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+        return self._play(command, line)
+
+    def _play(self, command, line):
+        if command[0] == 'dpkg-query':
+            return machine.Done(0, 'installed' if command[-1] in
+                                self.installed else '')
+        if command[0] == 'apt-get':
+            self._install(command)
+        if line.startswith('python3 -m pip install'):
+            self.version = self.offered
+        if line.startswith('python3 -c'):
+            return machine.Done(0, f'{self.version}\n')
+        if line.startswith('k2-admin check'):
+            self.checked = pathlib.Path(command[-1]).read_text()
+            self.mode = pathlib.Path(command[-1]).stat().st_mode & 0o777
+            bad = any(one['problems'] for one in self.backends)
+            return machine.Done(int(bad), json.dumps(
+                {'backends': self.backends}))
+        return machine.Done(0, f'output of {line}\n')
+
+    def _install(self, command):
+        if 'install' in command:
+            names = command[command.index('install') + 1:]
+            self.installed.update(names)
+            if 'python3-cinder-k2' in names:
+                self.version = self.offered
+
+    def ran(self, beginning):
+        """The commands that begin with a text."""
+        return [line for line in self.commands if line.startswith(beginning)]
+
+
+def write_wheel(path, name='cinder-k2', version='1.2.3'):
+    """A file with as much of a wheel as the charm looks at."""
+    folder = f'{name.replace("-", "_")}-{version}.dist-info'
+    with zipfile.ZipFile(path, 'w') as archive:
+        archive.writestr('cinder_k2/METADATA', 'Name: decoy\n')
+        archive.writestr(f'{folder}/METADATA',
+                         f'Name: {name}\nVersion: {version}\n')
+        archive.writestr(f'{folder}/WHEEL', 'Tag: py3-none-any\n')
+
+
+class UnitCase(unittest.TestCase):
+    """A unit beside cinder with all that it needs, unless a test says else."""
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.machine = FakeMachine(self.root / 'root')
+        self.wheel = self.root / 'resource'
+        write_wheel(self.wheel)
+        self.secret = self.new_secret(PASSWORD)
+        self.dr_secret = self.new_secret(DR_PASSWORD)
+        self.config = {'san_ip': '10.0.0.5', 'backend_name': 'k2a',
+                       'credentials': self.secret.id}
+        self.relation = testing.SubordinateRelation(
+            'storage-backend', remote_app_name='cinder')
+        kind = type('Charm', (charm.CinderK2Charm,),
+                    {'machine': self.machine})
+        self.context = testing.Context(
+            kind, app_name=APP,
+            meta={key: value for key, value in META.items()
+                  if key not in ('config', 'actions', 'parts', 'platforms')},
+            config=META['config'], actions=META['actions'])
+
+    def new_secret(self, password, username='openstack', **more):
+        return testing.Secret({'username': username, 'password': password},
+                              **more)
+
+    def state(self, **changes):
+        """The state of the model, with changes for this test."""
+        return testing.State(**{
+            'config': self.config, 'relations': [self.relation],
+            'secrets': [self.secret, self.dr_secret],
+            'resources': [testing.Resource(name='driver', path=self.wheel)],
+            **changes})
+
+    def run_event(self, event=None, **changes):
+        """Let an event happen; return the state after it."""
+        event = event or self.context.on.config_changed()
+        return self.context.run(event, self.state(**changes))
+
+    def again(self, state, event=None, **changes):
+        """Let a further event happen on what a former one has left."""
+        event = event or self.context.on.config_changed()
+        known = {name: getattr(state, name) for name in (
+            'config', 'relations', 'secrets', 'resources', 'stored_states')}
+        return self.context.run(event, testing.State(**{**known, **changes}))
+
+    def action(self, name, **changes):
+        """Run an action on a unit that is up; return its results."""
+        state = self.run_event()
+        self.again(state, self.context.on.action(name), **changes)
+        return self.context.action_results
+
+    def published(self, state):
+        """What the unit has told the cinder charm."""
+        return state.get_relation(self.relation.id).local_unit_data
+
+    def sections(self, state):
+        """The published sections of cinder.conf."""
+        told = json.loads(self.published(state)['subordinate_configuration'])
+        return told['cinder']['/etc/cinder/cinder.conf']['sections']
+
+    def pairs(self, state, name='k2a'):
+        """One published section, as a dict."""
+        return dict(map(tuple, self.sections(state)[name]))
+
+    def assertStatus(self, kind, pattern, state):
+        status = state.unit_status
+        self.assertEqual(kind, status.name, status)
+        self.assertRegex(status.message, pattern)
+        self.assertNoSecret(status.message)
+
+    def assertNoSecret(self, text):
+        for secret in (PASSWORD, DR_PASSWORD, DR_PASSWORD.strip(), 'hush'):
+            self.assertNotIn(secret, text)

@@ -1,0 +1,226 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How the driver gets onto a unit of cinder."""
+
+import os
+import pathlib
+import re
+import socket
+from unittest import mock
+
+from ops import testing
+
+import driver
+import machine
+import packages
+from tests.charm import fakes
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEY = ('-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n'
+       '-----END PGP PUBLIC KEY BLOCK-----')
+
+
+class WheelTest(fakes.UnitCase):
+
+    def test_it_is_installed_for_the_systems_python_without_a_network(self):
+        self.run_event()
+        command, = self.machine.ran('python3 -m pip install')
+        for option in ('--no-index', '--no-deps', '--break-system-packages'):
+            self.assertIn(f' {option} ', command)
+        self.assertRegex(command, r'/cinder_k2-1\.2\.3-py3-none-any\.whl$')
+        self.assertLessEqual({*packages.OF_DRIVER, 'python3-pip'},
+                             self.machine.installed)
+
+    def test_once_is_enough(self):
+        self.again(self.run_event())
+        self.assertEqual(1, len(self.machine.ran('python3 -m pip install')))
+
+    def test_another_wheel_is_installed(self):
+        state = self.run_event()
+        fakes.write_wheel(self.wheel, version='1.3.0')
+        self.machine.offered = '1.3.0'
+        state = self.again(state, self.context.on.upgrade_charm())
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+        self.assertEqual('1.3.0', state.workload_version)
+
+    def test_an_upgrade_of_openstack_installs_it_anew(self):
+        state = self.run_event()
+        nonce = testing.SubordinateRelation(
+            'storage-backend', id=self.relation.id, remote_app_name='cinder',
+            local_unit_data=self.published(state),
+            remote_unit_data={'upgrade_nonce': 'abc'})
+        changed = self.context.on.relation_changed(nonce)
+        state = self.again(state, changed, relations=[nonce])
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+        self.again(state, changed)
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+
+    def test_a_driver_that_went_away_is_installed_anew(self):
+        state = self.run_event()
+        self.machine.version = ''
+        self.again(state, self.context.on.update_status())
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+
+    def test_what_is_no_wheel_of_ours_is_told(self):
+        self.wheel.write_text('text')
+        self.assertStatus('blocked', 'resource driver cannot be used: it is '
+                          'no wheel; attach the wheel of cinder-k2',
+                          self.run_event())
+        fakes.write_wheel(self.wheel, name='requests')
+        self.assertStatus('blocked', 'it is one of requests',
+                          self.run_event())
+        self.assertEqual([], self.machine.ran('python3 -m pip'))
+
+    def test_a_failure_is_told_and_tried_again(self):
+        self.machine.failing['python3 -m pip'] = machine.Done(
+            1, '', 'ERROR: disk full\n')
+        state = self.run_event()
+        self.assertStatus('blocked', 'python3 -m failed: ERROR: disk full',
+                          state)
+        self.assertNotIn('backend_name', self.published(state))
+        self.machine.failing.clear()
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('active', 'k2a', state)
+
+    def test_a_failure_stays_until_it_is_gone(self):
+        self.machine.failing['apt-get'] = machine.Failed(
+            'apt-get did not end within 300 seconds')
+        state = self.run_event()
+        self.machine.failing.clear()
+        self.machine.version = '1.2.3'
+        state = self.again(state,
+                           self.context.on.action('show-volume-types'))
+        self.assertStatus('blocked', 'apt-get did not end', state)
+
+
+class SourceTest(fakes.UnitCase):
+
+    def setUp(self):
+        super().setUp()
+        self.wheel.write_bytes(b'')
+
+    def test_nothing_to_install_from(self):
+        state = self.run_event()
+        self.assertStatus('blocked', 'the driver is missing: attach its wheel '
+                          'with juju attach-resource, or set driver-source',
+                          state)
+
+    def test_an_archive_with_its_key(self):
+        self.config.update({
+            'driver-source': 'deb https://example.com/k2 noble main',
+            'driver-key': KEY})
+        state = self.run_event()
+        self.assertEqual(
+            'deb [signed-by=/etc/apt/keyrings/cinder-k2.asc] '
+            'https://example.com/k2 noble main\n',
+            self.machine.read('/etc/apt/sources.list.d/cinder-k2.list'))
+        self.assertEqual(f'{KEY}\n', self.machine.read(
+            '/etc/apt/keyrings/cinder-k2.asc'))
+        self.assertIn('python3-cinder-k2', self.machine.installed)
+        self.assertIn('python3-cinder-k2',
+                      self.published(state)['releases-packages-map'])
+        self.assertEqual([], self.machine.ran('python3 -m pip'))
+        self.assertStatus('active', 'k2a', state)
+
+    def test_a_ppa(self):
+        self.config['driver-source'] = 'ppa:somebody/k2'
+        self.run_event()
+        self.assertEqual(['add-apt-repository --yes ppa:somebody/k2'],
+                         self.machine.ran('add-apt-repository'))
+        self.assertIn('python3-cinder-k2', self.machine.installed)
+
+    def test_the_archives_that_the_machine_has(self):
+        self.config['driver-source'] = 'distro'
+        self.run_event()
+        self.assertEqual([], self.machine.ran('add-apt-repository'))
+        self.assertIn('python3-cinder-k2', self.machine.installed)
+
+    def test_another_source_is_installed_from(self):
+        self.config['driver-source'] = 'distro'
+        state = self.run_event()
+        before = len(self.machine.ran('apt-get'))
+        self.again(state, config={**self.config, 'driver-source': 'ppa:a/b'})
+        self.assertGreater(len(self.machine.ran('apt-get')), before)
+
+
+class PackagesTest(fakes.UnitCase):
+
+    def test_apt_never_asks_and_waits_for_its_lock_with_a_limit(self):
+        self.run_event()
+        apt = self.machine.ran('apt-get')
+        self.assertTrue(apt)
+        for line in apt:
+            self.assertIn(' --yes ', line)
+            self.assertIn(' DPkg::Lock::Timeout=', line)
+
+    def test_what_is_there_is_left_alone(self):
+        self.again(self.run_event())
+        installs = [line for line in self.machine.ran('apt-get')
+                    if ' install ' in line]
+        self.assertEqual(len(installs), len(set(installs)))
+
+    def test_the_drivers_requirements_are_those_of_the_project(self):
+        wanted = re.findall(r'^([a-z0-9.-]+)>', (
+            ROOT / 'requirements.txt').read_text(), re.M)
+        self.assertCountEqual([f'python3-{name}' for name in wanted],
+                              packages.OF_DRIVER)
+
+
+class MachineTest(fakes.UnitCase):
+    """The machine itself, with programs that every machine has."""
+
+    def setUp(self):
+        super().setUp()
+        self.machine = machine.Machine(self.root)
+
+    def test_a_program_that_hangs_is_killed_with_what_it_started(self):
+        with self.assertRaisesRegex(machine.Failed, 'sh did not end within'):
+            self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)
+
+    def test_a_program_that_is_missing_is_told(self):
+        with self.assertRaisesRegex(machine.Failed, 'no-such is missing'):
+            self.machine.run('no-such', seconds=1)
+
+    def test_a_program_that_fails_is_told_by_its_last_line(self):
+        with self.assertRaisesRegex(machine.Failed, '^sh -c failed: why$'):
+            self.machine.must('sh', '-c', 'echo no; echo why >&2; exit 3',
+                              seconds=9)
+
+    def test_programs_do_not_see_the_python_of_the_charm(self):
+        with mock.patch.dict(os.environ, {'PYTHONPATH': '/charm/venv'}):
+            self.assertEqual('none\n', self.machine.must(
+                'sh', '-c', 'echo ${PYTHONPATH:-none}', seconds=9))
+
+    def test_a_file_is_written_as_a_whole_or_not_at_all(self):
+        self.machine.write('/etc/x', 'one', mode=0o640)
+        self.assertEqual(0o640, (self.root / 'etc/x').stat().st_mode & 0o777)
+        with self.assertRaises(machine.Failed):
+            self.machine.write('/etc/x/y', 'two')
+        self.assertEqual('one', self.machine.read('/etc/x'))
+        self.assertEqual(['x'], [path.name for path in
+                                 (self.root / 'etc').iterdir()])
+        self.machine.remove('/etc/x')
+        self.assertIsNone(self.machine.read('/etc/x'))
+
+    def test_whether_a_port_answers(self):
+        with socket.create_server(('127.0.0.1', 0)) as server:
+            port = server.getsockname()[1]
+            self.assertTrue(self.machine.connects('127.0.0.1', port, 5))
+        self.assertFalse(self.machine.connects('127.0.0.1', port, 5))
+
+
+class VersionTest(fakes.UnitCase):
+
+    def test_it_asks_the_python_that_runs_it(self):
+        found = driver.version(machine.Machine(self.root))
+        self.assertTrue(found == '' or re.match(r'\d', found), found)

@@ -1,0 +1,192 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the charm tells the cinder charm, and what it keeps to itself."""
+
+import json
+
+from ops import testing
+
+from tests.charm import cinder_conf
+from tests.charm import fakes
+
+
+class PublishTest(fakes.UnitCase):
+
+    def test_all_that_cinder_needs(self):
+        state = self.run_event()
+        told = self.published(state)
+        self.assertEqual('k2a', told['backend_name'])
+        self.assertEqual('False', told['stateless'])
+        pairs = self.sections(state)['k2a']
+        self.assertEqual('# cinder-k2 secrets', pairs[0][0])
+        self.assertEqual([
+            ['volume_driver', 'cinder_k2.driver.K2ISCSIDriver'],
+            ['volume_backend_name', 'k2a'],
+            ['driver_ssl_cert_verify', 'True'],
+            ['san_ip', '10.0.0.5'],
+            ['use_multipath_for_image_xfer', 'True'],
+            ['use_chap_auth', 'False']], pairs[1:])
+
+    def test_fibre_channel(self):
+        self.config['protocol'] = 'FC'
+        self.assertEqual('cinder_k2.driver.K2FCDriver',
+                         self.pairs(self.run_event())['volume_driver'])
+
+    def test_several_back_ends(self):
+        self.config['backend_name'] = 'k2a,k2b'
+        state = self.run_event()
+        self.assertEqual('k2a,k2b', self.published(state)['backend_name'])
+        self.assertEqual({'k2a', 'k2b'}, set(self.sections(state)))
+
+    def test_packages_that_survive_an_upgrade_of_openstack(self):
+        told = json.loads(self.published(self.run_event())[
+            'releases-packages-map'])
+        self.assertEqual({'caracal'}, set(told))
+        self.assertEqual([], told['caracal']['deb']['purge'])
+        self.assertLessEqual(
+            {'open-iscsi', 'multipath-tools', 'python3-cachetools'},
+            set(told['caracal']['deb']['install']))
+
+    def test_nothing_of_ours_stops_when_cinder_is_paused(self):
+        self.assertNotIn('services', self.published(self.run_event()))
+
+    def test_a_cluster_and_its_lock_server(self):
+        self.config.update({
+            'cluster': 'all',
+            'coordination-url': 'etcd3+http://u:hush@10.0.0.9'})
+        state = self.run_event()
+        self.assertEqual({'cluster': 'all'}, self.pairs(state, 'DEFAULT'))
+        self.assertNoSecret(str(self.published(state)))
+        self.assertIn('backend_url = etcd3+http://u:hush@10.0.0.9',
+                      self.machine.read(fakes.SECRETS))
+
+    def test_a_host_that_all_units_share(self):
+        self.config['stateless'] = True
+        self.assertEqual('True', self.published(self.run_event())['stateless'])
+
+    def test_certificates_go_into_a_file(self):
+        self.config['tls-ca'] = fakes.PEM
+        path = self.pairs(self.run_event())['driver_ssl_cert_path']
+        self.assertEqual(fakes.PEM, self.machine.read(path))
+        self.assertEqual(0o644, self.machine.path(path).stat().st_mode & 0o777)
+
+    def test_what_cinder_reads_from_both_files_is_what_was_set(self):
+        self.config.update({
+            'filter-function': 'capabilities.total_volumes < 250',
+            'volume-backend-name': ' $odd name" ',
+            'replication-credentials': self.dr_secret.id,
+            'replication-devices': '- {backend-id: dr, san-ip: 10.9.0.5}'})
+        state = self.run_event()
+        found = cinder_conf.section(
+            cinder_conf.render(self.sections(state))
+            + self.machine.read(fakes.SECRETS), 'k2a')
+        self.assertEqual(
+            ['openstack', fakes.PASSWORD, fakes.DR_PASSWORD, ' $odd name" ',
+             'capabilities.total_volumes < 250',
+             [{'backend_id': 'dr', 'san_ip': '10.9.0.5', 'rpo': '300',
+               'login': 'openstack'}]],
+            [found.san_login, found.san_password,
+             found.k2_replication_password, found.volume_backend_name,
+             found.filter_function, found.replication_device])
+
+
+class MistakeTest(fakes.UnitCase):
+
+    def test_nothing_is_published_before_all_is_there(self):
+        for option, value in (('san_ip', ''), ('protocol', 'nfs'),
+                              ('credentials', fakes.NO_SECRET)):
+            with self.subTest(option):
+                state = self.run_event(config={**self.config, option: value})
+                self.assertEqual('blocked', state.unit_status.name)
+                self.assertNotIn('backend_name', self.published(state))
+                self.assertIsNone(self.machine.read(fakes.SECRETS))
+
+    def test_a_mistake_takes_no_running_back_end_down(self):
+        before = self.run_event()
+        secrets = self.machine.read(fakes.SECRETS)
+        after = self.again(before, config={**self.config, 'protocol': 'nfs'})
+        self.assertStatus('blocked', 'protocol is "nfs"', after)
+        self.assertEqual(self.published(before), self.published(after))
+        self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
+
+
+class SecretFileTest(fakes.UnitCase):
+
+    def revision(self, state):
+        return self.pairs(state)['# cinder-k2 secrets']
+
+    def rotated(self, password):
+        return testing.Secret(
+            {'username': 'openstack', 'password': fakes.PASSWORD},
+            latest_content={'username': 'openstack', 'password': password},
+            id=self.secret.id)
+
+    def test_no_secret_enters_the_relation_or_a_log(self):
+        state = self.run_event()
+        self.assertNoSecret(str(self.published(state)))
+        self.assertNoSecret(str(self.context.juju_log))
+        self.assertNoSecret(str(state.stored_states))
+        self.assertNoSecret(' '.join(self.machine.commands))
+
+    def test_it_is_for_cinder_alone(self):
+        self.run_event()
+        mode = self.machine.path(fakes.SECRETS).stat().st_mode & 0o777
+        self.assertEqual(0o640, mode)
+        self.assertEqual('cinder', self.machine.groups[fakes.APP])
+
+    def test_rotation_changes_the_file_and_restarts_the_services(self):
+        before = self.run_event()
+        secret = self.rotated('new')
+        after = self.again(before, self.context.on.secret_changed(secret),
+                           secrets=[secret])
+        self.assertIn('san_password = new', self.machine.read(fakes.SECRETS))
+        self.assertNotEqual(self.revision(before), self.revision(after))
+
+    def test_nothing_restarts_while_nothing_changes(self):
+        before = self.run_event()
+        after = self.again(before, self.context.on.update_status())
+        self.assertEqual(self.published(before), self.published(after))
+
+    def test_other_certificates_restart_the_services(self):
+        before = self.run_event(config={**self.config, 'tls-ca': fakes.PEM})
+        after = self.again(before, config={
+            **self.config, 'tls-ca': fakes.PEM.replace('MIIB', 'MIIC')})
+        self.assertNotEqual(self.revision(before), self.revision(after))
+
+    def test_a_hook_that_failed_after_writing_is_made_up_for(self):
+        before = self.run_event()
+        secret = self.rotated('new')
+        self.again(before, secrets=[secret])
+        # What that hook published is lost, as Juju has it.
+        after = self.again(before, secrets=[secret])
+        self.assertNotEqual(self.revision(before), self.revision(after))
+
+    def test_the_end_of_the_relation_removes_it(self):
+        self.config['tls-ca'] = fakes.PEM
+        state = self.run_event()
+        self.again(state, self.context.on.relation_broken(
+            state.get_relation(self.relation.id)))
+        self.assertIsNone(self.machine.read(fakes.SECRETS))
+        self.assertFalse(
+            self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
+
+    def test_the_end_of_the_unit_removes_it(self):
+        self.again(self.run_event(), self.context.on.remove())
+        self.assertIsNone(self.machine.read(fakes.SECRETS))
+
+    def test_a_machine_without_cinder_is_told(self):
+        self.machine.missing_groups.add('cinder')
+        self.assertStatus('blocked', 'cannot be written: no such group',
+                          self.run_event())
+        self.assertEqual([], list(self.machine.path(
+            '/etc/cinder/cinder.conf.d').iterdir()))
