@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test weather e2e lint docs releasenotes \
-    support-matrix rule-table bench bench-sim reduction cover clean
+    support-matrix rule-table charm bench bench-sim reduction cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -29,6 +29,9 @@ weather: venv  ## the driver while requests fail, services die and arrays are lo
 
 e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
+
+charm: venv  ## the Juju charm and the driver's wheel, into dist/
+	@$(IN_VENV) exec python -m tools.pack_charm
 
 lint: venv  ## the static checks alone
 	@$(IN_VENV) tools/lint
@@ -62,5 +65,5 @@ cover: venv  ## the coverage of the unit tests, into cover/
 	$(IN_VENV) coverage report
 
 clean:  ## remove all that was built, .venv and the clouds' state too
-	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
-	    artifacts cover build dist doc/build releasenotes/build *.egg-info
+	rm -rf .venv .venv-charmcraft .stestr .coverage .coverage.* .hypothesis \
+	    .mypy_cache cloud artifacts cover build dist doc/build releasenotes/build *.egg-info
