@@ -65,5 +65,5 @@ cover: venv  ## the coverage of the unit tests, into cover/
 	$(IN_VENV) coverage report
 
 clean:  ## remove all that was built, .venv and the clouds' state too
-	rm -rf .venv .venv-charmcraft .stestr .coverage .coverage.* .hypothesis \
-	    .mypy_cache cloud artifacts cover build dist doc/build releasenotes/build *.egg-info
+	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
+	    artifacts cover build dist doc/build releasenotes/build *.egg-info

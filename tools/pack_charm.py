@@ -34,7 +34,7 @@ from tools import signals
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SOURCE = ROOT / 'juju-charm'
 DIST = ROOT / 'dist'
-VENV = ROOT / '.venv-charmcraft'
+VENV = ROOT / '.venv' / 'charmcraft'
 SECONDS = 900.0
 # What an older pyOpenSSL of the system would be too old for comes along.
 PACKAGES = ('charmcraft==4.5.0', 'pyopenssl>=24')
@@ -106,7 +106,7 @@ def find() -> pathlib.Path | None:
         return None
     program, stamp = VENV / 'bin' / 'charmcraft', VENV / 'packages'
     if not (stamp.exists() and stamp.read_text() == ' '.join(PACKAGES)):
-        print(f'Installing {" ".join(PACKAGES)} into {VENV.name}.',
+        print(f'Installing {" ".join(PACKAGES)} into {VENV}.',
               flush=True)
         run(PYTHON, '-m', 'venv', '--clear', '--system-site-packages', VENV)
         run(VENV / 'bin' / 'pip', 'install', '--quiet', '--upgrade',

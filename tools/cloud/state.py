@@ -19,6 +19,7 @@ import secrets
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from tools.cloud import errors
@@ -95,10 +96,7 @@ def render(run: settings.Settings, secret: str, prefix: str) -> str:
     :param secret: password of the array's user
     :param prefix: of the Python installation that holds etc/cinder
     """
-    text = textwrap.dedent(DEFAULT_TEMPLATE).format(
-        host=settings.HOST, state=run.state, prefix=prefix,
-        backends=','.join(DRIVERS), port=run.cinder_port,
-        privsep=f'{prefix}/bin/privsep-helper', conf=run.cinder_conf)
+    text = render_common(run, DRIVERS, prefix)
     for name, driver in DRIVERS.items():
         text += textwrap.dedent(BACKEND_TEMPLATE).format(
             name=name, driver=driver, host=settings.HOST,
@@ -109,6 +107,18 @@ def render(run: settings.Settings, secret: str, prefix: str) -> str:
                 target=settings.TARGET, host=settings.HOST,
                 port=run.second_port, login=settings.LOGIN, password=secret)
     return text
+
+
+def render_common(run: settings.Settings, backends: Iterable[str],
+                  prefix: str) -> str:
+    """Return what stands in cinder.conf before the back ends.
+
+    :param backends: names of their sections
+    """
+    return textwrap.dedent(DEFAULT_TEMPLATE).format(
+        host=settings.HOST, state=run.state, prefix=prefix,
+        backends=','.join(backends), port=run.cinder_port,
+        privsep=f'{prefix}/bin/privsep-helper', conf=run.cinder_conf)
 
 
 def write_private(path: pathlib.Path, text: str) -> None:
@@ -158,7 +168,7 @@ def locked(state: pathlib.Path) -> Iterator[None]:
 
 def password(run: settings.Settings) -> str:
     """Return the password of the array's user."""
-    return run.password_file.read_text().strip()
+    return run.password_file.read_text().rstrip('\n')
 
 
 def prepare(run: settings.Settings) -> None:

@@ -1,0 +1,218 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The packed charm on a unit, from its dispatch to volumes on an array."""
+
+import contextlib
+import functools
+import io
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+import yaml
+
+from tests.charm import cinder_conf
+from tests.e2e import unit
+from tools.cloud import children
+from tools.cloud import client
+from tools.cloud import scenario
+from tools.cloud import settings
+from tools.cloud import stack
+from tools.cloud import state
+from tools import pack_charm
+
+# What cinder.conf, YAML and shells would each like to change.
+PASSWORD = ' "pa$$w,o$rd\'; #%'
+SECRET = 'secret:d0000000000000000000'
+RELATION = 'storage-backend:0'
+# For Cinder to start, on a machine that is busy.
+SECONDS = 120
+
+
+@functools.cache
+def pack():
+    """The charm and the wheel for it, packed once."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return pack_charm.pack(), pack_charm.build_wheel()
+
+
+class CharmTest(unittest.TestCase):
+    """The charm as charmcraft packs it, unpacked as Juju does."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        reason = pack_charm.missing() or unit.missing()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.directory = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        packed, cls.wheel = pack()
+        cls.charm = cls.directory / 'charm'
+        subprocess.run(['unzip', '-q', packed, '-d', cls.charm], check=True)
+        cls.names = zipfile.ZipFile(packed).namelist()
+
+
+class PackageTest(CharmTest):
+    """What is in the package."""
+
+    def test_it_needs_nothing_but_a_python(self):
+        """Neither a module of the machine nor an extension for one Python."""
+        done = subprocess.run(
+            ['/usr/bin/python3', '-SIc', 'import sys\n'
+             'sys.path += ["venv", "src"]\nimport charm, ops\n'
+             'print(ops.__file__, ops.__version__)'],
+            cwd=self.charm, capture_output=True, text=True)
+        self.assertEqual('', done.stderr)
+        path, version = done.stdout.split()
+        self.assertTrue(path.endswith('venv/ops/__init__.py'), path)
+        self.assertEqual('3', version.split('.')[0])
+        self.assertEqual([], [name for name in self.names
+                              if name.endswith('.so')])
+
+    def test_what_juju_and_charmhub_want(self):
+        for name in ('README.md', 'icon.svg', 'LICENSE', 'metadata.yaml',
+                     'config.yaml', 'actions.yaml', 'manifest.yaml'):
+            self.assertIn(name, self.names)
+        about = yaml.safe_load((self.charm / 'metadata.yaml').read_text())
+        self.assertIs(True, about['subordinate'])
+        self.assertEqual('cinder-backend',
+                         about['provides']['storage-backend']['interface'])
+
+
+class ChainTest(CharmTest):
+    """Charm, relation data, cinder.conf, cinder-volume, simulated array."""
+
+    def setUp(self):
+        super().setUp()
+        self.place = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        self.started = []
+        self.addCleanup(self.stop)
+        self.start_array()
+        # It keeps what it remembers beside its code.
+        charm = self.place / 'charm'
+        shutil.copytree(self.charm, charm)
+        self.unit = unit.Unit(self.place, charm)
+        self.addCleanup(self.unit.close)
+
+    def stop(self):
+        for child in reversed(self.started):
+            child.stop()
+
+    def start_array(self):
+        ports = [settings.free_port() for _ in range(2)]
+        self.run_of = settings.Settings(
+            pack_charm.ROOT, self.place / 'cloud', *ports, check=True,
+            keep=True)
+        state.write_private(self.run_of.password_file, PASSWORD + '\n')
+        state.prepare(self.run_of)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.array, = stack.start_arrays(self.run_of, self.started)
+
+    def configure(self, password=PASSWORD):
+        """What an operator does: juju config, add-secret, attach-resource."""
+        self.unit.model['config'] = {
+            'credentials': SECRET, 'tls-ca': self.run_of.ca_file.read_text(),
+            'san_ip': settings.HOST, 'san-api-port': self.run_of.sim_port,
+            'backends': 'k2-iscsi: {protocol: iSCSI}\n'
+                        'k2-fc: {protocol: FC}\n'}
+        self.unit.model['secrets'] = {SECRET: {
+            'username': settings.LOGIN, 'password': password}}
+        self.unit.model['resources'] = {'driver': str(self.wheel)}
+
+    def integrate(self):
+        """What Juju does then, beside a unit of cinder."""
+        self.unit.model['relations'][RELATION] = {
+            'app': 'cinder', 'units': {'cinder/0': {}}, 'said': {}}
+        for name in ('install', 'config-changed', 'start'):
+            self.unit.hook(name)
+        for name in ('created', 'joined', 'changed'):
+            self.unit.hook(f'storage-backend-relation-{name}', RELATION)
+
+    def cinder_conf(self):
+        """What the cinder charm makes of what it was told."""
+        said = self.unit.model['relations'][RELATION]['said']
+        sections = json.loads(said['subordinate_configuration'])[
+            'cinder']['/etc/cinder/cinder.conf']['sections']
+        return state.render_common(
+            self.run_of, said['backend_name'].split(','),
+            sys.prefix) + cinder_conf.render(sections)
+
+    def test_the_main_job(self):
+        self.configure()
+        self.integrate()
+        word, text = self.unit.status
+        self.assertEqual('active', word, text)
+        self.assertIn('k2-iscsi', text)
+        self.assertNotIn(PASSWORD, json.dumps(self.unit.model['relations']))
+        self.run_of.cinder_conf.write_text(self.cinder_conf())
+        watcher = self.start_cinder()
+        with contextlib.redirect_stdout(io.StringIO()):
+            scenario.make_types(watcher.cinder)
+            for backend in settings.BACKENDS:
+                scenario.Job(watcher, backend).run()
+            self.assertNotEqual({}, self.array.leftovers())
+            scenario.remove_all(watcher)
+        self.assertEqual({}, self.array.leftovers())
+
+    def start_cinder(self):
+        """Cinder on the unit, with the driver that the charm installed.
+
+        It must not find that of the checkout, so it has a copy of the rest.
+        """
+        library = self.place / 'lib'
+        shutil.copytree(pack_charm.ROOT / 'tools', library / 'tools')
+        path = self.unit.run('python3', '-c',
+                             'import cinder_k2; print(cinder_k2.__file__)')
+        self.assertIn('site-packages', path)
+        log = self.run_of.log_dir / 'cinder.log'
+        child = children.Child('cinder', self.unit.enter(
+            'python3', '-m', 'tools.cloud.cinder_service', '--config-file',
+            self.run_of.cinder_conf, PYTHONPATH=library),
+            log, stack.environment(), pack_charm.ROOT)
+        self.started.append(child)
+        cinder = client.connect(self.run_of.cinder_url)
+        for ready in (lambda: stack.api_answers(self.run_of),
+                      lambda: len(cinder.pools.list()) >= 2):
+            child.wait_ready(ready, SECONDS)
+        return client.Watcher(cinder, log)
+
+    def test_a_password_that_is_wrong(self):
+        """And then mended: Juju tells the charm of the new revision."""
+        self.configure('wrong')
+        self.integrate()
+        word, text = self.unit.status
+        self.assertEqual('blocked', word, text)
+        self.assertIn('HTTP 401', text)
+        before = self.cinder_conf()
+        self.unit.model['secrets'][SECRET]['password'] = PASSWORD
+        self.unit.hook('secret-changed', JUJU_SECRET_ID=SECRET)
+        word, text = self.unit.status
+        self.assertEqual('active', word, text)
+        # By this the cinder charm knows that it must restart the service.
+        self.assertNotEqual(before, self.cinder_conf())
+
+    def test_who_may_read_the_password(self):
+        self.configure()
+        self.integrate()
+        listed = self.unit.run('stat', '-c', '%a %U %G',
+                               '/etc/cinder/cinder.conf.d/cinder-k2.conf')
+        self.assertEqual('640 root cinder\n', listed)
+        self.unit.hook('storage-backend-relation-broken', RELATION)
+        self.assertEqual('', self.unit.run(
+            'find', '/etc/cinder/cinder.conf.d', '-type', 'f'))
