@@ -35,7 +35,7 @@ PICTURES = ROOT / 'doc' / 'source' / 'simulator' / 'images'
 SHOWN = ('overview-light', 'volumes-light', 'replication-light',
          'requests-dark', 'control-light')
 LARGEST = 200000
-RUNNER = ('subunit.run', 'discover', '-t', '.', 'tests/e2e')
+RUNNER = ('tests.e2e', 'discover', '-t', '.', 'tests/e2e')
 GUESTS = ('tools.guest.suites',)
 
 

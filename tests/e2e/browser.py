@@ -12,9 +12,9 @@
 
 """Chromium without a screen, beside an array behind TLS."""
 
+import atexit
 import json
 import os
-import pathlib
 import shutil
 import tempfile
 import urllib.parse
@@ -23,6 +23,8 @@ import testtools
 
 from cinder_k2 import simulator
 from cinder_k2.simulator.adapters import tls
+from tools.cloud import children
+from tools.guest import machine
 from tools import run_e2e
 
 try:
@@ -49,6 +51,21 @@ _FLAGS = (
 _SIZE = (1440, 900)
 
 
+class Driver(service.Service if webdriver else object):
+    """A chromedriver that is gone when we are, with all its browsers."""
+
+    def __init__(self, directory):
+        parent = os.getpid()
+        super().__init__(
+            shutil.which('unshare'),
+            env={**os.environ, 'TMPDIR': str(directory)},
+            popen_kw={'preexec_fn': lambda: children.die_with_parent(parent)})
+
+    def command_line_args(self):
+        return [*machine.namespace()[1:], 'chromedriver',
+                *super().command_line_args()]
+
+
 def missing():
     """What is missing for a browser, or ''."""
     if webdriver is None:
@@ -68,18 +85,28 @@ def live():
 
 
 def start(directory):
-    """A browser with a profile of its own, and all its logs."""
+    """A browser with a profile of its own, and all its logs.
+
+    It writes to the directory alone.
+    """
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which('chromium')
-    for flag in (*_FLAGS, f'--user-data-dir={directory}'):
+    for flag in (*_FLAGS, f'--user-data-dir={directory}/profile'):
         options.add_argument(flag)
     options.accept_insecure_certs = True
     options.set_capability('goog:loggingPrefs', {
         'browser': 'ALL', 'performance': 'ALL'})
-    driver = webdriver.Chrome(options, service.Service(
-        shutil.which('chromedriver')))
+    driver = webdriver.Chrome(options, Driver(directory))
+    # Who is interrupted does not come to what a class has to clean up.
+    atexit.register(driver.quit)
     driver.set_window_size(*_SIZE)
     return driver
+
+
+def stop(driver):
+    """End a browser that ``start`` has given."""
+    atexit.unregister(driver.quit)
+    driver.quit()
 
 
 class BrowserTest(testtools.TestCase):
@@ -96,8 +123,8 @@ class BrowserTest(testtools.TestCase):
         place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         cls.addClassCleanup(place.cleanup)
         cls.certificate = tls.ensure(place.name, ('127.0.0.1',))
-        cls.driver = start(pathlib.Path(place.name, 'profile'))
-        cls.addClassCleanup(cls.driver.quit)
+        cls.driver = start(place.name)
+        cls.addClassCleanup(stop, cls.driver)
 
     def setUp(self):
         super().setUp()

@@ -53,7 +53,8 @@ def cinder():
     """The guest's Cinder, started when first asked for."""
     logging.basicConfig(filename=node.OUT / 'cinder.log', format=_FORMAT,
                         level=logging.DEBUG, force=True)
-    for noisy in ('sqlalchemy', 'oslo_db', 'stevedore'):
+    for noisy in ('sqlalchemy', 'oslo_db', 'stevedore',
+                  'tests.functional.cinder_env._Pool'):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     found = cinder_env.cinder()
     brick.install()

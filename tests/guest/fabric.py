@@ -43,10 +43,9 @@ _CLASS = pathlib.Path('/sys/class')
 _BY_PATH = pathlib.Path('/run/fc-by-path')
 _BY_PATH_SCRIPT = f"""\
 #!/bin/sh
-address=$(basename "$(readlink "/sys$1/device")")
-[ -e {FOLDER}/host${{address%%:*}} ] || exit 1
-read -r port <"/sys/class/fc_transport/target${{address%:*}}/port_name" &&
-    echo "pci-virtual-fc-$port-lun-${{address##*:}}"
+[ -e {FOLDER}/host${{1%%:*}} ] || exit 1
+read -r port <"/sys/class/fc_transport/target${{1%:*}}/port_name" &&
+    echo "pci-virtual-fc-$port-lun-${{1##*:}}"
 """
 # multipathd leaves alone what has the property, and nothing else of a disk.
 _RULES = pathlib.Path('/etc/udev/rules.d/59-fc.rules')
@@ -54,7 +53,8 @@ _RULE = f"""\
 ACTION=="remove", GOTO="end"
 SUBSYSTEM!="block", GOTO="end"
 KERNEL!="sd*[!0-9]", GOTO="end"
-PROGRAM=="{_BY_PATH} %p", SYMLINK+="disk/by-path/%c", GOTO="end"
+KERNELS=="*:*:*:*", PROGRAM=="{_BY_PATH} %b", SYMLINK+="disk/by-path/%c", \
+    GOTO="end"
 ENV{{UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG}}="1"
 LABEL="end"
 """

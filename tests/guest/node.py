@@ -19,6 +19,8 @@ import functools
 import os
 import pathlib
 import shutil
+import socket
+import struct
 import subprocess
 import time
 
@@ -30,6 +32,10 @@ IQN = 'iqn.1993-08.org.debian:01:guest'
 LIMIT = 240
 # The socket that iscsid listens on, in no directory.
 _ISCSID_SOCKET = '@ISCSIADM_ABSTRACT_NAMESPACE'
+_MULTIPATHD_SOCKET = '\0/org/kernel/linux/storage/multipathd'
+# What comes before each message to and from it: a size_t.
+_LENGTH = struct.Struct('@N')
+_CONNECTIONS = pathlib.Path('/sys/class/iscsi_connection')
 _MODULES = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath', 'dm-round-robin',
             'dm-service-time')
 # Those that disks need. Each program that a rule starts takes its time here.
@@ -160,8 +166,24 @@ class _Multipathd:
         """Have it run."""
         if self._process is None or self._process.poll() is not None:
             self._process = _daemon('multipathd', 'multipathd', '-d', '-v2')
-            wait_until(lambda: answers('multipathd', 'show', 'status'),
-                       'multipathd')
+            wait_until(self._answers, 'multipathd')
+
+    def _answers(self):
+        try:
+            return bool(self.ask('show status'))
+        except ConnectionError:
+            return False
+
+    def ask(self, command):
+        """What it says, as its program would print it."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(LIMIT)
+            client.connect(_MULTIPATHD_SOCKET)
+            text = f'{command}\0'.encode()
+            client.sendall(_LENGTH.pack(len(text)) + text)
+            with client.makefile('rb') as stream:
+                length, = _LENGTH.unpack(stream.read(_LENGTH.size))
+                return stream.read(length).rstrip(b'\0').decode()
 
     def stop(self):
         """Have it not run."""
@@ -175,15 +197,11 @@ multipathd = _Multipathd()
 
 
 def sessions():
-    """Portals that the initiator is logged in to; None without iscsid."""
-    done = subprocess.run(['iscsiadm', '-m', 'session'], capture_output=True,
-                          text=True, timeout=LIMIT)
-    if 'No active sessions' in done.stderr:
-        return []
-    if done.returncode:
-        return None
-    return sorted(line.split()[2].split(',')[0]
-                  for line in done.stdout.splitlines())
+    """Portals that the initiator is logged in to, as the kernel has them."""
+    return sorted(
+        ':'.join((path / f'persistent_{what}').read_text().strip()
+                 for what in ('address', 'port'))
+        for path in _CONNECTIONS.iterdir())
 
 
 def disks():

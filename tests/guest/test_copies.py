@@ -90,19 +90,26 @@ class TestGroups(base.GuestTest):
         """One moment for all volumes of a group, while they are written."""
         kind = self.backend.volume_type()
         group = self.backend.create_group(kind)
-        attached = [self.attach(self.backend.create_volume(1, group))
-                    for _ in range(2)]
+        volumes = [self.backend.create_volume(1, group) for _ in range(2)]
+        attached = list(map(self.attach, volumes))
         with load.Writer(*[one.path for one in attached]).running() as writer:
             taken = self.backend.create_group_snapshot(group)
             writer.wait_for_more()
         for one in attached:
             one.detach()
-        copies = self.backend.members(self.backend.group_from(taken))
-        first, second = [load.check(self.attach(copy).path)
-                         for copy in copies]
+        copies = self.copies(taken)
+        first, second = [load.check(self.attach(copies[volume.id]).path)
+                         for volume in volumes]
         self.assertIn(first - second, (0, 1))
         self.assertGreater(second, 0)
         self.assertLess(first, writer.written)
+
+    def copies(self, taken):
+        """Volumes of a group snapshot, by the ids of those it was of."""
+        sources = {snapshot.id: snapshot.volume_id
+                   for snapshot in self.backend.snapshots()}
+        return {sources[copy.snapshot_id]: copy for copy
+                in self.backend.members(self.backend.group_from(taken))}
 
 
 @contextlib.contextmanager

@@ -16,9 +16,13 @@ from tests.functional import cloud
 from tests.guest import base
 from tests.guest import brick
 from tests.guest import disk
-from tests.guest import node
 
 NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+
+
+# In MiB: all that has data, and what is beside. Nothing of the driver depends
+# on how nova copies; Cinder's own copies are whole.
+_COPIED = (*range(8), *range(1016, 1024))
 
 
 class Nova(cloud.Nova):
@@ -35,9 +39,9 @@ class Nova(cloud.Nova):
         old, new = [brick.Disk(dict(row.connection_info), False)
                     for row in (source, target)]
         paths = [one.connect().path for one in (old, new)]
-        node.run('dd', f'if={paths[0]}', f'of={paths[1]}', 'bs=1M',
-                 'iflag=direct', 'oflag=direct', 'conv=sparse',
-                 timeout=1800)
+        for place in _COPIED:
+            disk.write(paths[1], place * disk.MIB,
+                       disk.read(paths[0], place * disk.MIB))
         self.made.append(new)
         old.disconnect()
 

@@ -131,7 +131,7 @@ def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
     """
     parent = os.getpid()
     with subprocess.Popen(  # nosec B603
-            [*_namespace(),
+            [*namespace(),
              'linux.uml', f'mem={memory}', f'uml_dir={work}', 'umid=guest',
              'noreboot', 'panic=-1', 'root=/dev/root', 'rootfstype=hostfs',
              'ro', f'init={work}/init.sh', 'con=null', 'con0=null,fd:2',
@@ -158,8 +158,8 @@ def _environment(work: pathlib.Path) -> dict[str, str]:
         raise GuestError(str(exc), NO_BOOT) from exc
 
 
-def _namespace() -> list[str]:
-    """Return a command that runs another one, and ends it when it is ended.
+def namespace() -> list[str]:
+    """Return a command that runs another one, and ends all of it with itself.
 
     Who is not root needs a user namespace for that. The kernel ends itself
     with a signal when it panics, which the first process of a namespace

@@ -26,6 +26,7 @@ import shlex
 import shutil
 import subprocess  # nosec B404
 import sys
+import time
 
 import subunit
 
@@ -47,7 +48,8 @@ SUITES = {
 }
 #: The data plane of a suite that has not K2_PLANE's, or tgt.
 PLANES = {'lio': 'lio'}
-# Less than the limit of make e2e; a machine may be busy with other things.
+# For all guests, also for one that has to wait for its module. Less than the
+# limit of make e2e; a machine may be busy with other things.
 SECONDS = 3400.0
 # Some tests fill a volume of 1 GiB on each array.
 MEMORY = '5G'
@@ -55,12 +57,15 @@ STOP_SECONDS = 10.0
 RESULTS = 'results.subunit'
 
 
-def command(suite: str) -> list[str]:
-    """Return the command that runs a suite in a guest of its own."""
+def command(suite: str, seconds: float) -> list[str]:
+    """Return the command that runs a suite in a guest of its own.
+
+    :param seconds: the guest is ended after them
+    """
     tests = shlex.join([
         sys.executable, '-W', 'ignore', '-m', 'subunit.run',
         *(f'tests.guest.{module}' for module in SUITES[suite])])
-    return [sys.executable, '-m', 'tools.guest', f'--seconds={SECONDS}',
+    return [sys.executable, '-m', 'tools.guest', f'--seconds={seconds:.0f}',
             f'--memory={MEMORY}', f'--out={ARTIFACTS / suite}', '--',
             'sh', '-c', f'exec {tests} >{machine.OUT}/{RESULTS}']
 
@@ -78,19 +83,22 @@ def environment(suite: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def started(suite: str) -> Iterator[subprocess.Popen[str]]:
+def started(suite: str, deadline: float) -> Iterator[subprocess.Popen[str]]:
     """Give the process of a suite's guest; it is gone afterwards.
 
     Ctrl-C in a terminal does not reach it, so it ends once, by us.
 
+    :param deadline: of the guest, as time.monotonic has it
     :raises BuildError: see environment()
     """
     shutil.rmtree(ARTIFACTS / suite, ignore_errors=True)
     parent = os.getpid()
+    variables = environment(suite)
+    left = max(0.0, deadline - time.monotonic())
     with subprocess.Popen(  # nosec B603
-            command(suite), cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env=environment(suite), start_new_session=True,
+            command(suite, left), cwd=ROOT, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, env=variables, start_new_session=True,
             preexec_fn=lambda: children.die_with_parent(parent)) as process:
         try:
             yield process
@@ -145,10 +153,12 @@ def main(suites: Sequence[str]) -> int:
               f' there are {", ".join(SUITES)}', file=sys.stderr)
         return 2
     complaints, guests = [], {}
+    deadline = time.monotonic() + SECONDS
     with contextlib.ExitStack() as stack:
         for suite in suites or SUITES:
             try:
-                guests[suite] = stack.enter_context(started(suite))
+                guests[suite] = stack.enter_context(
+                    started(suite, deadline))
             except fcoe.BuildError as exc:
                 write(skipped(suite, str(exc)))
         for suite, process in guests.items():

@@ -210,6 +210,8 @@ class Iscsi(_Targets):
                           # Others do not even see it.
                           'demo_mode_discovery'):
             self._tree.write(group.path / 'attrib' / attribute, 0)
+        self._tree.write(group.path / 'param' / 'MaxRecvDataSegmentLength',
+                         identity.SEGMENT)
         self._tree.write(group.path / 'enable', 1)
 
     def _change_portals(self, group: portal_group.PortalGroup,

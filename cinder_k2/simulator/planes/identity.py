@@ -18,6 +18,9 @@ from cinder_k2.simulator.planes import base
 
 #: What disks say their revision is.
 REVISION = '1.0'
+#: MaxRecvDataSegmentLength: what initiators may write in one piece, in bytes.
+#: The 8 KiB that targets would take make thirty-two pieces of it.
+SEGMENT = 256 * 1024
 #: The vendor's number at the IEEE, six hexadecimal digits.
 COMPANY = '0024f4'
 _TYPE = '6'

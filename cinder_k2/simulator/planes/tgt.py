@@ -199,6 +199,9 @@ class TgtPlane:
             self._daemon.command('delete', 'target', *_TARGET, '--force')
             self._served = _Served(self._served.portals)
         self._daemon.command('new', 'target', *_TARGET, '--targetname', name)
+        self._daemon.command(
+            'update', 'target', *_TARGET, '--name',
+            'MaxRecvDataSegmentLength', '--value', identity.SEGMENT)
         self._served.target = name
 
     def _drop_initiators(self, wanted: set[str]) -> None:

@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -174,6 +175,22 @@ class SuitesTest(unittest.TestCase):
             self.assertIn(f'export {line}\n', command)
         self.assertNotIn('K2_TRANSPORT', (
             self.place / 'one' / 'command').read_text())
+
+    def test_one_deadline(self):
+        """What the module took, its guest has not."""
+        began = time.monotonic
+        lost = []
+        self.enterContext(mock.patch.object(
+            time, 'monotonic', lambda: began() + sum(lost)))
+        given = self.enterContext(mock.patch.object(
+            suites, 'command', wraps=suites.command))
+        self.with_fc(side_effect=lambda: lost.append(900.0))
+        seconds = {call.args[0]: call.args[1]
+                   for call in given.call_args_list}
+        self.assertGreater(seconds['one'], suites.SECONDS - 900)
+        self.assertLessEqual(seconds['fc'], suites.SECONDS - 900)
+        self.assertIn(f'--seconds={seconds["fc"]:.0f}',
+                      suites.command('fc', seconds['fc']))
 
     def test_no_fibre_channel(self):
         """One skipped test, with the reason; the others run."""

@@ -30,6 +30,7 @@ _FILLINGS = (
     ('fc/*', ('fabric_statistics/',)),
     ('iscsi/*/tpgt_1', (
         'acls/', 'lun/', 'np/', 'enable=0', 'param/TargetAlias=LIO Target',
+        'param/MaxRecvDataSegmentLength=8192',
         'attrib/authentication=1', 'attrib/generate_node_acls=0',
         'attrib/demo_mode_discovery=1')),
     ('iscsi/*/tpgt_1/acls/*', (

@@ -123,9 +123,11 @@ class TestLioPlane(LioTest):
 
     def check_target(self):
         self.assertEqual(
-            ['1', '0', '0', '0'], [self.of_group(name) for name in (
+            ['1', '0', '0', '0', '262144'],
+            [self.of_group(name) for name in (
                 'enable', 'attrib/authentication',
-                'attrib/generate_node_acls', 'attrib/demo_mode_discovery')])
+                'attrib/generate_node_acls', 'attrib/demo_mode_discovery',
+                'param/MaxRecvDataSegmentLength')])
 
     def test_lun(self):
         """VOL-15: the WWID that comes of it ends with scsi_sn."""

@@ -500,6 +500,10 @@ class FakeTgtd:
     def _new_target(self, targetname):
         self._check(self.target is None)
         self.target = targetname
+        self.parameters = {}
+
+    def _update_target(self, name, value):
+        self.parameters[name] = value
 
     def _delete_target(self):
         self.target = None
@@ -588,6 +592,9 @@ class TestTgtPlane(testtools.TestCase):
         self.publish()
         self.assertEqual((f'{IQN}target', {'192.0.2.1:3260', '[::1]:3260'}),
                          (self.daemon.target, self.daemon.portals))
+        # Writes come in pieces as large as reads.
+        self.assertEqual({'MaxRecvDataSegmentLength': '262144'},
+                         self.daemon.parameters)
 
     def test_lun(self):
         """VOL-15; a path may not have a comma, so it is relative."""
