@@ -47,8 +47,10 @@ class Finding:
 class BackendReport:
     """What was found of one back end.
 
+    :ivar problems: those of the arrays that it replicates to are among them
     :ivar capacity: total, free and provisioned in KiB, or None
-    :ivar ports: name, address, target and up of each
+    :ivar ports: name, address, target and up of each; up is None where the
+        array does not tell
     :ivar targets: the arrays that it replicates to, as k2-admin tells them
     """
 
@@ -119,11 +121,15 @@ def _read(done: machines.Done) -> Report:
 
 def _backend(told: Mapping[str, Any]) -> BackendReport:
     return BackendReport(
-        told['backend'], told.get('protocol', ''),
-        _findings(told['problems']), _findings(told.get('warnings', ())),
-        told.get('array'), told.get('capacity'),
-        tuple(told.get('ports') or ()), tuple(told.get('targets') or ()))
+        told['backend'], told['protocol'] or '',
+        _findings(told, 'problems'), _findings(told, 'warnings'),
+        told['array'], told['capacity'], tuple(told['ports']),
+        tuple(told['targets']))
 
 
-def _findings(told: Any) -> tuple[Finding, ...]:
-    return tuple(Finding(one['kind'], one['text']) for one in told)
+def _findings(told: Mapping[str, Any], key: str) -> tuple[Finding, ...]:
+    own = [Finding(one['kind'], one['text']) for one in told[key]]
+    theirs = [Finding(one['kind'], f'replication to {target["backend_id"]}: '
+                                   f'{one["text"]}')
+              for target in told['targets'] for one in target[key]]
+    return (*own, *theirs)

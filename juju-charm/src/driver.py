@@ -44,6 +44,11 @@ _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
 class Missing(machines.Failed):
     """There is nothing to install the driver from."""
 
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__('the driver is missing: attach its wheel with juju '
+                         'attach-resource, or set driver-source')
+
 
 def version(machine: machines.Machine) -> str:
     """The version that Cinder's Python finds; '' if it finds none.
@@ -90,8 +95,7 @@ def install(machine: machines.Machine, settings: options.Settings,
         _add_source(machine, settings)
         packages.upgrade(machine, packages.DRIVER)
     else:
-        raise Missing('the driver is missing: attach its wheel with juju '
-                      'attach-resource, or set driver-source')
+        raise Missing
 
 
 def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:

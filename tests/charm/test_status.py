@@ -63,6 +63,24 @@ class StatusTest(fakes.UnitCase):
             'active', '8 ports; k2a: one port is down; k2a: the certificate '
             'is not verified; set tls-ca', self.run_event())
 
+    def test_the_array_that_is_replicated_to_counts(self):
+        self.machine.backends = [fakes.backend(targets=[fakes.target(
+            problems=[fakes.finding('peer', 'make it a peer')])])]
+        self.assertStatus('blocked', '^k2a: replication to dr: make it a peer',
+                          self.run_event())
+
+    def test_ports_that_are_down_are_not_counted(self):
+        port = {'name': 'fc1', 'address': '5001', 'target': ''}
+        self.machine.backends = [fakes.backend(
+            protocol='FC', ports=[{**port, 'up': True}, {**port, 'up': False}],
+            warnings=[fakes.finding('certificate', 'is not verified')])]
+        self.assertStatus('active', ', 1 port$', self.run_event())
+
+    def test_an_array_of_which_little_is_known(self):
+        self.machine.backends = [fakes.backend(
+            array=None, capacity=None, ports=[], protocol=None)]
+        self.assertStatus('active', '^k2a: 0 ports$', self.run_event())
+
     def test_a_password_of_old_works_and_is_warned_of(self):
         del self.config['credentials']
         self.config.update(san_user='me', san_password='hush$')
