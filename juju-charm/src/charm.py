@@ -116,9 +116,11 @@ class CinderK2Charm(ops.CharmBase):
 
     def _publish(self, relation: ops.Relation) -> None:
         known = self._known
-        revision = known.secret_file.write(known.settings, known.secret)
+        marks = {
+            'secrets': known.secret_file.write(known.settings, known.secret),
+            'driver': driver.mark(str(self._stored.origin))}
         relation.data[self.unit].update(relations.data(
-            known.settings, known.public, revision,
+            known.settings, known.public, marks,
             driver.needed(known.settings, known.wheel)))
 
     def _statuses(self) -> Iterator[ops.StatusBase]:

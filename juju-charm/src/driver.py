@@ -81,6 +81,14 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
     return ' '.join([source, python, nonce])
 
 
+def mark(installed_from: str) -> str:
+    """A short text that changes whenever the driver is another one.
+
+    :param installed_from: its ``origin``
+    """
+    return hashlib.sha256(installed_from.encode()).hexdigest()[:12]
+
+
 def install(machine: machines.Machine, settings: options.Settings,
             wheel: pathlib.Path | None) -> None:
     """Install the driver, over one that is there.

@@ -53,16 +53,24 @@ class WheelTest(fakes.UnitCase):
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertEqual('1.3.0', state.workload_version)
 
+    def test_another_wheel_restarts_the_services(self):
+        before = self.run_event()
+        fakes.write_wheel(self.wheel, version='1.3.0')
+        after = self.again(before, self.context.on.upgrade_charm())
+        self.assertNotEqual(self.sections(before), self.sections(after))
+
     def test_an_upgrade_of_openstack_installs_it_anew(self):
         state = self.run_event()
         nonce = testing.SubordinateRelation(
             'storage-backend', id=self.relation.id, remote_app_name='cinder',
             local_unit_data=self.published(state),
             remote_unit_data={'upgrade_nonce': 'abc'})
-        changed = self.context.on.relation_changed(nonce)
-        state = self.again(state, changed, relations=[nonce])
+        changed = self.context.on.relation_changed
+        state = self.again(state, changed(nonce, remote_unit=0),
+                           relations=[nonce])
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
-        self.again(state, changed)
+        self.again(state, changed(state.get_relation(nonce.id),
+                                  remote_unit=0))
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
 
     def test_a_driver_that_went_away_is_installed_anew(self):
@@ -85,7 +93,7 @@ class WheelTest(fakes.UnitCase):
         self.machine.failing['python3 -m pip'] = machine.Done(
             1, '', 'ERROR: disk full\n')
         state = self.run_event()
-        self.assertStatus('blocked', 'python3 -m failed: ERROR: disk full',
+        self.assertStatus('blocked', 'python3 failed: ERROR: disk full',
                           state)
         self.assertNotIn('backend_name', self.published(state))
         self.machine.failing.clear()
@@ -192,7 +200,7 @@ class MachineTest(fakes.UnitCase):
             self.machine.run('no-such', seconds=1)
 
     def test_a_program_that_fails_is_told_by_its_last_line(self):
-        with self.assertRaisesRegex(machine.Failed, '^sh -c failed: why$'):
+        with self.assertRaisesRegex(machine.Failed, '^sh failed: why$'):
             self.machine.must('sh', '-c', 'echo no; echo why >&2; exit 3',
                               seconds=9)
 

@@ -28,14 +28,15 @@ class PublishTest(fakes.UnitCase):
         self.assertEqual('k2a', told['backend_name'])
         self.assertEqual('False', told['stateless'])
         pairs = self.sections(state)['k2a']
-        self.assertEqual('# cinder-k2 secrets', pairs[0][0])
+        self.assertEqual(['# cinder-k2 secrets', '# cinder-k2 driver'],
+                         [key for key, _ in pairs[:2]])
         self.assertEqual([
             ['volume_driver', 'cinder_k2.driver.K2ISCSIDriver'],
             ['volume_backend_name', 'k2a'],
             ['driver_ssl_cert_verify', 'True'],
             ['san_ip', '10.0.0.5'],
             ['use_multipath_for_image_xfer', 'True'],
-            ['use_chap_auth', 'False']], pairs[1:])
+            ['use_chap_auth', 'False']], pairs[2:])
 
     def test_fibre_channel(self):
         self.config['protocol'] = 'FC'
