@@ -29,6 +29,11 @@ _LIMIT = 20
 # For Python to start, and to end what hangs.
 _SECONDS = _LIMIT + 15.0
 _USAGE = 2
+# k2-admin names options of cinder.conf; these are the charm's for them.
+_OPTIONS = {'certificate': 'tls-ca or tls-fingerprint',
+            'credentials': 'credentials'}
+_OF_DEVICES = {'certificate': 'tls-ca, or tls-fingerprint of the device',
+               'credentials': 'replication-credentials'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +133,15 @@ def _backend(told: Mapping[str, Any]) -> BackendReport:
 
 
 def _findings(told: Mapping[str, Any], key: str) -> tuple[Finding, ...]:
-    own = [Finding(one['kind'], one['text']) for one in told[key]]
-    theirs = [Finding(one['kind'], f'replication to {target["backend_id"]}: '
-                                   f'{one["text"]}')
+    own = [_finding(one, '', _OPTIONS) for one in told[key]]
+    theirs = [_finding(one, f'replication to {target["backend_id"]}: ',
+                       _OF_DEVICES)
               for target in told['targets'] for one in target[key]]
     return (*own, *theirs)
+
+
+def _finding(told: Mapping[str, str], before: str, names: Mapping[str, str]
+             ) -> Finding:
+    kind = told['kind']
+    option = f' [charm: {names[kind]}]' if kind in names else ''
+    return Finding(kind, f'{before}{told["text"]}{option}')

@@ -23,6 +23,7 @@ import hashlib
 import re
 import uuid
 
+import backend
 import machine as machines
 import options
 import sections
@@ -46,7 +47,7 @@ class SecretFile:
 
     def ca_paths(self, settings: options.Settings) -> dict[str, str]:
         """Where the certificates of back ends that have some are."""
-        return {one.name: f'{self._ca_directory}/{one.name}-ca.pem'
+        return {one.name: str(self._machine.path(self._ca_name(one)))
                 for one in settings.backends if one.tls_ca}
 
     def write(self, settings: options.Settings,
@@ -74,11 +75,13 @@ class SecretFile:
         self._machine.remove(self._ca_directory)
 
     def _write_certificates(self, settings: options.Settings) -> None:
-        paths = self.ca_paths(settings)
         for one in settings.backends:
-            path = paths.get(one.name)
-            if path and self._machine.read(path) != one.tls_ca:
-                self._machine.write(path, one.tls_ca)
+            name = self._ca_name(one)
+            if one.tls_ca and self._machine.read(name) != one.tls_ca:
+                self._machine.write(name, one.tls_ca)
+
+    def _ca_name(self, one: backend.Backend) -> str:
+        return f'{self._ca_directory}/{one.name}-ca.pem'
 
 
 def _digests(settings: options.Settings) -> str:

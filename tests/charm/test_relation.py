@@ -13,6 +13,7 @@
 """What the charm tells the cinder charm, and what it keeps to itself."""
 
 import json
+import pathlib
 
 from ops import testing
 
@@ -77,9 +78,10 @@ class PublishTest(fakes.UnitCase):
 
     def test_certificates_go_into_a_file(self):
         self.config['tls-ca'] = fakes.PEM
-        path = self.pairs(self.run_event())['driver_ssl_cert_path']
-        self.assertEqual(fakes.PEM, self.machine.read(path))
-        self.assertEqual(0o644, self.machine.path(path).stat().st_mode & 0o777)
+        path = pathlib.Path(
+            self.pairs(self.run_event())['driver_ssl_cert_path'])
+        self.assertEqual(fakes.PEM, path.read_text())
+        self.assertEqual(0o644, path.stat().st_mode & 0o777)
 
     def test_what_cinder_reads_from_both_files_is_what_was_set(self):
         self.config.update({

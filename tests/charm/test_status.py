@@ -35,12 +35,21 @@ class StatusTest(fakes.UnitCase):
         self.assertStatus('active', '^k2a: .* ports; k2b: .* ports$',
                           self.run_event())
 
-    @ddt.data('configuration', 'unreachable', 'certificate', 'credentials',
-              'role', 'version', 'full', 'ports', 'peer')
+    @ddt.data('configuration', 'unreachable', 'role', 'version', 'full',
+              'ports', 'peer')
     def test_what_somebody_must_mend_blocks(self, kind):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding(kind, 'do this')])]
         self.assertStatus('blocked', '^k2a: do this$', self.run_event())
+
+    @ddt.data(('certificate', 'tls-ca or tls-fingerprint'),
+              ('credentials', 'credentials'))
+    @ddt.unpack
+    def test_what_an_option_of_the_charm_mends_names_it(self, kind, option):
+        self.machine.backends = [fakes.backend(problems=[
+            fakes.finding(kind, 'do this')])]
+        self.assertStatus('blocked', rf'^k2a: do this \[charm: {option}\]$',
+                          self.run_event())
 
     @ddt.data('state', 'error')
     def test_what_may_pass_waits(self, kind):
@@ -67,6 +76,10 @@ class StatusTest(fakes.UnitCase):
         self.machine.backends = [fakes.backend(targets=[fakes.target(
             problems=[fakes.finding('peer', 'make it a peer')])])]
         self.assertStatus('blocked', '^k2a: replication to dr: make it a peer',
+                          self.run_event())
+        self.machine.backends = [fakes.backend(targets=[fakes.target(
+            problems=[fakes.finding('credentials', 'no')])])]
+        self.assertStatus('blocked', r'no \[charm: replication-credentials\]',
                           self.run_event())
 
     def test_ports_that_are_down_are_not_counted(self):
