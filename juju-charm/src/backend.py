@@ -22,6 +22,7 @@ import values
 
 ISCSI = 'iSCSI'
 FC = 'FC'
+_MULTIPATH = 'use_multipath_for_image_xfer'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Backend:
     replication_credentials: str = ''
     devices: tuple[replication.Device, ...] = ()
 
+    @property
+    def multipath(self) -> bool:
+        """Whether Cinder is to use all paths to a volume."""
+        return self.values.get(_MULTIPATH) == 'True'
+
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
@@ -62,8 +68,7 @@ _FIELDS = (
     _Field('backend-availability-zone', 'backend_availability_zone'),
     _Field('tls-verify', 'driver_ssl_cert_verify', values.boolean),
     _Field('tls-fingerprint', 'k2_tls_fingerprint', values.fingerprint),
-    _Field('is_multipath_enabled', 'use_multipath_for_image_xfer',
-           values.boolean),
+    _Field('is_multipath_enabled', _MULTIPATH, values.boolean),
     _Field('iscsi-cidrs', 'k2_iscsi_cidrs', values.cidrs, iscsi_only=True),
     _Field('use-chap-auth', 'use_chap_auth', values.boolean,
            iscsi_only=True),

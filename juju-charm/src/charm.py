@@ -125,15 +125,14 @@ class CinderK2Charm(ops.CharmBase):
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
         """What there is to say, the worst first; ops shows the worst."""
-        failure = str(self._stored.failure)
-        if failure:
-            yield ops.BlockedStatus(failure)
+        if self._stored.failure:
+            yield ops.BlockedStatus(str(self._stored.failure))
         try:
-            yield from self._statuses_of(self._known.settings, bool(failure))
+            yield from self._statuses_of(self._known.settings)
         except knowledge.WRONG as error:
             yield status.blocked(getattr(error, 'texts', [str(error)]))
 
-    def _statuses_of(self, settings: options.Settings, failed: bool
+    def _statuses_of(self, settings: options.Settings
                      ) -> Iterator[ops.StatusBase]:
         known = self._known
         if known.beside_compute:
@@ -147,7 +146,7 @@ class CinderK2Charm(ops.CharmBase):
             yield ops.BlockedStatus(str(driver.Missing()))
         elif not known.relation.units:
             yield ops.WaitingStatus('waiting for cinder to join')
-        elif not failed:
+        else:
             yield from status.of_report(known.report, settings.warnings)
 
 

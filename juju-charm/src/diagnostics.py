@@ -51,8 +51,8 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     :param secrets: those that are known
     """
     forms = {form for secret in secrets if secret
-             for form in (secret, oslo.value(secret), secret.strip())}
-    for form in sorted(forms - {''}, key=len, reverse=True):
+             for form in (secret, oslo.value(secret))}
+    for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _MASK)
     text = _SECRET_OPTION.sub(rf'\1 {_MASK}', text)
     text = _IN_DEVICE.sub(rf'\1{_MASK}', text)

@@ -39,6 +39,10 @@ _PPA_SECONDS = 120.0
 _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
         '--no-input', '--disable-pip-version-check', '--force-reinstall',
         '--break-system-packages', '--root-user-action', 'ignore')
+_PIP_UNINSTALL = ('python3', '-m', 'pip', 'uninstall', '--yes',
+                  '--break-system-packages', '--root-user-action', 'ignore',
+                  _NAME)
+_OF_WHEEL = 'python3*/dist-packages/cinder_k2-*.dist-info'
 
 
 class Missing(machines.Failed):
@@ -100,6 +104,7 @@ def install(machine: machines.Machine, settings: options.Settings,
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
+        _remove_wheel(machine)
         _add_source(machine, settings)
         packages.upgrade(machine, packages.DRIVER)
     else:
@@ -116,6 +121,12 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
         path = pathlib.Path(directory, wheel_name(wheel))
         shutil.copyfile(wheel, path)
         machine.must(*_PIP, str(path), seconds=_PIP_SECONDS)
+
+
+def _remove_wheel(machine: machines.Machine) -> None:
+    """Remove what a wheel has installed: it would hide the package."""
+    if any(machine.path('/usr/local/lib').glob(_OF_WHEEL)):
+        machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
 
 
 def wheel_name(wheel: pathlib.Path) -> str:

@@ -140,6 +140,17 @@ class SourceTest(fakes.UnitCase):
         self.assertEqual([], self.machine.ran('python3 -m pip'))
         self.assertStatus('active', 'k2a', state)
 
+    def test_a_wheel_that_was_there_does_not_hide_the_package(self):
+        self.config['driver-source'] = 'distro'
+        self.run_event()
+        self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
+        self.machine.path('/usr/local/lib/python3.12/dist-packages/'
+                          'cinder_k2-1.0.dist-info').mkdir(parents=True)
+        self.config['driver-source'] = 'ppa:a/b'
+        self.run_event()
+        command, = self.machine.ran('python3 -m pip uninstall')
+        self.assertTrue(command.endswith(' cinder-k2'))
+
     def test_a_ppa(self):
         self.config['driver-source'] = 'ppa:somebody/k2'
         self.run_event()

@@ -245,6 +245,13 @@ class ComputeTest(fakes.UnitCase):
             '/etc/multipath/conf.d/cinder-k2.conf'), 'skip_kpartx yes')
         self.assertEqual(1, len(self.machine.ran('systemctl')))
 
+    def test_multipath_of_one_back_end_alone(self):
+        self.config.update(is_multipath_enabled=False, backends=(
+            'k2b: {is_multipath_enabled: true, protocol: fc}'))
+        self.run_event()
+        self.assertEqual({'open-iscsi', 'sysfsutils', 'sg3-utils',
+                          'multipath-tools'}, self.machine.installed)
+
     def test_no_multipath(self):
         self.config['is_multipath_enabled'] = False
         self.run_event()
