@@ -100,9 +100,8 @@ class Known:
 
     @property
     def relation(self) -> ops.Relation | None:
-        """The relation to cinder, unless it is about to end."""
-        return next((relation for relation in self._model.relations[CINDER]
-                     if relation.active), None)
+        """The relation to cinder; ops leaves out one that just ended."""
+        return next(iter(self._model.relations[CINDER]), None)
 
     @property
     def beside_compute(self) -> bool:

@@ -202,6 +202,13 @@ class MachineTest(fakes.UnitCase):
         super().setUp()
         self.machine = machine.Machine(self.root)
 
+    def test_the_environment_can_name_another_root(self):
+        with mock.patch.dict(os.environ, {
+                machine.ROOT_VARIABLE: str(self.root)}):
+            self.assertEqual(self.root / 'etc/x',
+                             machine.Machine().path('/etc/x'))
+        self.assertEqual('/etc/x', str(machine.Machine().path('/etc/x')))
+
     def test_a_program_that_hangs_is_killed_with_what_it_started(self):
         with self.assertRaisesRegex(machine.Failed, 'sh did not end within'):
             self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)

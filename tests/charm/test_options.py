@@ -133,6 +133,12 @@ class BackendsTest(Case):
         self.assertNotIn('filter_function', first.values)
         self.assertEqual('a < b', second.values['filter_function'])
 
+    def test_only_false_turns_verification_off(self):
+        for written, expected in (('""', 'True'), ('yes', 'True'),
+                                  ('False', 'False')):
+            one, = read(backends=f'k2a: {{tls-verify: {written}}}').backends
+            self.assertEqual(expected, one.values['driver_ssl_cert_verify'])
+
     def test_what_is_for_iscsi_alone_is_left_out_of_fc(self):
         fc, iscsi = read(use_chap_auth=True, iscsi_cidrs='10.0.0.0/8',
                          backends='f: {protocol: fc}\ni:').backends
