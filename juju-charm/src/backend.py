@@ -126,9 +126,6 @@ def _check(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
     if not (given.get('credentials') or given.get('san_password')):
         found.mistake(f'{given.where}credentials is not set; give a secret '
                       'with the keys username and password')
-    if backend.tls_ca and 'k2_tls_fingerprint' in backend.values:
-        found.mistake(f'{given.where}tls-ca and tls-fingerprint exclude each '
-                      'other; set one of them')
     replication.check(found, given.where, backend.devices,
                       backend.values.get('san_ip', ''),
                       given.get('replication-credentials'))

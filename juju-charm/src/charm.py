@@ -109,7 +109,9 @@ class CinderK2Charm(ops.CharmBase):
         known = self._known
         origin = driver.origin(known.settings, known.wheel,
                                known.upgrade_nonce)
-        if origin != self._stored.origin or not driver.version(self.machine):
+        changed = (origin != self._stored.origin
+                   and driver.is_offered(known.settings, known.wheel))
+        if changed or not driver.version(self.machine):
             driver.install(self.machine, known.settings, known.wheel)
             self._stored.origin = origin
         self.unit.set_workload_version(known.driver_version)

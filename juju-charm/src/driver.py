@@ -66,9 +66,20 @@ def version(machine: machines.Machine) -> str:
 def needed(settings: options.Settings, wheel: pathlib.Path | None
            ) -> tuple[str, ...]:
     """The packages that a unit of cinder needs."""
-    rest = ((*packages.OF_DRIVER, 'python3-pip') if wheel
-            else (packages.DRIVER,))
-    return (*packages.for_paths(settings), *rest)
+    paths = packages.for_paths(settings)
+    if wheel:
+        return (*paths, *packages.OF_DRIVER, 'python3-pip')
+    return (*paths, *((packages.DRIVER,) if settings.driver_source
+                      else packages.OF_DRIVER))
+
+
+def is_offered(settings: options.Settings, wheel: pathlib.Path | None
+               ) -> bool:
+    """Whether there is something to install the driver from.
+
+    If not, one that somebody else has installed will do.
+    """
+    return bool(wheel or settings.driver_source)
 
 
 def origin(settings: options.Settings, wheel: pathlib.Path | None,

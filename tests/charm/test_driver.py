@@ -124,6 +124,13 @@ class SourceTest(fakes.UnitCase):
                           'with juju attach-resource, or set driver-source',
                           state)
 
+    def test_one_that_somebody_else_has_installed_will_do(self):
+        self.machine.version = '1.2.3'
+        state = self.run_event()
+        self.assertStatus('active', 'k2a', state)
+        self.assertNotIn('python3-cinder-k2',
+                         self.published(state)['releases-packages-map'])
+
     def test_an_archive_with_its_key(self):
         self.config.update({
             'driver-source': 'deb https://example.com/k2 noble main',

@@ -139,6 +139,13 @@ class BackendsTest(Case):
             one, = read(backends=f'k2a: {{tls-verify: {written}}}').backends
             self.assertEqual(expected, one.values['driver_ssl_cert_verify'])
 
+    def test_one_array_can_be_pinned_where_others_have_an_authority(self):
+        pinned, other = read(tls_ca=PEM, backends=(
+            f'a: {{tls-fingerprint: {"AB:" * 31}AB}}\nb:')).backends
+        self.assertEqual('ab' * 32, pinned.values['k2_tls_fingerprint'])
+        self.assertNotIn('k2_tls_fingerprint', other.values)
+        self.assertEqual((PEM, PEM), (pinned.tls_ca, other.tls_ca))
+
     def test_what_is_for_iscsi_alone_is_left_out_of_fc(self):
         fc, iscsi = read(use_chap_auth=True, iscsi_cidrs='10.0.0.0/8',
                          backends='f: {protocol: fc}\ni:').backends
@@ -177,8 +184,6 @@ class MistakesTest(Case):
          'is "-1": use a whole number'),
         ({'tls_fingerprint': 'AB:CD'}, 'tls-fingerprint is "AB:CD": use 64'),
         ({'tls_ca': 'none'}, 'tls-ca is "none": use certificates in PEM'),
-        ({'tls_ca': PEM, 'tls_fingerprint': 'ab' * 32},
-         'tls-ca and tls-fingerprint exclude each other'),
         ({'filter_function': 'a\nb'}, 'filter-function is "a b": line breaks'),
         ({'volume_backend_name': 'a#b'}, 'volume-backend-name is "a#b": use '
          'no # and no @'),
