@@ -17,6 +17,8 @@ import sys
 
 # Cinder, whose options are read here, must be set up before it is imported.
 import tests.functional  # noqa: F401
+# How many examples hypothesis tries.
+import tests.unit  # noqa: F401
 
 CHARM = pathlib.Path(__file__).resolve().parents[2] / 'juju-charm'
 

@@ -223,21 +223,27 @@ class MistakesTest(Case):
                               backend_name='k2a,k2b')
         self.assertEqual(2, len(texts), texts)
 
-    @hypothesis.settings(deadline=None, max_examples=200)
     @hypothesis.given(st.sampled_from(sorted(DEFAULTS)), test_oslo.TEXTS)
     def test_any_text_in_any_option_is_carried_or_refused(self, option, text):
+        self.assertCarriedOrRefused(option, text)
+
+    def test_odd_texts_in_every_option(self):
+        for option in DEFAULTS:
+            for text in test_oslo.EDGES:
+                with self.subTest(option, text=text):
+                    self.assertCarriedOrRefused(option, text)
+
+    def assertCarriedOrRefused(self, option, text):
         try:
             settings = options.read(
                 {**DEFAULTS, **ENOUGH, 'backend_name': 'k2a', option: text},
                 'cinder-k2')
         except options.Mistakes as mistakes:
-            self.assertIn(option.split('-')[0], str(mistakes)
-                          .replace('back end', 'backend_name'))
+            self.assertRegex(str(mistakes), f'{option}|back end "')
             return
         for one in settings.backends:
-            public = sections.public(settings, {})
-            found = cinder_conf.section(
-                cinder_conf.render(public), one.name)
+            found = cinder_conf.section(cinder_conf.render(
+                sections.public(settings, {})), one.name)
             for key, value in one.values.items():
                 self.assertEqual(_typed(value), _typed(getattr(found, key)))
 
@@ -315,7 +321,6 @@ class SectionsTest(Case):
         return cinder_conf.section(sections.render(
             sections.secret(settings, {'k2a': found})), 'k2a')
 
-    @hypothesis.settings(deadline=None, max_examples=100)
     @hypothesis.given(st.text(min_size=1), st.text(min_size=1))
     def test_passwords_reach_their_arrays_or_are_refused(self, one, other):
         try:
