@@ -1,7 +1,8 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test weather e2e lint docs releasenotes \
-    support-matrix rule-table charm bench bench-sim reduction cover clean
+    support-matrix rule-table charm charm-options bench bench-sim reduction \
+    cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -47,6 +48,9 @@ support-matrix: venv  ## the support matrix in the docs, from the last "make tes
 
 rule-table: venv  ## the rules of the API in the docs, with the tests that cite them
 	@$(IN_VENV) exec python -m tools.rule_table
+
+charm-options: venv  ## the options of the charm in the docs, from its charmcraft.yaml
+	@$(IN_VENV) exec python -m tools.charm_options
 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks

@@ -53,8 +53,9 @@ STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
 # A suite with more failures than this is broken, not unstable.
 MOST_AGAIN = 10
-# Pages that are made, and by what; the second from the functional tests.
+# Pages that are made, and by what; the last from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
+         ('options of the charm', 'tools.charm_options'),
          ('support matrix', 'tools.support_matrix'))
 # For what hangs; a machine may be busy with other things.
 SUITE_SECONDS = 3600.0

@@ -29,6 +29,11 @@ _LIMIT = 20
 # For Python to start, and to end what hangs.
 _SECONDS = _LIMIT + 15.0
 _USAGE = 2
+# k2-admin names options of cinder.conf; these are the charm's for them.
+_OPTIONS = {'certificate': 'tls-ca or tls-fingerprint',
+            'credentials': 'credentials'}
+_OF_DEVICES = {'certificate': 'tls-ca, or tls-fingerprint of the device',
+               'credentials': 'replication-credentials'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +52,10 @@ class Finding:
 class BackendReport:
     """What was found of one back end.
 
+    :ivar problems: those of the arrays that it replicates to are among them
     :ivar capacity: total, free and provisioned in KiB, or None
-    :ivar ports: name, address, target and up of each
+    :ivar ports: name, address, target and up of each; up is None where the
+        array does not tell
     :ivar targets: the arrays that it replicates to, as k2-admin tells them
     """
 
@@ -119,11 +126,22 @@ def _read(done: machines.Done) -> Report:
 
 def _backend(told: Mapping[str, Any]) -> BackendReport:
     return BackendReport(
-        told['backend'], told.get('protocol', ''),
-        _findings(told['problems']), _findings(told.get('warnings', ())),
-        told.get('array'), told.get('capacity'),
-        tuple(told.get('ports') or ()), tuple(told.get('targets') or ()))
+        told['backend'], told['protocol'] or '',
+        _findings(told, 'problems'), _findings(told, 'warnings'),
+        told['array'], told['capacity'], tuple(told['ports']),
+        tuple(told['targets']))
 
 
-def _findings(told: Any) -> tuple[Finding, ...]:
-    return tuple(Finding(one['kind'], one['text']) for one in told)
+def _findings(told: Mapping[str, Any], key: str) -> tuple[Finding, ...]:
+    own = [_finding(one, '', _OPTIONS) for one in told[key]]
+    theirs = [_finding(one, f'replication to {target["backend_id"]}: ',
+                       _OF_DEVICES)
+              for target in told['targets'] for one in target[key]]
+    return (*own, *theirs)
+
+
+def _finding(told: Mapping[str, str], before: str, names: Mapping[str, str]
+             ) -> Finding:
+    kind = told['kind']
+    option = f' [charm: {names[kind]}]' if kind in names else ''
+    return Finding(kind, f'{before}{told["text"]}{option}')

@@ -22,6 +22,7 @@ import values
 
 ISCSI = 'iSCSI'
 FC = 'FC'
+_MULTIPATH = 'use_multipath_for_image_xfer'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Backend:
     replication_credentials: str = ''
     devices: tuple[replication.Device, ...] = ()
 
+    @property
+    def multipath(self) -> bool:
+        """Whether Cinder is to use all paths to a volume."""
+        return self.values.get(_MULTIPATH) == 'True'
+
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
@@ -62,8 +68,7 @@ _FIELDS = (
     _Field('backend-availability-zone', 'backend_availability_zone'),
     _Field('tls-verify', 'driver_ssl_cert_verify', values.boolean),
     _Field('tls-fingerprint', 'k2_tls_fingerprint', values.fingerprint),
-    _Field('is_multipath_enabled', 'use_multipath_for_image_xfer',
-           values.boolean),
+    _Field('is_multipath_enabled', _MULTIPATH, values.boolean),
     _Field('iscsi-cidrs', 'k2_iscsi_cidrs', values.cidrs, iscsi_only=True),
     _Field('use-chap-auth', 'use_chap_auth', values.boolean,
            iscsi_only=True),
@@ -121,9 +126,6 @@ def _check(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
     if not (given.get('credentials') or given.get('san_password')):
         found.mistake(f'{given.where}credentials is not set; give a secret '
                       'with the keys username and password')
-    if backend.tls_ca and 'k2_tls_fingerprint' in backend.values:
-        found.mistake(f'{given.where}tls-ca and tls-fingerprint exclude each '
-                      'other; set one of them')
     replication.check(found, given.where, backend.devices,
                       backend.values.get('san_ip', ''),
                       given.get('replication-credentials'))

@@ -21,25 +21,17 @@ that a mistake in an option takes no running back end down.
 """
 
 from collections.abc import Iterator
-import functools
-import pathlib
 
 import ops
 
-import array_check
-import credentials
+import actions
 import driver
 import host
+import known as knowledge
 import machine as machines
 import options
-import oslo
 import relation as relations
-import secret_file
-import sections
 import status
-
-_CINDER = 'storage-backend'
-_COMPUTE = 'juju-info'
 
 
 class CinderK2Charm(ops.CharmBase):
@@ -54,9 +46,11 @@ class CinderK2Charm(ops.CharmBase):
     def __init__(self, framework: ops.Framework) -> None:
         """Say which events matter."""
         super().__init__(framework)
-        # Where the driver was last installed from, and what failed last.
+        # What the driver was last installed from, and what failed last.
         self._stored.set_default(origin='', failure='')
-        cinder, compute = self.on[_CINDER], self.on[_COMPUTE]
+        self._known = knowledge.Known(self, self.machine)
+        cinder = self.on[knowledge.CINDER]
+        compute = self.on[knowledge.COMPUTE]
         for event in (self.on.install, self.on.upgrade_charm, self.on.start,
                       self.on.config_changed, self.on.secret_changed,
                       self.on.update_status, cinder.relation_created,
@@ -65,139 +59,97 @@ class CinderK2Charm(ops.CharmBase):
             framework.observe(event, self._on_change)
         for event in (cinder.relation_broken, self.on.remove):
             framework.observe(event, self._on_end)
+        for name in actions.ALL:
+            framework.observe(self.on[name].action, self._on_action)
         framework.observe(self.on.collect_unit_status,
                           self._on_collect_status)
 
-    # Events ------------------------------------------------------------
-
     def _on_change(self, _event: ops.EventBase) -> None:
+        self._stored.failure = ''
         try:
             self._make()
-            self._stored.failure = ''
         except machines.Failed as error:
+            # Kept, for the status must tell it until it is gone. All else
+            # that may be wrong is found by looking again.
             self._stored.failure = str(error)
-        except (options.Mistakes, credentials.Refused, oslo.Refused):
-            # The status finds them by itself, also at other events.
-            self._stored.failure = ''
+        except knowledge.WRONG:
+            pass
 
     def _on_end(self, _event: ops.EventBase) -> None:
-        self._secret_file.remove()
+        self._known.secret_file.remove()
         self._stored.failure = ''
+
+    def _on_action(self, event: ops.ActionEvent) -> None:
+        kind = event.handle.kind.removesuffix('_action')
+        act = actions.ALL[kind.replace('_', '-')]
+        try:
+            event.set_results(act(self._known, event.params))
+        except actions.Bad as error:
+            event.set_results(error.results)
+            event.fail(str(error))
+        except knowledge.WRONG as error:
+            event.fail(str(error))
 
     def _on_collect_status(self, event: ops.CollectStatusEvent) -> None:
         for found in self._statuses():
             event.add_status(found)
 
-    # The unit ----------------------------------------------------------
-
     def _make(self) -> None:
         """Make the unit as it is wanted.
 
-        :raises machine.Failed: the machine does not let us
-        :raises options.Mistakes: the options are wrong
-        :raises credentials.Refused: credentials are missing or wrong
+        :raises Exception: one of ``known.WRONG``
         """
-        host.prepare(self.machine, self._settings)
-        if self._relation:
-            self._install_driver(self._relation)
-            self._publish(self._relation)
+        host.prepare(self.machine, self._known.settings)
+        relation = self._known.relation
+        if relation:
+            self._install_driver()
+            self._publish(relation)
 
-    def _install_driver(self, relation: ops.Relation) -> None:
-        nonce = self._of_principal(relation, 'upgrade_nonce')
-        origin = driver.origin(self._settings, self._wheel, nonce)
-        if origin != self._stored.origin or not driver.version(self.machine):
-            driver.install(self.machine, self._settings, self._wheel)
+    def _install_driver(self) -> None:
+        known = self._known
+        origin = driver.origin(known.settings, known.wheel,
+                               known.upgrade_nonce)
+        changed = (origin != self._stored.origin
+                   and driver.is_offered(known.settings, known.wheel))
+        if changed or not driver.version(self.machine):
+            driver.install(self.machine, known.settings, known.wheel)
             self._stored.origin = origin
-        self.unit.set_workload_version(driver.version(self.machine))
+        self.unit.set_workload_version(known.driver_version)
 
     def _publish(self, relation: ops.Relation) -> None:
-        revision = self._secret_file.write(
-            self._settings, sections.secret(self._settings, self._logins))
+        known = self._known
+        marks = {
+            'secrets': known.secret_file.write(known.settings, known.secret),
+            'driver': driver.mark(str(self._stored.origin))}
         relation.data[self.unit].update(relations.data(
-            self._settings, self._public, revision,
-            driver.needed(self._settings, self._wheel)))
-
-    @staticmethod
-    def _of_principal(relation: ops.Relation, key: str) -> str:
-        return next((relation.data[unit][key] for unit in relation.units
-                     if key in relation.data[unit]), '')
-
-    # What is known, each thing found out once ---------------------------
-
-    @functools.cached_property
-    def _settings(self) -> options.Settings:
-        return options.read(self.config, self.app.name)
-
-    @functools.cached_property
-    def _logins(self) -> dict[str, credentials.Logins]:
-        return credentials.Source(self.model, self.app.name).get(
-            self._settings)
-
-    @functools.cached_property
-    def _report(self) -> array_check.Report:
-        secret = sections.secret(self._settings, self._logins)
-        names = [one.name for one in self._settings.backends]
-        whole = {name: [*self._public[name], *secret[name]] for name in names}
-        return array_check.run(self.machine, self.app.name, whole, names)
-
-    @property
-    def _public(self) -> dict[str, sections.Pairs]:
-        return sections.public(self._settings,
-                               self._secret_file.ca_paths(self._settings))
-
-    @property
-    def _secret_file(self) -> secret_file.SecretFile:
-        return secret_file.SecretFile(self.machine, self.app.name)
-
-    @property
-    def _relation(self) -> ops.Relation | None:
-        """The relation to cinder, unless it is about to end."""
-        return next((relation for relation in self.model.relations[_CINDER]
-                     if relation.active), None)
-
-    @functools.cached_property
-    def _wheel(self) -> pathlib.Path | None:
-        """The wheel that is attached; an empty file stands for none."""
-        try:
-            path = self.model.resources.fetch('driver')
-        except ops.ModelError:
-            return None
-        return path if path.stat().st_size else None
-
-    # Status ------------------------------------------------------------
+            known.settings, known.public, marks,
+            driver.needed(known.settings, known.wheel)))
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
         """What there is to say, the worst first; ops shows the worst."""
         if self._stored.failure:
             yield ops.BlockedStatus(str(self._stored.failure))
         try:
-            yield from self._statuses_of_settings(self._settings)
-        except (options.Mistakes, credentials.Refused) as error:
-            yield status.blocked(error.texts)
-        except (oslo.Refused, machines.Failed) as error:
-            yield ops.BlockedStatus(str(error))
+            yield from self._statuses_of(self._known.settings)
+        except knowledge.WRONG as error:
+            yield status.blocked(getattr(error, 'texts', [str(error)]))
 
-    def _statuses_of_settings(self, settings: options.Settings
-                              ) -> Iterator[ops.StatusBase]:
-        if not self._relation:
-            yield self._status_without_cinder()
-            return
-        if not driver.version(self.machine):
-            yield ops.BlockedStatus(
-                'the driver is missing: attach its wheel with juju '
-                'attach-resource, or set driver-source')
-            return
-        if not self._relation.units:
+    def _statuses_of(self, settings: options.Settings
+                     ) -> Iterator[ops.StatusBase]:
+        known = self._known
+        if known.beside_compute:
+            yield ops.ActiveStatus('this machine can reach volumes')
+        elif not known.relation:
+            yield ops.WaitingStatus(
+                'no cinder here yet: juju integrate '
+                f'{known.application}:{knowledge.CINDER} '
+                f'cinder:{knowledge.CINDER}')
+        elif not known.driver_version:
+            yield ops.BlockedStatus(str(driver.Missing()))
+        elif not known.relation.units:
             yield ops.WaitingStatus('waiting for cinder to join')
-        elif not self._stored.failure:
-            yield from status.of_report(self._report, settings.warnings)
-
-    def _status_without_cinder(self) -> ops.StatusBase:
-        if self.model.relations[_COMPUTE]:
-            return ops.ActiveStatus('this machine can reach volumes')
-        return ops.WaitingStatus(
-            f'integrate with cinder: juju integrate {self.app.name}:{_CINDER} '
-            f'cinder:{_CINDER}')
+        else:
+            yield from status.of_report(known.report, settings.warnings)
 
 
 if __name__ == '__main__':

@@ -39,10 +39,19 @@ _PPA_SECONDS = 120.0
 _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
         '--no-input', '--disable-pip-version-check', '--force-reinstall',
         '--break-system-packages', '--root-user-action', 'ignore')
+_PIP_UNINSTALL = ('python3', '-m', 'pip', 'uninstall', '--yes',
+                  '--break-system-packages', '--root-user-action', 'ignore',
+                  _NAME)
+_OF_WHEEL = 'python3*/dist-packages/cinder_k2-*.dist-info'
 
 
 class Missing(machines.Failed):
     """There is nothing to install the driver from."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__('the driver is missing: attach its wheel with juju '
+                         'attach-resource, or set driver-source')
 
 
 def version(machine: machines.Machine) -> str:
@@ -57,9 +66,20 @@ def version(machine: machines.Machine) -> str:
 def needed(settings: options.Settings, wheel: pathlib.Path | None
            ) -> tuple[str, ...]:
     """The packages that a unit of cinder needs."""
-    rest = ((*packages.OF_DRIVER, 'python3-pip') if wheel
-            else (packages.DRIVER,))
-    return (*packages.for_paths(settings), *rest)
+    paths = packages.for_paths(settings)
+    if wheel:
+        return (*paths, *packages.OF_DRIVER, 'python3-pip')
+    return (*paths, *((packages.DRIVER,) if settings.driver_source
+                      else packages.OF_DRIVER))
+
+
+def is_offered(settings: options.Settings, wheel: pathlib.Path | None
+               ) -> bool:
+    """Whether there is something to install the driver from.
+
+    If not, one that somebody else has installed will do.
+    """
+    return bool(wheel or settings.driver_source)
 
 
 def origin(settings: options.Settings, wheel: pathlib.Path | None,
@@ -76,6 +96,14 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
     return ' '.join([source, python, nonce])
 
 
+def mark(installed_from: str) -> str:
+    """A short text that changes whenever the driver is another one.
+
+    :param installed_from: its ``origin``
+    """
+    return hashlib.sha256(installed_from.encode()).hexdigest()[:12]
+
+
 def install(machine: machines.Machine, settings: options.Settings,
             wheel: pathlib.Path | None) -> None:
     """Install the driver, over one that is there.
@@ -87,11 +115,11 @@ def install(machine: machines.Machine, settings: options.Settings,
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
+        _remove_wheel(machine)
         _add_source(machine, settings)
         packages.upgrade(machine, packages.DRIVER)
     else:
-        raise Missing('the driver is missing: attach its wheel with juju '
-                      'attach-resource, or set driver-source')
+        raise Missing
 
 
 def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
@@ -104,6 +132,12 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
         path = pathlib.Path(directory, wheel_name(wheel))
         shutil.copyfile(wheel, path)
         machine.must(*_PIP, str(path), seconds=_PIP_SECONDS)
+
+
+def _remove_wheel(machine: machines.Machine) -> None:
+    """Remove what a wheel has installed: it would hide the package."""
+    if any(machine.path('/usr/local/lib').glob(_OF_WHEEL)):
+        machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
 
 
 def wheel_name(wheel: pathlib.Path) -> str:

@@ -158,7 +158,7 @@ class Machine:
         """
         done = self.run(*command, seconds=seconds, **variables)
         if done.status:
-            raise Failed(f'{" ".join(command[:2])} failed: {done.reason}')
+            raise Failed(f'{command[0]} failed: {done.reason}')
         return done.output
 
     def connects(self, host: str, port: int, seconds: float) -> bool:

@@ -42,7 +42,7 @@ class Mistakes(Exception):
 class Settings:
     """All that the options say.
 
-    :ivar multipath: whether Cinder is to use all paths to a volume
+    :ivar multipath: whether any back end is to use all paths to a volume
     :ivar stateless: whether all units of cinder share one host name
     :ivar driver_source: where the package of the driver comes from, or ''
     :ivar warnings: what works, and should not stay so
@@ -81,7 +81,7 @@ def _settings(found: notes.Notes, given: notes.Given, application: str
     backends = _backends(found, given, application)
     settings = Settings(
         backends,
-        multipath=_flag(found, given, 'is_multipath_enabled'),
+        multipath=any(one.multipath for one in backends),
         stateless=_flag(found, given, 'stateless'),
         cluster=found.read(given, 'cluster', values.backend_id),
         coordination_url=found.read(given, 'coordination-url',

@@ -16,6 +16,7 @@ It joins ``backend_name`` to its enabled_backends, and prints each pair of each
 section as ``key = value``. Every value is a text: no None can reach it.
 """
 
+from collections.abc import Mapping
 import json
 
 import options
@@ -27,20 +28,22 @@ _OLDEST_RELEASE = 'caracal'
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],
-         revision: str, packages: tuple[str, ...]) -> dict[str, str]:
+         marks: Mapping[str, str], packages: tuple[str, ...]
+         ) -> dict[str, str]:
     """The relation data of a unit.
 
     The key ``services`` is left out on purpose: nothing that the charm brings
     may stop when Cinder is paused, for instances keep using their volumes.
 
     :param public: sections that are not secret
-    :param revision: that of the secret file
+    :param marks: of what services must be restarted for when it changes,
+        such as the revision of the secret file
     :param packages: what the cinder charm is to keep through its upgrades
     """
     return {
         'backend_name': ','.join(one.name for one in settings.backends),
         'subordinate_configuration': json.dumps(
-            {'cinder': {_FILE: {'sections': _marked(public, revision)}}}),
+            {'cinder': {_FILE: {'sections': _marked(public, marks)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(
             {_OLDEST_RELEASE: {'deb': {'install': list(packages),
@@ -48,9 +51,13 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
     }
 
 
-def _marked(public: dict[str, sections.Pairs], revision: str
+def _marked(public: dict[str, sections.Pairs], marks: Mapping[str, str]
             ) -> dict[str, sections.Pairs]:
-    """Sections with a comment that changes when a secret does."""
-    mark = ('# cinder-k2 secrets', revision)
-    return {name: pairs if name == 'DEFAULT' else [mark, *pairs]
+    """Sections that begin with comments.
+
+    The cinder charm restarts services when the text of cinder.conf changes,
+    and only then.
+    """
+    comments = [(f'# cinder-k2 {what}', mark) for what, mark in marks.items()]
+    return {name: pairs if name == 'DEFAULT' else [*comments, *pairs]
             for name, pairs in public.items()}

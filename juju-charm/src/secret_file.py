@@ -23,6 +23,7 @@ import hashlib
 import re
 import uuid
 
+import backend
 import machine as machines
 import options
 import sections
@@ -33,17 +34,20 @@ _FIRST_LINE = re.compile('# revision ([0-9a-f]+), written by Juju\n')
 
 
 class SecretFile:
-    """What one application keeps beside cinder.conf on a unit."""
+    """What one application keeps beside cinder.conf on a unit.
+
+    :ivar name: where it is
+    """
 
     def __init__(self, machine: machines.Machine, application: str) -> None:
         """Remember whose it is, and where."""
         self._machine = machine
-        self._name = f'{_DIRECTORY}/{application}.conf'
+        self.name = f'{_DIRECTORY}/{application}.conf'
         self._ca_directory = f'/etc/cinder/{application}'
 
     def ca_paths(self, settings: options.Settings) -> dict[str, str]:
         """Where the certificates of back ends that have some are."""
-        return {one.name: f'{self._ca_directory}/{one.name}-ca.pem'
+        return {one.name: str(self._machine.path(self._ca_name(one)))
                 for one in settings.backends if one.tls_ca}
 
     def write(self, settings: options.Settings,
@@ -54,28 +58,30 @@ class SecretFile:
         """
         # Services must be restarted for other certificates, too.
         body = _digests(settings) + sections.render(secret)
-        written = self._machine.read(self._name) or ''
+        written = self._machine.read(self.name) or ''
         match = _FIRST_LINE.match(written)
         self._write_certificates(settings)
         if match and written[match.end():] == body:
             return match[1]
         revision = uuid.uuid4().hex[:12]
         self._machine.write(
-            self._name, f'# revision {revision}, written by Juju\n{body}',
+            self.name, f'# revision {revision}, written by Juju\n{body}',
             mode=0o640, group=_GROUP)
         return revision
 
     def remove(self) -> None:
         """Leave nothing behind."""
-        self._machine.remove(self._name)
+        self._machine.remove(self.name)
         self._machine.remove(self._ca_directory)
 
     def _write_certificates(self, settings: options.Settings) -> None:
-        paths = self.ca_paths(settings)
         for one in settings.backends:
-            path = paths.get(one.name)
-            if path and self._machine.read(path) != one.tls_ca:
-                self._machine.write(path, one.tls_ca)
+            name = self._ca_name(one)
+            if one.tls_ca and self._machine.read(name) != one.tls_ca:
+                self._machine.write(name, one.tls_ca)
+
+    def _ca_name(self, one: backend.Backend) -> str:
+        return f'{self._ca_directory}/{one.name}-ca.pem'
 
 
 def _digests(settings: options.Settings) -> str:

@@ -47,8 +47,9 @@ def of_report(report: array_check.Report, warnings: Sequence[str]
         yield blocked(bad + passing)
     elif passing:
         yield ops.WaitingStatus(_joined(passing))
+    # Of certificates the warnings of our own options speak.
     theirs = [f'{one.name}: {finding.text}' for one in report.backends
-              for finding in one.warnings]
+              for finding in one.warnings if finding.kind != 'certificate']
     yield ops.ActiveStatus(_joined(
         [*map(summary, report.backends), *theirs, *warnings]))
 
@@ -56,13 +57,22 @@ def of_report(report: array_check.Report, warnings: Sequence[str]
 def summary(one: array_check.BackendReport) -> str:
     """A back end in a few words: its array, what is free, and its ports."""
     words = []
-    if one.array:
+    if one.array and one.array['version']:
         words.append(f'VisionOS {one.array["version"]}')
     if one.capacity:
         words.append(f'{size(one.capacity["free"])} free')
-    up = sum(bool(port['up']) for port in one.ports)
+    up = sum(port['up'] is not False for port in one.ports)
     words.append(f'{up} port' if up == 1 else f'{up} ports')
     return f'{one.name}: {", ".join(words)}'
+
+
+def capacity(one: array_check.BackendReport) -> str:
+    """What there is on the array of a back end, in one line."""
+    if not one.capacity:
+        return f'{one.name}: not known; see check-array'
+    return f'{one.name}: ' + ', '.join(
+        f'{size(one.capacity[name])} {name}'
+        for name in ('total', 'free', 'provisioned'))
 
 
 def size(kib: float) -> str:

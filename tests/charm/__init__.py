@@ -15,6 +15,11 @@
 import pathlib
 import sys
 
+# Cinder, whose options are read here, must be set up before it is imported.
+import tests.functional  # noqa: F401
+# How many examples hypothesis tries.
+import tests.unit  # noqa: F401
+
 CHARM = pathlib.Path(__file__).resolve().parents[2] / 'juju-charm'
 
 # A charm's modules stand in its src directory, not in a package.

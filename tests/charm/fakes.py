@@ -27,6 +27,7 @@ from tests.charm import CHARM
 
 META = yaml.safe_load((CHARM / 'charmcraft.yaml').read_text())
 APP = 'cinder-k2'
+IQN = 'iqn.2009-01.com.kaminario:storage.k2.1'
 SECRETS = f'/etc/cinder/cinder.conf.d/{APP}.conf'
 NO_SECRET = 'secret:d0000000000000000000'
 PASSWORD = 'pa$word,"'
@@ -38,8 +39,8 @@ ARRAY = {'id': 1, 'name': 'k2-1', 'version': '6.5', 'rest_version': '2.3.0',
 
 def backend(name='k2a', **changes):
     """What k2-admin check says of a back end where all is well."""
-    port = {'name': 'eth1', 'address': '10.0.0.6:3260',
-            'target': 'iqn.2009-01.com.kaminario:storage.k2.1', 'up': True}
+    port = {'name': None, 'address': '10.0.0.6:3260',
+            'target': IQN, 'up': None}
     return {'backend': name, 'protocol': 'iSCSI', 'address': '10.0.0.5',
             'problems': [], 'warnings': [], 'array': ARRAY,
             'user': {'login': 'openstack', 'role': 'mgmt-app'},
@@ -49,6 +50,13 @@ def backend(name='k2a', **changes):
             'ports': [dict(port, address=f'10.0.0.{number}:3260')
                       for number in range(6, 14)],
             'targets': [], **changes}
+
+
+def target(**changes):
+    """What it says of an array that is replicated to."""
+    return {'backend_id': 'dr', 'address': '10.9.0.5', 'problems': [],
+            'warnings': [], 'array': ARRAY, 'user': None, 'capacity': None,
+            'ports': [], **changes}
 
 
 def finding(kind, text):
@@ -105,7 +113,7 @@ class FakeMachine(machine.Machine):
         return self._play(command, line)
 
     def _play(self, command, line):
-        if command[0] == 'dpkg-query':
+        if line.startswith('dpkg-query --show --showformat'):
             return machine.Done(0, 'installed' if command[-1] in
                                 self.installed else '')
         if command[0] == 'apt-get':
@@ -193,10 +201,15 @@ class UnitCase(unittest.TestCase):
             'config', 'relations', 'secrets', 'resources', 'stored_states')}
         return self.context.run(event, testing.State(**{**known, **changes}))
 
-    def action(self, name, **changes):
+    def action(self, name, **params):
         """Run an action on a unit that is up; return its results."""
-        state = self.run_event()
-        self.again(state, self.context.on.action(name), **changes)
+        self.again(self.run_event(), self.context.on.action(
+            name, params=params))
+        return dict(self.context.action_results)
+
+    def assertActionFails(self, pattern, name, **params):
+        with self.assertRaisesRegex(testing.ActionFailed, pattern):
+            self.action(name, **params)
         return self.context.action_results
 
     def published(self, state):

@@ -13,6 +13,7 @@
 """What the charm tells the cinder charm, and what it keeps to itself."""
 
 import json
+import pathlib
 
 from ops import testing
 
@@ -28,14 +29,15 @@ class PublishTest(fakes.UnitCase):
         self.assertEqual('k2a', told['backend_name'])
         self.assertEqual('False', told['stateless'])
         pairs = self.sections(state)['k2a']
-        self.assertEqual('# cinder-k2 secrets', pairs[0][0])
+        self.assertEqual(['# cinder-k2 secrets', '# cinder-k2 driver'],
+                         [key for key, _ in pairs[:2]])
         self.assertEqual([
             ['volume_driver', 'cinder_k2.driver.K2ISCSIDriver'],
             ['volume_backend_name', 'k2a'],
             ['driver_ssl_cert_verify', 'True'],
             ['san_ip', '10.0.0.5'],
             ['use_multipath_for_image_xfer', 'True'],
-            ['use_chap_auth', 'False']], pairs[1:])
+            ['use_chap_auth', 'False']], pairs[2:])
 
     def test_fibre_channel(self):
         self.config['protocol'] = 'FC'
@@ -76,9 +78,10 @@ class PublishTest(fakes.UnitCase):
 
     def test_certificates_go_into_a_file(self):
         self.config['tls-ca'] = fakes.PEM
-        path = self.pairs(self.run_event())['driver_ssl_cert_path']
-        self.assertEqual(fakes.PEM, self.machine.read(path))
-        self.assertEqual(0o644, self.machine.path(path).stat().st_mode & 0o777)
+        path = pathlib.Path(
+            self.pairs(self.run_event())['driver_ssl_cert_path'])
+        self.assertEqual(fakes.PEM, path.read_text())
+        self.assertEqual(0o644, path.stat().st_mode & 0o777)
 
     def test_what_cinder_reads_from_both_files_is_what_was_set(self):
         self.config.update({

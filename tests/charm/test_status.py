@@ -35,12 +35,21 @@ class StatusTest(fakes.UnitCase):
         self.assertStatus('active', '^k2a: .* ports; k2b: .* ports$',
                           self.run_event())
 
-    @ddt.data('configuration', 'unreachable', 'certificate', 'credentials',
-              'role', 'version', 'full', 'ports', 'peer')
+    @ddt.data('configuration', 'unreachable', 'role', 'version', 'full',
+              'ports', 'peer')
     def test_what_somebody_must_mend_blocks(self, kind):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding(kind, 'do this')])]
         self.assertStatus('blocked', '^k2a: do this$', self.run_event())
+
+    @ddt.data(('certificate', 'tls-ca or tls-fingerprint'),
+              ('credentials', 'credentials'))
+    @ddt.unpack
+    def test_what_an_option_of_the_charm_mends_names_it(self, kind, option):
+        self.machine.backends = [fakes.backend(problems=[
+            fakes.finding(kind, 'do this')])]
+        self.assertStatus('blocked', rf'^k2a: do this \[charm: {option}\]$',
+                          self.run_event())
 
     @ddt.data('state', 'error')
     def test_what_may_pass_waits(self, kind):
@@ -62,6 +71,28 @@ class StatusTest(fakes.UnitCase):
         self.assertStatus(
             'active', '8 ports; k2a: one port is down; k2a: the certificate '
             'is not verified; set tls-ca', self.run_event())
+
+    def test_the_array_that_is_replicated_to_counts(self):
+        self.machine.backends = [fakes.backend(targets=[fakes.target(
+            problems=[fakes.finding('peer', 'make it a peer')])])]
+        self.assertStatus('blocked', '^k2a: replication to dr: make it a peer',
+                          self.run_event())
+        self.machine.backends = [fakes.backend(targets=[fakes.target(
+            problems=[fakes.finding('credentials', 'no')])])]
+        self.assertStatus('blocked', r'no \[charm: replication-credentials\]',
+                          self.run_event())
+
+    def test_ports_that_are_down_are_not_counted(self):
+        port = {'name': 'fc1', 'address': '5001', 'target': ''}
+        self.machine.backends = [fakes.backend(
+            protocol='FC', ports=[{**port, 'up': True}, {**port, 'up': False}],
+            warnings=[fakes.finding('certificate', 'is not verified')])]
+        self.assertStatus('active', ', 1 port$', self.run_event())
+
+    def test_an_array_of_which_little_is_known(self):
+        self.machine.backends = [fakes.backend(
+            array=None, capacity=None, ports=[], protocol=None)]
+        self.assertStatus('active', '^k2a: 0 ports$', self.run_event())
 
     def test_a_password_of_old_works_and_is_warned_of(self):
         del self.config['credentials']
@@ -213,6 +244,13 @@ class ComputeTest(fakes.UnitCase):
         self.assertRegex(self.machine.read(
             '/etc/multipath/conf.d/cinder-k2.conf'), 'skip_kpartx yes')
         self.assertEqual(1, len(self.machine.ran('systemctl')))
+
+    def test_multipath_of_one_back_end_alone(self):
+        self.config.update(is_multipath_enabled=False, backends=(
+            'k2b: {is_multipath_enabled: true, protocol: fc}'))
+        self.run_event()
+        self.assertEqual({'open-iscsi', 'sysfsutils', 'sg3-utils',
+                          'multipath-tools'}, self.machine.installed)
 
     def test_no_multipath(self):
         self.config['is_multipath_enabled'] = False

@@ -38,7 +38,7 @@ SOURCE = ROOT / 'doc' / 'source'
 PAGES = sorted(SOURCE.rglob('*.rst'))
 TOP = [ROOT / name for name in (
     'README.rst', 'CONTRIBUTING.rst', 'HACKING.rst',
-    'juju-charm/README.rst', 'devstack/README.rst')]
+    'devstack/README.rst')]
 NOTES = sorted((ROOT / 'releasenotes' / 'notes').glob('*.yaml'))
 
 LITERAL = re.compile(r'``([^`]+)``')

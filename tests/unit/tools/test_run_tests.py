@@ -155,7 +155,8 @@ class MainTest(unittest.TestCase):
         tally = run_tests.Tally()
         tally.passed = 2
         with mock.patch.multiple(
-                run_tests, run_lint=lambda: 0,
+                run_tests, run_lint=lambda: 0, SUITES=('one', 'two'),
+                PAGES=(('one', 'tools.one'), ('two', 'tools.two')),
                 run_suite=lambda suite, again: tally,
                 check_page=mock.Mock(side_effect=pages)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The actions of the charm: each finds out something and changes nothing."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import array_check
+import diagnostics
+import failover_plan
+import known as knowledge
+import machine as machines
+import paths
+import status
+import volume_types
+
+#: What an action shows, by the names of its results.
+Results = dict[str, str]
+
+
+class Bad(machines.Failed):
+    """An action that fails, and shows something all the same."""
+
+    def __init__(self, text: str, results: Results) -> None:
+        """Keep why it fails, and what to show."""
+        super().__init__(text)
+        self.results = results
+
+
+def check_array(known: knowledge.Known, _params: Mapping[str, Any]
+                ) -> Results:
+    """Ask the arrays whether everything is as it must be.
+
+    :raises Bad: it is not
+    """
+    report = _answers(known)
+    results = {'report': report.text}
+    if report.problems:
+        raise Bad('; '.join(report.problems), results)
+    return {**results,
+            'result': '\n'.join(map(status.summary, report.backends))}
+
+
+def list_capacity(known: knowledge.Known, _params: Mapping[str, Any]
+                  ) -> Results:
+    """Show what there is on the arrays."""
+    return {'result': '\n'.join(
+        map(status.capacity, _answers(known).backends))}
+
+
+def show_volume_types(known: knowledge.Known, _params: Mapping[str, Any]
+                      ) -> Results:
+    """Show commands that make volume types."""
+    return {'result': volume_types.commands(known.settings.backends)}
+
+
+def discover_paths(known: knowledge.Known, params: Mapping[str, Any]
+                   ) -> Results:
+    """Show whether this unit reaches the target ports."""
+    portals = params.get('portals', '').replace(',', ' ').split()
+    lines = paths.tcp(known.machine, portals) if portals else [
+        paths.of_backend(known.machine, one)
+        for one in _answers(known).backends]
+    return {'result': '\n'.join(lines)}
+
+
+def show_failover_plan(known: knowledge.Known, _params: Mapping[str, Any]
+                       ) -> Results:
+    """Show what a failover would do, and how it is done."""
+    reports = {one.name: one for one in _answers(known).backends}
+    return {'result': '\n'.join(
+        failover_plan.plan(one, reports[one.name], known.host)
+        for one in known.settings.backends)}
+
+
+def collect_diagnostics(known: knowledge.Known, _params: Mapping[str, Any]
+                        ) -> Results:
+    """Put what may help into one archive."""
+    try:
+        check = _answers(known).text
+    except knowledge.WRONG as error:
+        # What is wrong is what somebody wants to know.
+        check = f'{error}\n'
+    return {'path': diagnostics.collect(
+        known.machine, known.application, known.secret_file.name,
+        {'check.txt': check}, known.passwords())}
+
+
+#: By their names.
+ALL: dict[str, Callable[[knowledge.Known, Mapping[str, Any]], Results]] = {
+    'check-array': check_array,
+    'list-capacity': list_capacity,
+    'show-volume-types': show_volume_types,
+    'discover-paths': discover_paths,
+    'failover-plan': show_failover_plan,
+    'collect-diagnostics': collect_diagnostics,
+}
+
+
+def _answers(known: knowledge.Known) -> array_check.Report:
+    """What the arrays answer.
+
+    :raises machine.Failed: this unit cannot ask them
+    """
+    if not known.relation:
+        raise machines.Failed('this unit is not beside cinder, and only those '
+                              'ask the arrays; run the action on one that is')
+    if known.report.failure:
+        raise machines.Failed(known.report.failure)
+    return known.report

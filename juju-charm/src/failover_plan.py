@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a failover of a back end would do, and the commands for it."""
+
+from collections.abc import Iterator
+
+import array_check
+import backend as backends
+
+_NONE = 'no replication-devices, so nothing can fail over'
+_STEPS = (
+    '# 1. Let nobody make or delete anything meanwhile.',
+    'cinder freeze-host {service}',
+    '# 2. Stop all instances that still write to the array that is given up.',
+    '# 3. Fail over; the command returns at once.',
+    'cinder failover-host {service} --backend_id {target}',
+    '# 4. Wait until the service says failed-over, then look at the volumes.',
+    'cinder --os-volume-api-version 3.49 service-list --binary cinder-volume '
+    '--withreplication',
+    'cinder list --all-tenants --fields name,status,replication_status',
+    '# 5. Attach the volumes again, and let users go on.',
+    'cinder thaw-host {service}',
+    '# Later, to bring everything home:',
+    'cinder failover-host {service} --backend_id default')
+_LEFT_OUT = (
+    'Not failed over: volumes whose type does not replicate (Cinder sets '
+    'them to error), snapshots, and what was written in the last {rpo} '
+    'seconds or more.')
+
+
+def plan(one: backends.Backend, report: array_check.BackendReport, host: str
+         ) -> str:
+    """The plan for one back end.
+
+    :param host: the name that Cinder has for the machine
+    """
+    return '\n'.join([f'{one.name}:', *(
+        f'  {line}' for line in _lines(one, report, f'{host}@{one.name}'))])
+
+
+def _lines(one: backends.Backend, report: array_check.BackendReport,
+           service: str) -> Iterator[str]:
+    if not one.devices:
+        yield _NONE
+        return
+    if not report.targets:
+        # The configuration is such that nobody looked at them.
+        yield from (problem.text for problem in report.problems)
+    ready = []
+    for target in report.targets:
+        problems = [problem['text'] for problem in target['problems']]
+        if not problems:
+            ready.append(target['backend_id'])
+        yield f'{target["backend_id"]}: ' + (
+            f'would NOT take over. {" ".join(problems)}' if problems
+            else 'would take over')
+    # Volumes go to the first one unless their type says otherwise.
+    for device in one.devices:
+        if device.backend_id in ready:
+            yield _LEFT_OUT.format(rpo=device.rpo)
+            yield from (step.format(service=service, target=device.backend_id)
+                        for step in _STEPS)
+            return
+    yield 'no array is ready to take over; mend that first'

@@ -1,0 +1,304 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the actions show, and how they fail."""
+
+import json
+import shlex
+import tarfile
+
+from ops import testing
+
+import actions
+from cinder_k2 import volume_types
+import diagnostics
+import machine
+from tests.charm import fakes
+
+DEVICES = """
+- backend-id: dr
+  san-ip: 10.9.0.5
+- backend-id: west
+  san-ip: 10.7.0.5
+  rpo: 60
+"""
+
+
+class ActionCase(fakes.UnitCase):
+
+    def replicate(self, *targets):
+        self.config.update({'replication-devices': DEVICES,
+                            'replication-credentials': self.dr_secret.id})
+        self.machine.backends = [fakes.backend(targets=list(targets))]
+
+
+class CommonTest(ActionCase):
+
+    def test_each_that_is_offered_is_there(self):
+        self.assertEqual(set(fakes.META['actions']), set(actions.ALL))
+
+    def test_wrong_options_fail_them_with_what_to_do(self):
+        self.config['protocol'] = 'nfs'
+        for name in set(actions.ALL) - {'collect-diagnostics'}:
+            self.assertActionFails('protocol is "nfs": use iscsi or fc', name)
+
+    def test_a_secret_that_is_not_granted_fails_them(self):
+        self.config['credentials'] = fakes.NO_SECRET
+        self.assertActionFails('run: juju grant-secret', 'check-array')
+
+    def test_a_check_that_hangs_fails_them(self):
+        self.machine.failing['k2-admin'] = machine.Failed(
+            'k2-admin did not end within 35 seconds')
+        for name in ('check-array', 'list-capacity', 'discover-paths',
+                     'failover-plan'):
+            self.assertActionFails('did not end within 35', name)
+
+    def test_units_beside_nova_cannot_ask_arrays(self):
+        self.relation = testing.SubordinateRelation(
+            'juju-info', remote_app_name='nova-compute')
+        for name in ('check-array', 'list-capacity', 'discover-paths',
+                     'failover-plan'):
+            self.assertActionFails('this unit is not beside cinder', name)
+
+
+class CheckArrayTest(ActionCase):
+
+    def test_all_is_well(self):
+        results = self.action('check-array')
+        self.assertEqual('k2a: VisionOS 6.5, 12.3 TiB free, 8 ports',
+                         results['result'])
+        self.assertEqual([fakes.backend()],
+                         json.loads(results['report'])['backends'])
+
+    def test_it_fails_with_every_problem_and_shows_the_report(self):
+        self.replicate(fakes.target(problems=[fakes.finding('peer', 'b')]))
+        self.machine.backends[0]['problems'] = [fakes.finding('role', 'a')]
+        results = self.assertActionFails(
+            '^k2a: a; k2a: replication to dr: b$', 'check-array')
+        self.assertIn('"kind": "peer"', results['report'])
+
+    def test_the_arrays_are_asked_once(self):
+        state = self.run_event()
+        self.machine.commands.clear()
+        self.again(state, self.context.on.action('check-array'))
+        self.assertEqual(1, len(self.machine.ran('k2-admin')))
+
+
+class CapacityTest(ActionCase):
+
+    def test_capacity(self):
+        self.machine.backends = [fakes.backend(),
+                                 fakes.backend('k2b', capacity=None)]
+        self.assertEqual(
+            'k2a: 20.0 TiB total, 12.3 TiB free, 40.0 TiB provisioned\n'
+            'k2b: not known; see check-array',
+            self.action('list-capacity')['result'])
+
+
+class VolumeTypesTest(ActionCase):
+
+    def commands(self):
+        """Names of types, and their properties, as a shell reads them."""
+        found = {}
+        for line in self.action('show-volume-types')['result'].splitlines():
+            words = shlex.split(line)
+            if words:
+                self.assertEqual(['openstack', 'volume', 'type', 'create'],
+                                 words[:4])
+                found[words[4]] = dict(
+                    word.split('=', 1) for word in words[6::2])
+        return found
+
+    def test_types_of_each_back_end(self):
+        self.config['backend_name'] = 'k2a,k2b'
+        found = self.commands()
+        self.assertEqual(
+            {f'{name}{kind}' for name in ('k2a', 'k2b')
+             for kind in ('', '-nodedup', '-multiattach')}, set(found))
+        self.assertEqual({'volume_backend_name': 'k2b',
+                          'multiattach': '<is> True'},
+                         found['k2b-multiattach'])
+
+    def test_types_that_replicate(self):
+        self.replicate()
+        self.assertEqual({
+            'volume_backend_name': 'k2a', 'replication_enabled': '<is> True',
+            'kaminario:replication': 'enabled',
+            'kaminario:replication_target': 'west',
+            'kaminario:replication_rpo': '60'}, self.commands()['k2a-to-west'])
+
+    def test_the_driver_takes_every_extra_spec(self):
+        self.replicate()
+        known = {spec.key for spec in volume_types.EXTRA_SPECS}
+        for properties in self.commands().values():
+            volume_types.parse(properties)
+            for key in properties:
+                self.assertTrue(':' not in key or key in known, key)
+
+    def test_odd_names_survive_the_shell(self):
+        self.config['volume-backend-name'] = "it's $HOME"
+        self.assertEqual("it's $HOME",
+                         self.commands()['k2a']['volume_backend_name'])
+
+
+class PathsTest(ActionCase):
+
+    def test_each_portal_is_tried(self):
+        self.machine.reachable = {('10.0.0.6', 3260)}
+        lines = self.action('discover-paths')['result'].splitlines()
+        self.assertEqual('k2a:', lines[0])
+        self.assertEqual('  portal 10.0.0.6:3260: reached', lines[1])
+        self.assertIn('portal 10.0.0.7:3260: NOT reached; see', lines[2])
+        self.assertEqual(9, len(lines))
+
+    def test_fibre_channel(self):
+        port = self.machine.path('/sys/class/fc_host/host3/port_name')
+        port.parent.mkdir(parents=True)
+        port.write_text('0x10000090fa8e1c42\n')
+        self.machine.backends = [fakes.backend(protocol='FC', ports=[
+            {'name': 'fc1', 'address': '5742b0f000000001', 'target': '',
+             'up': False}])]
+        self.assertEqual(
+            'k2a:\n  target 5742b0f000000001: down on the array\n'
+            '  initiator 10000090fa8e1c42',
+            self.action('discover-paths')['result'])
+
+    def test_no_adapter(self):
+        self.machine.backends = [fakes.backend(protocol='FC', ports=[])]
+        self.assertIn('this unit has no Fibre Channel adapter',
+                      self.action('discover-paths')['result'])
+
+    def test_portals_that_are_named_are_tried_on_any_unit(self):
+        self.relation = testing.SubordinateRelation(
+            'juju-info', remote_app_name='nova-compute')
+        self.machine.reachable = {('fd00::1', 3260)}
+        self.assertEqual(
+            'portal [fd00::1]:3260: reached\nportal 10.0.0.6:3260: NOT '
+            'reached; see network, routes and iscsi-cidrs',
+            self.action('discover-paths',
+                        portals='[fd00::1]:3260, 10.0.0.6:3260')['result'])
+
+    def test_what_is_no_portal_is_refused(self):
+        self.assertActionFails('^10.0.0.6 is no portal; use address:port',
+                               'discover-paths', portals='10.0.0.6')
+
+
+class FailoverPlanTest(ActionCase):
+
+    def test_nothing_to_fail_over_to(self):
+        self.assertEqual('k2a:\n  no replication-devices, so nothing can fail '
+                         'over', self.action('failover-plan')['result'])
+
+    def test_commands_in_their_order(self):
+        self.replicate(fakes.target(), fakes.target(backend_id='west'))
+        text = self.action('failover-plan')['result']
+        commands = [line.strip() for line in text.splitlines()
+                    if line.startswith('  cinder ')]
+        self.assertEqual(
+            ['cinder freeze-host node-1@k2a',
+             'cinder failover-host node-1@k2a --backend_id dr'], commands[:2])
+        self.assertEqual(
+            ['cinder thaw-host node-1@k2a',
+             'cinder failover-host node-1@k2a --backend_id default'],
+            commands[-2:])
+        self.assertIn('west: would take over', text)
+        self.assertIn('written in the last 300 seconds', text)
+
+    def test_an_array_that_is_not_ready_is_passed_over(self):
+        self.replicate(
+            fakes.target(problems=[fakes.finding('unreachable', 'Gone.')]),
+            fakes.target(backend_id='west'))
+        text = self.action('failover-plan')['result']
+        self.assertIn('dr: would NOT take over. Gone.', text)
+        self.assertIn('--backend_id west', text)
+        self.assertIn('written in the last 60 seconds', text)
+
+    def test_none_is_ready(self):
+        self.replicate(
+            fakes.target(problems=[fakes.finding('unreachable', 'Gone.')]))
+        text = self.action('failover-plan')['result']
+        self.assertIn('no array is ready to take over', text)
+        self.assertNotIn('failover-host', text)
+
+    def test_nobody_could_look(self):
+        self.replicate()
+        self.machine.backends[0]['problems'] = [
+            fakes.finding('configuration', 'san_ip is wrong.')]
+        text = self.action('failover-plan')['result']
+        self.assertIn('  san_ip is wrong.\n  no array is ready', text)
+
+    def test_a_host_that_all_units_share(self):
+        self.replicate(fakes.target())
+        self.config['stateless'] = True
+        self.assertIn('failover-host cinder@k2a',
+                      self.action('failover-plan')['result'])
+
+
+class DiagnosticsTest(ActionCase):
+
+    def collect(self):
+        """What is in the archive, by names."""
+        path = self.machine.path(self.action('collect-diagnostics')['path'])
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        with tarfile.open(path) as archive:
+            return {entry.name: archive.extractfile(entry).read().decode()
+                    for entry in archive}
+
+    def test_all_that_may_help(self):
+        self.machine.write('/etc/cinder/cinder.conf', '[DEFAULT]\n')
+        found = self.collect()
+        for name in ('check.txt', 'iscsi-sessions.txt', 'multipath.txt',
+                     'packages.txt', 'system.txt', 'etc/cinder/cinder.conf',
+                     'etc/cinder/cinder.conf.d/cinder-k2.conf',
+                     'etc/multipath/conf.d/cinder-k2.conf'):
+            self.assertTrue(found[f'cinder-k2/{name}'], name)
+        self.assertEqual('output of multipath -ll\n',
+                         found['cinder-k2/multipath.txt'])
+
+    def test_no_secret_is_in_it(self):
+        self.replicate(fakes.target(
+            warnings=[fakes.finding('error', f'said {fakes.PASSWORD}')]))
+        self.config['coordination-url'] = 'etcd3+http://u:hush@10.0.0.9'
+        self.machine.write('/etc/cinder/cinder.conf', (
+            '[DEFAULT]\ntransport_url = rabbit://cinder:hush@10.0.0.1,\n'
+            '  rabbit://cinder:hush@10.0.0.2\n'
+            '[database]\nconnection = mysql://cinder:hush@10.0.0.3/cinder\n'
+            '[keystone_authtoken]\npassword=hush\nusername = cinder\n'
+            '[k2b]\nreplication_device = backend_id:x,password:hush,rpo:60\n'))
+        for name, text in self.collect().items():
+            with self.subTest(name):
+                self.assertNoSecret(text)
+                self.assertNotIn('pa\\$word', text)
+        kept = self.collect()['cinder-k2/etc/cinder/cinder.conf']
+        self.assertIn('username = cinder', kept)
+        self.assertIn('backend_id:x,password:***,rpo:60', kept)
+
+    def test_what_is_wrong_does_not_stop_it(self):
+        self.config['protocol'] = 'nfs'
+        self.machine.failing['multipath'] = machine.Failed(
+            'multipath is missing on this unit')
+        found = self.collect()
+        self.assertIn('protocol is "nfs"', found['cinder-k2/check.txt'])
+        self.assertEqual('multipath is missing on this unit\n',
+                         found['cinder-k2/multipath.txt'])
+
+    def test_a_failed_check_still_masks_passwords(self):
+        self.machine.failing['k2-admin'] = machine.Failed('hangs')
+        self.machine.failing['multipath'] = machine.Done(0, fakes.PASSWORD)
+        self.assertEqual('***', self.collect()['cinder-k2/multipath.txt'])
+
+    def test_it_replaces_the_one_before(self):
+        first = self.action('collect-diagnostics')
+        self.assertEqual(first, self.action('collect-diagnostics'))
+
+    def test_short_and_empty_secrets(self):
+        self.assertEqual('***bc', diagnostics.mask('abc', ['', 'a']))

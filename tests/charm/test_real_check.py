@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The charm with the real k2-admin check, on a simulated array."""
+
+import json
+import pathlib
+import sys
+
+import machine
+from tests.charm import fakes
+from tests.functional import arrays
+
+# k2-admin of this environment, however the test was started.
+ADMIN = (sys.executable, '-W', 'ignore', '-c',
+         'from cinder_k2.cmd import admin; admin.main()')
+
+
+class Machine(fakes.FakeMachine):
+    """One whose k2-admin is not played."""
+
+    def run(self, *command, seconds, **variables):
+        if command[0] != 'k2-admin':
+            return super().run(*command, seconds=seconds, **variables)
+        done = machine.Machine.run(self, *ADMIN, *command[1:],
+                                   seconds=120, **variables)
+        self.told = json.loads(done.output)['backends']
+        return done
+
+
+class RealCheckTest(fakes.UnitCase):
+
+    def test_what_the_array_says_is_the_status(self):
+        """And the played k2-admin says nothing that this one does not."""
+        array = arrays.Served('k2')
+        self.addCleanup(array.stop)
+        self.machine.__class__ = Machine
+        good = self.new_secret(arrays.PASSWORD, arrays.LOGIN)
+        bad = self.new_secret('hush$', arrays.LOGIN)
+        self.config = {
+            'san_ip': array.host, 'credentials': good.id,
+            'tls-ca': pathlib.Path(array.authority).read_text(),
+            'backends': f'k2-good:\nk2-bad: {{credentials: "{bad.id}"}}'}
+        state = self.run_event(secrets=[good, bad])
+        self.assertStatus(
+            'blocked', r'^k2-bad: .* \[charm: credentials\]$', state)
+        told = self.machine.told[0]
+        self.assertEqual(([], [], 'iSCSI'), (
+            told['problems'], told['warnings'], told['protocol']))
+        self.assertSameKeys(fakes.backend(), told)
+
+    def assertSameKeys(self, played, real):
+        self.assertEqual(set(played), set(real))
+        for name in ('array', 'user', 'capacity'):
+            self.assertEqual(set(played[name]), set(real[name]))
+        self.assertEqual(set(played['ports'][0]), set(real['ports'][0]))
