@@ -18,6 +18,7 @@ no container: the charm is plain Python, and its dependencies are, too.
 """
 
 import argparse
+from collections.abc import Iterator
 import contextlib
 import os
 import pathlib
@@ -25,7 +26,6 @@ import shutil
 import subprocess  # nosec B404
 import sys
 import tempfile
-from collections.abc import Iterator
 
 import yaml
 

@@ -153,13 +153,30 @@ class ChainTest(CharmTest):
             self.run_of, said['backend_name'].split(','),
             sys.prefix) + cinder_conf.render(sections)
 
-    def test_the_main_job(self):
-        self.configure()
+    def test_from_a_mistake_to_volumes(self):
+        """One unit from its install until cinder leaves it."""
+        self.configure('wrong')
         self.integrate()
+        self.assert_status('blocked', 'HTTP 401')
+        before = self.cinder_conf()
+        self.unit.model['secrets'][SECRET]['password'] = PASSWORD
+        self.unit.hook('secret-changed', JUJU_SECRET_ID=SECRET)
+        self.assert_status('active', 'k2-iscsi')
+        # By this the cinder charm knows that it must restart the service.
+        self.assertNotEqual(before, self.cinder_conf())
+        self.do_the_main_job()
+        self.check_secrecy()
+        self.unit.hook('storage-backend-relation-broken', RELATION)
+        self.assertEqual('', self.unit.run(
+            'find', '/etc/cinder/cinder.conf.d', '-type', 'f'))
+
+    def assert_status(self, wanted, part):
         word, text = self.unit.status
-        self.assertEqual('active', word, text)
-        self.assertIn('k2-iscsi', text)
-        self.assertNotIn(PASSWORD, json.dumps(self.unit.model['relations']))
+        self.assertEqual(wanted, word, text)
+        self.assertIn(part, text)
+
+    def do_the_main_job(self):
+        """On the cinder.conf that came of it, over both protocols."""
         self.run_of.cinder_conf.write_text(self.cinder_conf())
         watcher = self.start_cinder()
         with contextlib.redirect_stdout(io.StringIO()):
@@ -169,6 +186,22 @@ class ChainTest(CharmTest):
             self.assertNotEqual({}, self.array.leftovers())
             scenario.remove_all(watcher)
         self.assertEqual({}, self.array.leftovers())
+
+    def check_secrecy(self):
+        """The password is in one file alone."""
+        listed = self.unit.run('stat', '-c', '%a %U %G',
+                               '/etc/cinder/cinder.conf.d/cinder-k2.conf')
+        self.assertEqual('640 root cinder\n', listed)
+        archive = self.unit.act('collect-diagnostics')['path']
+        packed = self.unit.run('tar', '-xzOf', archive)
+        self.assertIn('k2-iscsi', packed)
+        said = [self.unit.model[name] for name in (
+            'relations', 'results', 'log', 'status')]
+        for text in (packed, self.cinder_conf(), json.dumps(said)):
+            for form in (PASSWORD, PASSWORD.strip(),
+                         PASSWORD.replace('$', '$$')):
+                self.assertNotIn(form, text)
+                self.assertNotIn(json.dumps(form)[1:-1], text)
 
     def start_cinder(self):
         """Cinder on the unit, with the driver that the charm installed.
@@ -191,28 +224,3 @@ class ChainTest(CharmTest):
                       lambda: len(cinder.pools.list()) >= 2):
             child.wait_ready(ready, SECONDS)
         return client.Watcher(cinder, log)
-
-    def test_a_password_that_is_wrong(self):
-        """And then mended: Juju tells the charm of the new revision."""
-        self.configure('wrong')
-        self.integrate()
-        word, text = self.unit.status
-        self.assertEqual('blocked', word, text)
-        self.assertIn('HTTP 401', text)
-        before = self.cinder_conf()
-        self.unit.model['secrets'][SECRET]['password'] = PASSWORD
-        self.unit.hook('secret-changed', JUJU_SECRET_ID=SECRET)
-        word, text = self.unit.status
-        self.assertEqual('active', word, text)
-        # By this the cinder charm knows that it must restart the service.
-        self.assertNotEqual(before, self.cinder_conf())
-
-    def test_who_may_read_the_password(self):
-        self.configure()
-        self.integrate()
-        listed = self.unit.run('stat', '-c', '%a %U %G',
-                               '/etc/cinder/cinder.conf.d/cinder-k2.conf')
-        self.assertEqual('640 root cinder\n', listed)
-        self.unit.hook('storage-backend-relation-broken', RELATION)
-        self.assertEqual('', self.unit.run(
-            'find', '/etc/cinder/cinder.conf.d', '-type', 'f'))
