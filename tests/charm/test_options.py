@@ -306,6 +306,12 @@ class ReplicationTest(Case):
             with self.assertRaises(values.Wrong):
                 values.rpo(rpo)
 
+    def test_units_that_share_a_host_are_warned_of_failovers(self):
+        settings = read(replication_devices=self.DEVICES, stateless=True,
+                        replication_credentials='secret:dr')
+        self.assertRegex(settings.warnings[0], '^stateless: a failover')
+        self.assertEqual((), read(stateless=True).warnings)
+
 
 class SectionsTest(Case):
 

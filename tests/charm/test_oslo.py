@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 import oslo
 from tests.charm import cinder_conf
 
-EDGES = ('$', '$$', '\\$', '\\\\$', '${san_ip}', '$san_ip', '"', "''", '" "',
-         ' x ', '#x', 'a,b', 'a:b', '[x]', 'é', '\x85', 'a\nb')
+EDGES = ('', '$', '$$', '\\$', '\\\\$', '${san_ip}', '$san_ip', '"', "''",
+         '" "', ' x ', '#x', 'a,b', 'a:b', '[x]', 'é', '\x85', 'a\nb')
 # Any text, and often what oslo.config gives a meaning to.
 TEXTS = st.one_of(st.text(), st.text('$\\{}\'" ,:=#;[]ab\t\n'),
                   st.sampled_from(EDGES))
