@@ -64,8 +64,12 @@ class CharmTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         packed, cls.wheel = pack()
         cls.charm = cls.directory / 'charm'
-        subprocess.run(['unzip', '-q', packed, '-d', cls.charm], check=True)
-        cls.names = zipfile.ZipFile(packed).namelist()
+        with zipfile.ZipFile(packed) as archive:
+            cls.names = archive.namelist()
+            for info in archive.infolist():
+                path = pathlib.Path(archive.extract(info, cls.charm))
+                # zipfile itself leaves the modes out.
+                path.chmod(info.external_attr >> 16)
 
 
 class PackageTest(CharmTest):
