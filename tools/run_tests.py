@@ -51,7 +51,7 @@ SUITES = ('unit', 'charm', 'functional')
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
-# A suite with more failures than this is broken, not unstable.
+# A suite with more failures than this is wrong, not unstable.
 MOST_AGAIN = 10
 # Pages that are made, and by what; the last from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
@@ -82,6 +82,8 @@ class Tally:
         self.skipped = 0
         self.reasons: set[str] = set()
         self.failures: list[str] = []
+        # Whether other tests may not have run.
+        self.broken = False
         self._running: set[str | None] = set()
         self._details: dict[str | None, list[str]] = {}
         self._column = 0
@@ -123,9 +125,14 @@ class Tally:
         for text in self._details.pop(None, []):
             print(text, end='')
         for test_id in sorted(map(str, self._running)):
-            self.fail(f'{test_id}: began and never ended')
+            self.break_off(f'{test_id}: began and never ended')
         if not self.passed + self.failed + self.skipped:
-            self.fail('no test was run')
+            self.break_off('no test was run')
+
+    def break_off(self, text: str) -> None:
+        """Count a failure after which tests may be missing."""
+        self.broken = True
+        self.fail(text)
 
     def fail(self, text: str) -> None:
         """Count a failure, and tell of it."""
@@ -178,7 +185,7 @@ def check_page(title: str, module: str) -> int:
 def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
     """Count what stestr writes until it ends or its time is up."""
     def too_long() -> None:
-        tally.fail(f'\nstopped after {SUITE_SECONDS:.0f} s')
+        tally.break_off(f'\nstopped after {SUITE_SECONDS:.0f} s')
         end(process)
 
     timer = threading.Timer(SUITE_SECONDS, too_long)
@@ -217,7 +224,7 @@ def run_suite(suite: str, runner: Sequence[str] = STESTR,
     :param again: run tests that failed once more; for stestr
     """
     tally = run_once(suite, runner)
-    if again and 0 < tally.failed <= MOST_AGAIN:
+    if again and 0 < tally.failed <= MOST_AGAIN and not tally.broken:
         second = run_once(suite, (*runner, '--failing', '--combine'))
         tally.passed += second.passed
         tally.failed = second.failed
@@ -240,7 +247,8 @@ def run_once(suite: str, runner: Sequence[str]) -> Tally:
             follow(process, tally)
         tally.finish()
         if process.returncode and not tally.failed:
-            tally.fail(f'{runner[0]} ended with status {process.returncode}')
+            tally.break_off(
+                f'{runner[0]} ended with status {process.returncode}')
         if tally.failed:
             chatter.seek(0)
             print(*collections.deque(chatter, CHATTER_LINES), sep='')

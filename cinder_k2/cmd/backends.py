@@ -97,7 +97,10 @@ def load(files: Sequence[str], directories: Sequence[str]) -> None:
                  *(f'--config-dir={name}' for name in directories)]
     try:
         cfg.CONF(arguments, project='cinder', prog='cinder-volume',
-                 version=version.version_string())
+                 version=version.version_string(),
+                 # Not /etc/cinder/cinder.conf.d beside a file that is named:
+                 # of replication_device each one counts.
+                 default_config_dirs=[] if files else None)
     except cfg.ConfigFileParseError as error:
         raise ConfigurationError(_mistake(error)) from None
     except (cfg.Error, OSError) as error:

@@ -104,7 +104,7 @@ def read(found: notes.Notes, name: str, given: notes.Given) -> Backend:
             given, 'replication-credentials', values.secret_id),
         devices=replication.read(found, given))
     _check(found, given, backend)
-    _warn(found, backend)
+    _warn(found, given, backend)
     return backend
 
 
@@ -123,18 +123,20 @@ def _check(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
     if not given.get('san_ip'):
         found.mistake(f'{given.where}san_ip is not set; give the management '
                       'address of the array')
-    if not (given.get('credentials') or given.get('san_password')):
+    if not given.get('credentials') and not (
+            given.get('san_user') and given.get('san_password')):
         found.mistake(f'{given.where}credentials is not set; give a secret '
                       'with the keys username and password')
     replication.check(found, given.where, backend.devices,
-                      backend.values.get('san_ip', ''),
+                      (backend.values.get('san_ip', ''),
+                       backend.values.get('san_api_port', '')),
                       given.get('replication-credentials'))
 
 
-def _warn(found: notes.Notes, backend: Backend) -> None:
-    if not backend.credentials:
+def _warn(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
+    if given.get('san_password'):
         found.warn('san_password can be read in the model; a secret in '
-                   'credentials is better')
+                   'credentials is better, then reset it')
     if (backend.values.get('driver_ssl_cert_verify') == 'False'
             and 'k2_tls_fingerprint' not in backend.values):
         found.warn(f'{backend.name}: the certificate is not verified; set '

@@ -18,7 +18,10 @@ import array_check
 import backend as backends
 
 _NONE = 'no replication-devices, so nothing can fail over'
+# What k2-admin calls it when arrays do not reach each other.
+_LINK = 'peer'
 _STEPS = (
+    '# For each unit of cinder whose volumes it serves, under its own host:',
     '# 1. Let nobody make or delete anything meanwhile.',
     'cinder freeze-host {service}',
     '# 2. Stop all instances that still write to the array that is given up.',
@@ -58,12 +61,15 @@ def _lines(one: backends.Backend, report: array_check.BackendReport,
         yield from (problem.text for problem in report.problems)
     ready = []
     for target in report.targets:
-        problems = [problem['text'] for problem in target['problems']]
-        if not problems:
+        problems = ' '.join(one['text'] for one in target['problems'])
+        # It takes over just when the arrays have lost each other.
+        if all(one['kind'] == _LINK for one in target['problems']):
             ready.append(target['backend_id'])
-        yield f'{target["backend_id"]}: ' + (
-            f'would NOT take over. {" ".join(problems)}' if problems
-            else 'would take over')
+            yield (f'{target["backend_id"]}: would take over'
+                   + (f', with what had arrived. {problems}' if problems
+                      else ''))
+        else:
+            yield f'{target["backend_id"]}: would NOT take over. {problems}'
     # Volumes go to the first one unless their type says otherwise.
     for device in one.devices:
         if device.backend_id in ready:

@@ -21,6 +21,7 @@ import values
 
 _OPTION = 'replication-devices'
 _DEFAULT_RPO = '300'
+_DEFAULT_PORT = '443'
 _READERS: dict[str, Callable[[str], str]] = {
     'backend-id': values.backend_id, 'san-ip': values.address,
     'rpo': values.rpo, 'port': values.port,
@@ -61,15 +62,16 @@ def read(found: notes.Notes, given: notes.Given) -> tuple[Device, ...]:
 
 
 def check(found: notes.Notes, label: str, devices: tuple[Device, ...],
-          san_ip: str, credentials: str) -> None:
+          own: tuple[str, str], credentials: str) -> None:
     """Note what is wrong with the arrays together.
 
     :param label: what to write before it
-    :param san_ip: that of the back end
+    :param own: address and port of the back end's own array
     :param credentials: what an array has that names none, or ''
     """
     ids = [device.backend_id for device in devices]
-    addresses = [san_ip, *(device.san_ip for device in devices)]
+    addresses = [(address, port or _DEFAULT_PORT) for address, port in (
+        own, *((device.san_ip, device.port) for device in devices))]
     if len(set(ids)) < len(ids):
         found.mistake(f'{label}{_OPTION}: two have the same backend-id; each '
                       'needs its own')

@@ -61,8 +61,10 @@ def summary(one: array_check.BackendReport) -> str:
         words.append(f'VisionOS {one.array["version"]}')
     if one.capacity:
         words.append(f'{size(one.capacity["free"])} free')
+    # Of iSCSI portals the array does not tell whether they are up.
+    kind = 'portal' if one.protocol == 'iSCSI' else 'port'
     up = sum(port['up'] is not False for port in one.ports)
-    words.append(f'{up} port' if up == 1 else f'{up} ports')
+    words.append(f'{up} {kind}' + ('' if up == 1 else 's'))
     return f'{one.name}: {", ".join(words)}'
 
 

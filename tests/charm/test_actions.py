@@ -74,7 +74,7 @@ class CheckArrayTest(ActionCase):
 
     def test_all_is_well(self):
         results = self.action('check-array')
-        self.assertEqual('k2a: VisionOS 6.5, 12.3 TiB free, 8 ports',
+        self.assertEqual('k2a: VisionOS 6.5, 12.3 TiB free, 8 portals',
                          results['result'])
         self.assertEqual([fakes.backend()],
                          json.loads(results['report'])['backends'])
@@ -221,6 +221,15 @@ class FailoverPlanTest(ActionCase):
         self.assertIn('dr: would NOT take over. Gone.', text)
         self.assertIn('--backend_id west', text)
         self.assertIn('written in the last 60 seconds', text)
+
+    def test_arrays_that_have_lost_each_other(self):
+        """That is when it is needed most."""
+        self.replicate(
+            fakes.target(problems=[fakes.finding('peer', 'No link.')]))
+        text = self.action('failover-plan')['result']
+        self.assertIn('dr: would take over, with what had arrived. No link.',
+                      text)
+        self.assertIn('--backend_id dr', text)
 
     def test_none_is_ready(self):
         self.replicate(

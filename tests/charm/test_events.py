@@ -60,7 +60,7 @@ class EventsTest(fakes.UnitCase):
 
 
 class UpgradeTest(fakes.UnitCase):
-    """From the original charm, by juju refresh --switch."""
+    """From the options and the relation of the original charm."""
 
     def setUp(self):
         super().setUp()
@@ -105,5 +105,5 @@ class UpgradeTest(fakes.UnitCase):
         state = self.again(self.upgrade(), config={
             **self.config, 'credentials': self.secret.id, 'san_user': '',
             'san_password': ''})
-        self.assertStatus('active', 'ports$', state)
+        self.assertStatus('active', 'portals$', state)
         self.assertNotIn('hush', self.machine.read(fakes.SECRETS))

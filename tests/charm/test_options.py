@@ -88,10 +88,10 @@ class HistoricalTest(Case):
         self.assertEqual('cinder-k2', read().backends[0].name)
 
     def test_a_password_in_the_model_is_warned_of(self):
-        settings = read(credentials='', san_password='pw')
+        settings = read(credentials='', san_user='me', san_password='pw')
         self.assertRegex(settings.warnings[0], 'a secret in credentials is')
+        self.assertEqual(settings.warnings, read(san_password='pw').warnings)
         self.assertEqual((), read().warnings)
-        self.assertEqual((), read(san_password='pw').warnings)
 
 
 class BackendsTest(Case):
@@ -160,6 +160,8 @@ class MistakesTest(Case):
     @ddt.data(
         ({'san_ip': ''}, 'san_ip is not set; give the management address of '
          'the array'),
+        # Cinder would log in as its own default, admin.
+        ({'credentials': '', 'san_password': 'hush'}, 'credentials is not'),
         ({'credentials': ''}, 'credentials is not set; give a secret with '
          'the keys username and password'),
         ({'san_ip': 'https://k2'}, 'san_ip is "https://k2": use a name or'),

@@ -26,13 +26,13 @@ class StatusTest(fakes.UnitCase):
     def test_all_is_well(self):
         state = self.run_event()
         self.assertStatus('active', '^k2a: VisionOS 6.5, 12.3 TiB free, '
-                          '8 ports$', state)
+                          '8 portals$', state)
         self.assertEqual('1.2.3', state.workload_version)
 
     def test_each_back_end_is_told(self):
         self.config['backend_name'] = 'k2a,k2b'
         self.machine.backends = [fakes.backend('k2a'), fakes.backend('k2b')]
-        self.assertStatus('active', '^k2a: .* ports; k2b: .* ports$',
+        self.assertStatus('active', '^k2a: .* portals; k2b: .* portals$',
                           self.run_event())
 
     @ddt.data('configuration', 'unreachable', 'role', 'version', 'full',
@@ -69,7 +69,7 @@ class StatusTest(fakes.UnitCase):
         self.machine.backends = [fakes.backend(
             warnings=[fakes.finding('ports', 'one port is down')])]
         self.assertStatus(
-            'active', '8 ports; k2a: one port is down; k2a: the certificate '
+            'active', '8 portals; k2a: one port is down; k2a: the certificate '
             'is not verified; set tls-ca', self.run_event())
 
     def test_the_array_that_is_replicated_to_counts(self):

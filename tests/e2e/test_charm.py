@@ -107,7 +107,7 @@ class ChainTest(CharmTest):
         self.place = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
         self.started = []
         self.addCleanup(self.stop)
-        self.start_array()
+        self.start_arrays()
         # It keeps what it remembers beside its code.
         charm = self.place / 'charm'
         shutil.copytree(self.charm, charm)
@@ -118,15 +118,16 @@ class ChainTest(CharmTest):
         for child in reversed(self.started):
             child.stop()
 
-    def start_array(self):
-        ports = [settings.free_port() for _ in range(2)]
+    def start_arrays(self):
+        """Two that are peers of each other."""
+        *ports, second = [settings.free_port() for _ in range(3)]
         self.run_of = settings.Settings(
             pack_charm.ROOT, self.place / 'cloud', *ports, check=True,
-            keep=True)
+            keep=True, second_port=second)
         state.write_private(self.run_of.password_file, PASSWORD + '\n')
         state.prepare(self.run_of)
         with contextlib.redirect_stdout(io.StringIO()):
-            self.array, = stack.start_arrays(self.run_of, self.started)
+            self.array, _ = stack.start_arrays(self.run_of, self.started)
 
     def configure(self, password=PASSWORD):
         """What an operator does: juju config, add-secret, attach-resource."""
@@ -134,7 +135,11 @@ class ChainTest(CharmTest):
             'credentials': SECRET, 'tls-ca': self.run_of.ca_file.read_text(),
             'san_ip': settings.HOST, 'san-api-port': self.run_of.sim_port,
             'backends': 'k2-iscsi: {protocol: iSCSI}\n'
-                        'k2-fc: {protocol: FC}\n'}
+                        'k2-fc: {protocol: FC}\n',
+            'replication-devices': json.dumps([{
+                'backend-id': settings.TARGET, 'san-ip': settings.HOST,
+                'port': self.run_of.second_port, 'rpo': 60}]),
+            'replication-credentials': SECRET}
         self.unit.model['secrets'] = {SECRET: {
             'username': settings.LOGIN, 'password': password}}
         self.unit.model['resources'] = {'driver': str(self.wheel)}
@@ -166,6 +171,8 @@ class ChainTest(CharmTest):
         self.unit.model['secrets'][SECRET]['password'] = PASSWORD
         self.unit.hook('secret-changed', JUJU_SECRET_ID=SECRET)
         self.assert_status('active', 'k2-iscsi')
+        plan = self.unit.act('failover-plan')['result']
+        self.assertEqual(2, plan.count(f'{settings.TARGET}: would take over'))
         # By this the cinder charm knows that it must restart the service.
         self.assertNotEqual(before, self.cinder_conf())
         self.do_the_main_job()

@@ -34,8 +34,8 @@ for place; do
     mount -t overlay overlay -o "lowerdir=$place,upperdir=$layers$place/upper,\
 workdir=$layers$place/work" "$place"
 done
-groupadd --system cinder
-mkdir /etc/cinder
+groupadd --force --system cinder
+mkdir -p /etc/cinder
 echo ready
 exec cat
 '''

@@ -16,6 +16,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -23,6 +24,7 @@ from unittest import mock
 
 from cinder import coordination
 from cinder import version
+import fixtures
 from oslo_config import cfg
 
 from cinder_k2.cmd import admin
@@ -426,6 +428,15 @@ class CheckTest(AdminTest):
             target['array']['state']))
         self.assertIn('  Replication target dr\n    array ',
                       self.run_main('check')[1])
+
+    def test_other_files_do_not_count_beside_one_that_is_named(self) -> None:
+        """Each replication_device of each file would be there."""
+        self.replicated()
+        usual = self.useFixture(fixtures.TempDir()).path
+        shutil.copy(self.config, os.path.join(usual, 'usual.conf'))
+        with mock.patch.object(cfg, 'find_config_dirs', autospec=True,
+                               return_value=[usual]):
+            self.assertEqual([], self.target()['problems'])
 
     def test_a_target_that_is_lost(self) -> None:
         first, second = self.replicated()

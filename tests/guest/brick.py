@@ -30,6 +30,7 @@ from cinder import privsep
 from cinder import utils
 import os_brick
 from os_brick.initiator import connector
+from os_brick.initiator.connectors import fibre_channel
 from os_brick.initiator import linuxfc
 from os_brick import privileged
 from os_brick.privileged import rootwrap
@@ -61,12 +62,26 @@ def install():
             mock.patch.object(rootwrap, 'custom_execute', execute),
             mock.patch.object(linuxfc.LinuxFibreChannel,
                               'FC_HOST_SYSFS_PATH', str(fabric.FOLDER)),
+            mock.patch.object(fibre_channel.FibreChannelConnector,
+                              '_get_possible_volume_paths', volume_paths),
             mock.patch.object(utils, 'get_root_helper', lambda: 'env'),
             mock.patch.object(image_utils, 'tpool', disks.Native),
             # Each limit costs a start of Python.
             mock.patch.object(processutils, 'ProcessLimits',
                               lambda **_: None)):
         patch.start()
+
+
+def volume_paths(this, properties, hbas,
+                 find=fibre_channel.FibreChannelConnector
+                 ._get_possible_volume_paths):
+    """The links to a volume, each of them once.
+
+    os-brick names links after the PCI cards of the host's ports. Here both
+    ports are on virtual interfaces, whose names are alike, so each link would
+    be there twice, and be gone when it is removed for the second time.
+    """
+    return list(dict.fromkeys(find(this, properties, hbas)))
 
 
 def execute(*command, process_input=None, check_exit_code=True, attempts=1,

@@ -115,12 +115,13 @@ class EndTest(unittest.TestCase):
 
 class AgainTest(unittest.TestCase):
 
-    def run_suite(self, *failures, again=True):
+    def run_suite(self, *failures, again=True, broken=False):
         """A suite with so many failures in each run; how it came out."""
         tallies = []
         for count in failures:
             tallies.append(run_tests.Tally())
             tallies[-1].passed = 20 - count
+            tallies[-1].broken = broken
             with contextlib.redirect_stdout(io.StringIO()):
                 for number in range(count):
                     tallies[-1].fail(f'tests.{number}: fail')
@@ -140,8 +141,16 @@ class AgainTest(unittest.TestCase):
     def test_what_fails_again(self):
         self.assertEqual((1, ''), self.run_suite(2, 1))
 
-    def test_a_suite_that_is_broken(self):
+    def test_a_suite_that_is_wrong(self):
         self.assertEqual((11, ''), self.run_suite(11))
+
+    def test_tests_that_may_not_have_run(self):
+        self.assertEqual((1, ''), self.run_suite(1, broken=True))
+        tally = run_tests.Tally()
+        with contextlib.redirect_stdout(io.StringIO()):
+            tally.status(test_id='tests.a', test_status='inprogress')
+            tally.finish()
+        self.assertTrue(tally.broken)
 
     def test_nothing_is_run_again_unless_asked_for(self):
         self.assertEqual((1, ''), self.run_suite(1, again=False))
