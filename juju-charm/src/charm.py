@@ -47,7 +47,8 @@ class CinderK2Charm(ops.CharmBase):
         """Say which events matter."""
         super().__init__(framework)
         # What the driver was last installed from, and what failed last.
-        self._stored.set_default(origin='', failure='')
+        # And whether it is this unit that has put files beside cinder.conf.
+        self._stored.set_default(origin='', failure='', has_files=False)
         self._known = knowledge.Known(self, self.machine)
         cinder = self.on[knowledge.CINDER]
         compute = self.on[knowledge.COMPUTE]
@@ -57,8 +58,8 @@ class CinderK2Charm(ops.CharmBase):
                       cinder.relation_joined, cinder.relation_changed,
                       compute.relation_created, compute.relation_joined):
             framework.observe(event, self._on_change)
-        for event in (cinder.relation_broken, self.on.remove):
-            framework.observe(event, self._on_end)
+        framework.observe(cinder.relation_broken, self._on_end)
+        framework.observe(self.on.remove, self._on_remove)
         for name in actions.ALL:
             framework.observe(self.on[name].action, self._on_action)
         framework.observe(self.on.collect_unit_status,
@@ -77,7 +78,14 @@ class CinderK2Charm(ops.CharmBase):
 
     def _on_end(self, _event: ops.EventBase) -> None:
         self._known.secret_file.remove()
+        self._stored.has_files = False
         self._stored.failure = ''
+
+    def _on_remove(self, event: ops.EventBase) -> None:
+        # A unit beside nova-compute may share the machine with one beside
+        # cinder, whose files have the same names.
+        if self._stored.has_files:
+            self._on_end(event)
 
     def _on_action(self, event: ops.ActionEvent) -> None:
         kind = event.handle.kind.removesuffix('_action')
@@ -118,6 +126,7 @@ class CinderK2Charm(ops.CharmBase):
 
     def _publish(self, relation: ops.Relation) -> None:
         known = self._known
+        self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),
             'driver': driver.mark(str(self._stored.origin))}

@@ -187,6 +187,19 @@ class SecretFileTest(fakes.UnitCase):
         self.again(self.run_event(), self.context.on.remove())
         self.assertIsNone(self.machine.read(fakes.SECRETS))
 
+    def test_the_end_of_a_unit_beside_compute_leaves_that_of_cinder(self):
+        self.config['tls-ca'] = fakes.PEM
+        self.run_event()
+        compute = testing.SubordinateRelation(
+            'juju-info', remote_app_name='nova-compute')
+        beside = self.run_event(relations=[compute])
+        state = self.again(beside, self.context.on.relation_broken(
+            beside.get_relation(compute.id)))
+        self.again(state, self.context.on.remove(), relations=[])
+        self.assertIn('san_password', self.machine.read(fakes.SECRETS))
+        self.assertTrue(
+            self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
+
     def test_a_machine_without_cinder_is_told(self):
         self.machine.missing_groups.add('cinder')
         self.assertStatus('blocked', 'cannot be written: no such group',
