@@ -135,11 +135,14 @@ class CinderK2Charm(ops.CharmBase):
         # Cinder would start a back end whose driver it cannot find.
         if not (known.relation and known.driver_version):
             return
+        ours = known.relation.data[self.unit]
+        if not known.settings.allow_removal:
+            relations.check_removal(ours, known.public, known.application)
         self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),
             'driver': driver.mark(str(self._stored.origin))}
-        known.relation.data[self.unit].update(relations.data(
+        ours.update(relations.data(
             known.settings, known.public, marks,
             driver.needed(known.settings, known.wheel)))
 

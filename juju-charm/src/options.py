@@ -43,6 +43,7 @@ class Settings:
     """All that the options say.
 
     :ivar multipath: whether any back end is to use all paths to a volume
+    :ivar allow_removal: whether back ends that are published may go
     :ivar stateless: whether all units of cinder share one host name
     :ivar driver_source: where the package of the driver comes from, or ''
     :ivar warnings: what works, and should not stay so
@@ -50,6 +51,7 @@ class Settings:
 
     backends: tuple[backend.Backend, ...]
     multipath: bool = False
+    allow_removal: bool = False
     stateless: bool = False
     cluster: str = ''
     coordination_url: str = dataclasses.field(default='', repr=False)
@@ -101,6 +103,7 @@ def _settings(found: notes.Notes, given: notes.Given, application: str
     settings = _driver(found, given, Settings(
         backends,
         multipath=any(one.multipath for one in backends),
+        allow_removal=_flag(found, given, 'allow-removal'),
         stateless=_flag(found, given, 'stateless'),
         cluster=found.read(given, 'cluster', values.backend_id),
         coordination_url=found.read(given, 'coordination-url',
@@ -183,6 +186,9 @@ def _check(found: notes.Notes, settings: Settings) -> None:
                       'its units share')
     if settings.cluster and settings.stateless:
         found.mistake('cluster and stateless exclude each other; set one')
+    if settings.allow_removal:
+        found.warn('allow-removal is true; set it to false when the back ends '
+                   'are as they are to be')
     if settings.stateless and any(one.devices for one in settings.backends):
         found.warn('stateless: a failover reaches one unit of cinder alone; '
                    'with several use cluster')

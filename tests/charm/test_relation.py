@@ -15,6 +15,7 @@
 import json
 import pathlib
 
+import ddt
 from ops import testing
 
 from tests.charm import cinder_conf
@@ -121,6 +122,61 @@ class MistakeTest(fakes.UnitCase):
         self.assertStatus('blocked', 'protocol is "nfs"', after)
         self.assertEqual(self.published(before), self.published(after))
         self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
+
+
+@ddt.ddt
+class RemovalTest(fakes.UnitCase):
+
+    def setUp(self):
+        super().setUp()
+        self.config['backend_name'] = 'k2a,k2b'
+        self.before = self.run_event()
+
+    def change(self, **changes):
+        changes = {name.replace('_', '-') if name != 'backend_name' else name:
+                   value for name, value in changes.items()}
+        return self.again(self.before, config={**self.config, **changes})
+
+    @ddt.data(({'backend_name': 'k2a'}, 'back end k2b is gone'),
+              ({'backend_name': 'k2a,new'}, 'back end k2b is gone'),
+              ({'backend_name': 'K2A,k2b'}, 'back end k2a is gone'),
+              ({'protocol': 'fc'}, 'back end k2a changes its protocol; back '
+               'end k2b changes its protocol'),
+              ({'volume_backend_name': 'gold'}, 'back end k2a changes '
+               'volume-backend-name k2a to gold'))
+    @ddt.unpack
+    def test_what_would_lose_volumes_must_be_confirmed(self, changes, text):
+        secrets = self.machine.read(fakes.SECRETS)
+        after = self.change(**changes)
+        self.assertStatus('blocked', f'^{text}.*: its volumes would be lost '
+                          'to Cinder; set it back, or confirm: juju config '
+                          'cinder-k2 allow-removal=true$', after)
+        self.assertEqual(self.published(self.before), self.published(after))
+        self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
+        confirmed = self.change(**changes, allow_removal=True)
+        self.assertStatus('active', 'allow-removal is true; set', confirmed)
+        self.assertNotEqual(self.sections(self.before),
+                            self.sections(confirmed))
+
+    def test_what_is_new_or_elsewhere_needs_no_confirmation(self):
+        after = self.change(backend_name='k2b,k2a,k2c',
+                            reserved_percentage=5)
+        self.assertEqual('k2b,k2a,k2c', self.published(after)['backend_name'])
+
+    def test_it_is_refused_until_it_is_set_back(self):
+        state = self.change(backend_name='k2a')
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('blocked', 'k2b is gone', state)
+        state = self.again(state, config=self.config)
+        self.assertStatus('active', 'k2a', state)
+
+    def test_a_relation_that_is_new_has_nothing_to_lose(self):
+        new = testing.SubordinateRelation(
+            'storage-backend', remote_app_name='cinder')
+        state = self.again(self.before, relations=[new],
+                           config={**self.config, 'backend_name': 'other'})
+        self.assertEqual('other', state.get_relation(
+            new.id).local_unit_data['backend_name'])
 
 
 class SecretFileTest(fakes.UnitCase):
