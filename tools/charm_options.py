@@ -42,8 +42,9 @@ Options of the charm
 
 Set them with ``juju config cinder-k2 OPTION=VALUE``. A value that cannot be
 used blocks the unit; its status names the option and the rule. What was
-configured before then stays as it is, so that a typing error takes no back end
-down.
+configured before then stays as it is. An address or password that is
+well-formed and wrong is not found so: the back end gets it, and is down until
+it is mended.
 
 Any text is carried to Cinder as it was typed: dollar signs, quotes, commas,
 blanks and ``#`` need no escaping. Line breaks are refused.

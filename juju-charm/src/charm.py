@@ -16,10 +16,12 @@
 
 Every event but the end of things leads to the same: make the unit as the
 options, secrets and relations say. What stands in the way is told by the
-status and tried again at the next event; what was published before stays, so
-that a mistake in an option takes no running back end down.
+status and tried again at the next event, and stops no other step; what was
+published before stays, so that an option that is refused takes no running back
+end down.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 
 import ops
@@ -47,7 +49,8 @@ class CinderK2Charm(ops.CharmBase):
         """Say which events matter."""
         super().__init__(framework)
         # What the driver was last installed from, and what failed last.
-        self._stored.set_default(origin='', failure='')
+        # And whether it is this unit that has put files beside cinder.conf.
+        self._stored.set_default(origin='', failures=[], has_files=False)
         self._known = knowledge.Known(self, self.machine)
         cinder = self.on[knowledge.CINDER]
         compute = self.on[knowledge.COMPUTE]
@@ -57,27 +60,44 @@ class CinderK2Charm(ops.CharmBase):
                       cinder.relation_joined, cinder.relation_changed,
                       compute.relation_created, compute.relation_joined):
             framework.observe(event, self._on_change)
-        for event in (cinder.relation_broken, self.on.remove):
-            framework.observe(event, self._on_end)
+        framework.observe(cinder.relation_broken, self._on_end)
+        framework.observe(self.on.remove, self._on_remove)
         for name in actions.ALL:
             framework.observe(self.on[name].action, self._on_action)
         framework.observe(self.on.collect_unit_status,
                           self._on_collect_status)
 
     def _on_change(self, _event: ops.EventBase) -> None:
-        self._stored.failure = ''
+        paths = self._failures_of(self._prepare)
+        installed = self._failures_of(self._install_driver)
+        published = self._failures_of(self._publish)
+        # Without a driver nothing is served at all; without paths, what is
+        # served already goes on.
+        self._stored.failures = list(dict.fromkeys(
+            [*installed, *published, *paths]))
+
+    def _failures_of(self, step: Callable[[], None]) -> list[str]:
+        """Do one step; return what failed, so that the others are done."""
         try:
-            self._make()
+            step()
         except machines.Failed as error:
             # Kept, for the status must tell it until it is gone. All else
             # that may be wrong is found by looking again.
-            self._stored.failure = str(error)
+            return [str(error)]
         except knowledge.WRONG:
             pass
+        return []
 
     def _on_end(self, _event: ops.EventBase) -> None:
         self._known.secret_file.remove()
-        self._stored.failure = ''
+        self._stored.has_files = False
+        self._stored.failures = []
+
+    def _on_remove(self, event: ops.EventBase) -> None:
+        # A unit beside nova-compute may share the machine with one beside
+        # cinder, whose files have the same names.
+        if self._stored.has_files:
+            self._on_end(event)
 
     def _on_action(self, event: ops.ActionEvent) -> None:
         kind = event.handle.kind.removesuffix('_action')
@@ -94,45 +114,49 @@ class CinderK2Charm(ops.CharmBase):
         for found in self._statuses():
             event.add_status(found)
 
-    def _make(self) -> None:
-        """Make the unit as it is wanted.
-
-        :raises Exception: one of ``known.WRONG``
-        """
+    def _prepare(self) -> None:
         host.prepare(self.machine, self._known.settings)
-        relation = self._known.relation
-        if relation:
-            self._install_driver()
-            self._publish(relation)
 
     def _install_driver(self) -> None:
         known = self._known
-        origin = driver.origin(known.settings, known.wheel,
-                               known.upgrade_nonce)
+        if not known.relation:
+            return
+        source, wheel = known.driver_source, known.wheel
+        origin = driver.origin(source, wheel, known.upgrade_nonce)
         changed = (origin != self._stored.origin
-                   and driver.is_offered(known.settings, known.wheel))
+                   and driver.is_offered(source, wheel))
         if changed or not driver.version(self.machine):
-            driver.install(self.machine, known.settings, known.wheel)
+            driver.install(self.machine, source, wheel)
             self._stored.origin = origin
         self.unit.set_workload_version(known.driver_version)
 
-    def _publish(self, relation: ops.Relation) -> None:
+    def _publish(self) -> None:
         known = self._known
+        # Cinder would start a back end whose driver it cannot find.
+        if not (known.relation and known.driver_version):
+            return
+        ours = known.relation.data[self.unit]
+        if not known.settings.allow_removal:
+            relations.check_removal(ours, known.public, known.application)
+        self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),
             'driver': driver.mark(str(self._stored.origin))}
-        relation.data[self.unit].update(relations.data(
+        ours.update(relations.data(
             known.settings, known.public, marks,
             driver.needed(known.settings, known.wheel)))
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
         """What there is to say, the worst first; ops shows the worst."""
-        if self._stored.failure:
-            yield ops.BlockedStatus(str(self._stored.failure))
+        texts = [str(text) for text in self._stored.failures]
+        found: list[ops.StatusBase] = []
         try:
-            yield from self._statuses_of(self._known.settings)
+            found += self._statuses_of(self._known.settings)
         except knowledge.WRONG as error:
-            yield status.blocked(getattr(error, 'texts', [str(error)]))
+            texts += getattr(error, 'texts', [str(error)])
+        if texts:
+            yield status.blocked(list(dict.fromkeys(texts)))
+        yield from found
 
     def _statuses_of(self, settings: options.Settings
                      ) -> Iterator[ops.StatusBase]:

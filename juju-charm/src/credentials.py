@@ -112,7 +112,8 @@ class Source:
         except (ops.SecretNotFoundError, ops.ModelError):
             self._refuse(f'{option}: {secret_id} is not there or not granted; '
                          f'run: juju grant-secret {secret_id} '
-                         f'{self._application}')
+                         f'{self._application}, then wait for the next '
+                         'update-status, up to five minutes')
             return None
         return self._read(f'{option}: {secret_id}', content)
 

@@ -60,6 +60,16 @@ class Known:
         return options.read(self._model.config, self.application)
 
     @functools.cached_property
+    def driver_source(self) -> options.Settings:
+        """Where the driver comes from, whatever is wrong elsewhere.
+
+        A wheel that is attached needs no options.
+        """
+        if self.wheel:
+            return options.Settings(())
+        return options.read_driver(self._model.config)
+
+    @functools.cached_property
     def logins(self) -> dict[str, credentials.Logins]:
         """Who we are to the arrays, by the names of back ends."""
         return credentials.Source(self._model, self.application).get(

@@ -43,6 +43,7 @@ class Settings:
     """All that the options say.
 
     :ivar multipath: whether any back end is to use all paths to a volume
+    :ivar allow_removal: whether back ends that are published may go
     :ivar stateless: whether all units of cinder share one host name
     :ivar driver_source: where the package of the driver comes from, or ''
     :ivar warnings: what works, and should not stay so
@@ -50,6 +51,7 @@ class Settings:
 
     backends: tuple[backend.Backend, ...]
     multipath: bool = False
+    allow_removal: bool = False
     stateless: bool = False
     cluster: str = ''
     coordination_url: str = dataclasses.field(default='', repr=False)
@@ -68,30 +70,59 @@ def read(config: Mapping[str, Any], application: str) -> Settings:
     :raises Mistakes: with all of them
     """
     found = notes.Notes()
-    given = notes.Given({option: str(value)
-                         for option, value in config.items()})
-    settings = _settings(found, given, application)
+    settings = _settings(found, _given(config), application)
+    _refuse(found)
+    return settings
+
+
+def read_driver(config: Mapping[str, Any]) -> Settings:
+    """Read the options that say where the driver comes from, and no others.
+
+    :param config: as Juju gives them; what is missing is not set
+    :raises Mistakes: with those of these options
+    """
+    found = notes.Notes()
+    settings = _driver(found, _given(config), Settings(()))
+    _refuse(found)
+    return settings
+
+
+def _given(config: Mapping[str, Any]) -> notes.Given:
+    return notes.Given({option: str(value)
+                        for option, value in config.items()})
+
+
+def _refuse(found: notes.Notes) -> None:
     if found.mistakes:
         raise Mistakes(found.mistakes)
-    return settings
 
 
 def _settings(found: notes.Notes, given: notes.Given, application: str
               ) -> Settings:
     backends = _backends(found, given, application)
-    settings = Settings(
+    settings = _driver(found, given, Settings(
         backends,
         multipath=any(one.multipath for one in backends),
+        allow_removal=_flag(found, given, 'allow-removal'),
         stateless=_flag(found, given, 'stateless'),
         cluster=found.read(given, 'cluster', values.backend_id),
         coordination_url=found.read(given, 'coordination-url',
                                     values.lock_server),
         san_user=found.read(given, 'san_user', values.text),
-        san_password=found.read(given, 'san_password', values.text),
-        driver_source=found.read(given, 'driver-source', values.apt_source),
-        driver_key=found.read(given, 'driver-key', values.public_key))
+        san_password=found.read(given, 'san_password', values.text)))
     _check(found, settings)
     return dataclasses.replace(settings, warnings=tuple(found.warnings))
+
+
+def _driver(found: notes.Notes, given: notes.Given, settings: Settings
+            ) -> Settings:
+    """Settings with where the driver comes from."""
+    source = found.read(given, 'driver-source', values.apt_source)
+    key = found.read(given, 'driver-key', values.public_key)
+    if source.startswith('deb ') and not key:
+        found.mistake('driver-source needs driver-key, the public key that '
+                      'signs the archive')
+    return dataclasses.replace(settings, driver_source=source, driver_key=key)
 
 
 def _flag(found: notes.Notes, given: notes.Given, option: str) -> bool:
@@ -155,9 +186,9 @@ def _check(found: notes.Notes, settings: Settings) -> None:
                       'its units share')
     if settings.cluster and settings.stateless:
         found.mistake('cluster and stateless exclude each other; set one')
-    if settings.driver_source.startswith('deb ') and not settings.driver_key:
-        found.mistake('driver-source needs driver-key, the public key that '
-                      'signs the archive')
+    if settings.allow_removal:
+        found.warn('allow-removal is true; set it to false when the back ends '
+                   'are as they are to be')
     if settings.stateless and any(one.devices for one in settings.backends):
         found.warn('stateless: a failover reaches one unit of cinder alone; '
                    'with several use cluster')

@@ -16,15 +16,78 @@ It joins ``backend_name`` to its enabled_backends, and prints each pair of each
 section as ``key = value``. Every value is a text: no None can reach it.
 """
 
+from collections.abc import Iterator
 from collections.abc import Mapping
 import json
 
+import machine as machines
 import options
 import sections
 
 _FILE = '/etc/cinder/cinder.conf'
 # The oldest OpenStack on Ubuntu 24.04; it holds for all that follow.
 _OLDEST_RELEASE = 'caracal'
+_POOL = 'volume_backend_name'
+_DRIVER = 'volume_driver'
+
+
+class Removal(machines.Failed):
+    """Cinder would lose volumes, and nobody has confirmed that."""
+
+    def __init__(self, losses: list[str], application: str) -> None:
+        """Say which back ends, and how to confirm."""
+        super().__init__(
+            f'{"; ".join(losses)}: its volumes would be lost to Cinder; set '
+            f'it back, or confirm: juju config {application} '
+            'allow-removal=true')
+
+
+def check_removal(published: Mapping[str, str],
+                  public: Mapping[str, sections.Pairs], application: str
+                  ) -> None:
+    """Refuse to take away what Cinder finds volumes by.
+
+    That is the name of their back end and of its pool. Over another protocol
+    volumes that are attached could not be detached.
+
+    :param published: the relation data of this unit until now; it may be that
+        of the original charm
+    :param public: sections to publish, that are not secret
+    :raises Removal: something of it would go
+    """
+    before = _sections(published)
+    names = [name for name in published.get('backend_name', '').split(',')
+             if name]
+    losses = [loss for name in names
+              for loss in _losses(name, before.get(name, {}),
+                                  dict(public.get(name, ())))]
+    if losses:
+        raise Removal(losses, application)
+
+
+def _losses(name: str, before: Mapping[str, str], after: Mapping[str, str]
+            ) -> Iterator[str]:
+    if not after:
+        yield f'back end {name} is gone'
+        return
+    old, new = before.get(_POOL, after[_POOL]), after[_POOL]
+    if old != new:
+        yield f'back end {name} changes volume-backend-name {old} to {new}'
+    if _is_fc(before.get(_DRIVER, after[_DRIVER])) != _is_fc(after[_DRIVER]):
+        yield f'back end {name} changes its protocol'
+
+
+def _is_fc(driver: str) -> bool:
+    """Whether a driver, perhaps that in Cinder, is for Fibre Channel."""
+    return 'FC' in driver.rpartition('.')[2]
+
+
+def _sections(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The sections that were published, without what repeats in them."""
+    told = json.loads(published.get('subordinate_configuration', '{}'))
+    found = told.get('cinder', {}).get(_FILE, {}).get('sections', {})
+    return {name: {key: str(text) for key, text in pairs}
+            for name, pairs in found.items()}
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],

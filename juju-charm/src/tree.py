@@ -13,7 +13,8 @@
 """YAML in an option: mappings, lists and texts, nothing else.
 
 A scalar stays the text that was written, so that ``yes``, ``0123`` and
-``12:30`` mean what they say; what kind it must be is said in values.py.
+``12:30`` mean what they say; what kind it must be is said in values.py. Only
+null is no text: it means the same as nothing behind the colon.
 """
 
 from typing import Any
@@ -22,6 +23,7 @@ import yaml
 
 # Deeper than anything an option has.
 _DEPTH = 6
+_NULL = 'tag:yaml.org,2002:null'
 
 
 class Unreadable(ValueError):
@@ -41,7 +43,11 @@ def read(text: str) -> Any:
         where = f' in line {mark.line + 1}' if mark else ''
         raise Unreadable(f'it cannot be read as YAML{where}; mend '
                          'the indentation, colons and quotes') from None
-    return '' if node is None else _plain(node, _DEPTH)
+    return '' if node is None else _value(node, _DEPTH)
+
+
+def _value(node: yaml.Node, depth: int) -> Any:
+    return '' if node.tag == _NULL else _plain(node, depth)
 
 
 def _plain(node: yaml.Node, depth: int) -> Any:
@@ -50,7 +56,7 @@ def _plain(node: yaml.Node, depth: int) -> Any:
     if not depth:
         raise Unreadable('it is nested too deeply')
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, depth - 1) for item in node.value]
+        return [_value(item, depth - 1) for item in node.value]
     return _mapping(node, depth)
 
 
@@ -60,5 +66,5 @@ def _mapping(node: yaml.MappingNode, depth: int) -> dict[str, Any]:
         key = _plain(key_node, 0)
         if key in found:
             raise Unreadable(f'{key} is there twice; keep one')
-        found[key] = _plain(value_node, depth - 1)
+        found[key] = _value(value_node, depth - 1)
     return found

@@ -61,18 +61,60 @@ class WheelTest(fakes.UnitCase):
         self.assertNotEqual(self.sections(before), self.sections(after))
 
     def test_an_upgrade_of_openstack_installs_it_anew(self):
-        state = self.run_event()
+        state = self.upgrade_openstack(self.run_event())
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+        self.again(state, self.context.on.relation_changed(
+            state.get_relation(self.relation.id), remote_unit=0))
+        self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+
+    def upgrade_openstack(self, state, **changes):
         nonce = testing.SubordinateRelation(
             'storage-backend', id=self.relation.id, remote_app_name='cinder',
             local_unit_data=self.published(state),
             remote_unit_data={'upgrade_nonce': 'abc'})
-        changed = self.context.on.relation_changed
-        state = self.again(state, changed(nonce, remote_unit=0),
-                           relations=[nonce])
+        return self.again(
+            state, self.context.on.relation_changed(nonce, remote_unit=0),
+            relations=[nonce], **changes)
+
+    def test_options_that_are_wrong_do_not_stop_that(self):
+        state = self.upgrade_openstack(self.run_event(), config={
+            **self.config, 'reserved-percentage': 101,
+            'driver-source': 'nowhere'})
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
-        self.again(state, changed(state.get_relation(nonce.id),
-                                  remote_unit=0))
+        self.assertStatus('blocked', '^reserved-percentage is "101"', state)
+
+    def test_a_secret_that_is_missing_does_not_stop_that(self):
+        state = self.upgrade_openstack(self.run_event(), config={
+            **self.config, 'credentials': fakes.NO_SECRET})
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
+        self.assertStatus('blocked', 'not granted', state)
+
+    def test_all_that_fails_is_told_the_driver_first(self):
+        before = self.run_event()
+        self.machine.failing['python3 -m pip'] = machine.Done(
+            1, '', 'ERROR: disk full\n')
+        after = self.upgrade_openstack(before, config={
+            **self.config, 'reserved-percentage': 101})
+        self.assertStatus('blocked', '^python3 failed: ERROR: disk full; '
+                          'reserved-percentage is "101": ', after)
+        self.assertEqual(self.published(before), self.published(after))
+
+    def test_packages_for_paths_that_fail_do_not_stop_it(self):
+        self.machine.installed.update({*packages.OF_DRIVER, 'python3-pip'})
+        self.machine.failing['apt-get'] = machine.Failed('apt-get is stuck')
+        state = self.run_event()
+        self.assertStatus('blocked', '^apt-get is stuck$', state)
+        self.assertEqual('1.2.3', state.workload_version)
+        self.assertEqual('k2a', self.published(state)['backend_name'])
+
+    def test_a_new_driver_that_fails_does_not_stop_publishing(self):
+        state = self.run_event()
+        fakes.write_wheel(self.wheel, version='1.3.0')
+        self.machine.failing['python3 -m pip'] = machine.Failed('no disk')
+        state = self.again(state, config={**self.config,
+                                          'san_ip': '10.0.0.9'})
+        self.assertStatus('blocked', '^no disk$', state)
+        self.assertEqual('10.0.0.9', self.pairs(state)['san_ip'])
 
     def test_a_driver_that_went_away_is_installed_anew(self):
         state = self.run_event()
@@ -171,6 +213,17 @@ class SourceTest(fakes.UnitCase):
         self.run_event()
         self.assertEqual([], self.machine.ran('add-apt-repository'))
         self.assertIn('python3-cinder-k2', self.machine.installed)
+
+    def test_other_options_that_are_wrong_do_not_matter_to_it(self):
+        self.config.update({'driver-source': 'distro', 'protocol': 'nfs'})
+        self.run_event()
+        self.assertIn('python3-cinder-k2', self.machine.installed)
+
+    def test_one_that_is_wrong_is_not_installed_from(self):
+        self.config['driver-source'] = 'deb https://example.com/k2 noble main'
+        self.assertStatus('blocked', 'driver-source needs driver-key',
+                          self.run_event())
+        self.assertNotIn('python3-cinder-k2', self.machine.installed)
 
     def test_another_source_is_installed_from(self):
         self.config['driver-source'] = 'distro'

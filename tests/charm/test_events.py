@@ -82,6 +82,20 @@ class UpgradeTest(fakes.UnitCase):
         self.assertEqual('K2_iSCSI', told['backend_name'])
         self.assertEqual('True', told['stateless'])
 
+    def test_another_name_is_refused(self):
+        self.config['backend_name'] = 'k2'
+        state = self.upgrade()
+        self.assertStatus('blocked', 'back end K2_iSCSI is gone', state)
+        self.assertEqual(OLD_SECTION, self.published(state)[
+            'subordinate_configuration'])
+
+    def test_another_protocol_is_refused(self):
+        data = self.relation.local_unit_data
+        data['subordinate_configuration'] = OLD_SECTION.replace(
+            '"san_password", "hush"', '"volume_driver", "cinder.volume.'
+            'drivers.kaminario.kaminario_fc.KaminarioFCDriver"')
+        self.assertStatus('blocked', 'changes its protocol', self.upgrade())
+
     def test_the_password_leaves_the_relation(self):
         state = self.upgrade()
         self.assertNoSecret(str(self.published(state)))

@@ -133,6 +133,26 @@ class BackendsTest(Case):
         self.assertNotIn('filter_function', first.values)
         self.assertEqual('a < b', second.values['filter_function'])
 
+    def test_null_is_an_empty_value(self):
+        for null in ('null', '~', 'NULL', ''):
+            first, second = read(
+                filter_function='a < b', replication_devices=null, backends=(
+                    f'k2a: {{filter-function: {null}}}\nk2b: {null}')
+            ).backends
+            self.assertNotIn('filter_function', first.values)
+            self.assertEqual(((), 'a < b'), (
+                second.devices, second.values['filter_function']))
+            self.assertEqual(['backends: k2a: san_ip is not set; give the '
+                              'management address of the array'],
+                             self.mistakes(
+                                 backends=f'k2a: {{san_ip: {null}}}'))
+
+    def test_null_in_quotes_or_as_a_name_is_a_text(self):
+        one, = read(
+            backends='null: {retention-policy: "null"}').backends
+        self.assertEqual(('null', 'null'), (
+            one.name, one.values['k2_retention_policy']))
+
     def test_only_false_turns_verification_off(self):
         for written, expected in (('""', 'True'), ('yes', 'True'),
                                   ('False', 'False')):

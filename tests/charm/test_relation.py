@@ -15,6 +15,7 @@
 import json
 import pathlib
 
+import ddt
 from ops import testing
 
 from tests.charm import cinder_conf
@@ -123,6 +124,61 @@ class MistakeTest(fakes.UnitCase):
         self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
 
 
+@ddt.ddt
+class RemovalTest(fakes.UnitCase):
+
+    def setUp(self):
+        super().setUp()
+        self.config['backend_name'] = 'k2a,k2b'
+        self.before = self.run_event()
+
+    def change(self, **changes):
+        changes = {name.replace('_', '-') if name != 'backend_name' else name:
+                   value for name, value in changes.items()}
+        return self.again(self.before, config={**self.config, **changes})
+
+    @ddt.data(({'backend_name': 'k2a'}, 'back end k2b is gone'),
+              ({'backend_name': 'k2a,new'}, 'back end k2b is gone'),
+              ({'backend_name': 'K2A,k2b'}, 'back end k2a is gone'),
+              ({'protocol': 'fc'}, 'back end k2a changes its protocol; back '
+               'end k2b changes its protocol'),
+              ({'volume_backend_name': 'gold'}, 'back end k2a changes '
+               'volume-backend-name k2a to gold'))
+    @ddt.unpack
+    def test_what_would_lose_volumes_must_be_confirmed(self, changes, text):
+        secrets = self.machine.read(fakes.SECRETS)
+        after = self.change(**changes)
+        self.assertStatus('blocked', f'^{text}.*: its volumes would be lost '
+                          'to Cinder; set it back, or confirm: juju config '
+                          'cinder-k2 allow-removal=true$', after)
+        self.assertEqual(self.published(self.before), self.published(after))
+        self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
+        confirmed = self.change(**changes, allow_removal=True)
+        self.assertStatus('active', 'allow-removal is true; set', confirmed)
+        self.assertNotEqual(self.sections(self.before),
+                            self.sections(confirmed))
+
+    def test_what_is_new_or_elsewhere_needs_no_confirmation(self):
+        after = self.change(backend_name='k2b,k2a,k2c',
+                            reserved_percentage=5)
+        self.assertEqual('k2b,k2a,k2c', self.published(after)['backend_name'])
+
+    def test_it_is_refused_until_it_is_set_back(self):
+        state = self.change(backend_name='k2a')
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('blocked', 'k2b is gone', state)
+        state = self.again(state, config=self.config)
+        self.assertStatus('active', 'k2a', state)
+
+    def test_a_relation_that_is_new_has_nothing_to_lose(self):
+        new = testing.SubordinateRelation(
+            'storage-backend', remote_app_name='cinder')
+        state = self.again(self.before, relations=[new],
+                           config={**self.config, 'backend_name': 'other'})
+        self.assertEqual('other', state.get_relation(
+            new.id).local_unit_data['backend_name'])
+
+
 class SecretFileTest(fakes.UnitCase):
 
     def revision(self, state):
@@ -186,6 +242,19 @@ class SecretFileTest(fakes.UnitCase):
     def test_the_end_of_the_unit_removes_it(self):
         self.again(self.run_event(), self.context.on.remove())
         self.assertIsNone(self.machine.read(fakes.SECRETS))
+
+    def test_the_end_of_a_unit_beside_compute_leaves_that_of_cinder(self):
+        self.config['tls-ca'] = fakes.PEM
+        self.run_event()
+        compute = testing.SubordinateRelation(
+            'juju-info', remote_app_name='nova-compute')
+        beside = self.run_event(relations=[compute])
+        state = self.again(beside, self.context.on.relation_broken(
+            beside.get_relation(compute.id)))
+        self.again(state, self.context.on.remove(), relations=[])
+        self.assertIn('san_password', self.machine.read(fakes.SECRETS))
+        self.assertTrue(
+            self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
 
     def test_a_machine_without_cinder_is_told(self):
         self.machine.missing_groups.add('cinder')

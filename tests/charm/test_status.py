@@ -128,7 +128,8 @@ class StatusTest(fakes.UnitCase):
         self.config['credentials'] = fakes.NO_SECRET
         self.assertStatus(
             'blocked', f'credentials: {fakes.NO_SECRET} is not there or not '
-            f'granted; run: juju grant-secret {fakes.NO_SECRET} cinder-k2',
+            f'granted; run: juju grant-secret {fakes.NO_SECRET} cinder-k2, '
+            'then wait for the next update-status, up to five minutes$',
             self.run_event())
 
     def test_a_secret_without_its_keys(self):
