@@ -91,9 +91,9 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
     :param nonce: what the cinder charm changes with each upgrade of OpenStack
     """
     python = '.'.join(map(str, sys.version_info[:2]))
-    source = (hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel
-              else settings.driver_source)
-    return ' '.join([source, python, nonce])
+    # A digest, for it is stored, and a source may hold a password.
+    source = wheel.read_bytes() if wheel else settings.driver_source.encode()
+    return ' '.join([hashlib.sha256(source).hexdigest(), python, nonce])
 
 
 def mark(installed_from: str) -> str:
@@ -173,5 +173,6 @@ def _add_source(machine: machines.Machine, settings: options.Settings
                      seconds=_PPA_SECONDS)
     elif source.startswith('deb '):
         machine.write(_KEY_FILE, settings.driver_key)
+        # For root alone, as apt is: it may hold a password.
         machine.write(_LIST_FILE, f'deb [signed-by={_KEY_FILE}] '
-                                  f'{source.removeprefix("deb ")}\n')
+                      f'{source.removeprefix("deb ")}\n', mode=0o600)

@@ -20,6 +20,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -31,10 +32,21 @@ ROOT_VARIABLE = 'CINDER_K2_ROOT'
 # Those of the charm's own Python, which others must not see.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
+# Up to the last @, for a password may hold any other character raw.
+_LOGIN = re.compile(r'//\S*@')
+
+
+def mask_logins(text: str) -> str:
+    """Take users and passwords out of the URLs of a text."""
+    return _LOGIN.sub('//***@', text)
 
 
 class Failed(Exception):
     """Something could not be done on the machine; the message says what."""
+
+    def __init__(self, text: str) -> None:
+        """Keep what to tell: everybody may read it in the status."""
+        super().__init__(mask_logins(text))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +66,9 @@ class Done:
     def reason(self) -> str:
         """The last line that it wrote, which tells why it failed."""
         lines = (self.errors.strip() or self.output.strip()).splitlines()
-        return lines[-1][:_LONGEST_REASON] if lines else 'it said nothing'
+        # Masked before it is cut: half a URL would not be known as one.
+        return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
+                else 'it said nothing')
 
 
 class Machine:

@@ -148,6 +148,24 @@ class SourceTest(fakes.UnitCase):
         self.assertEqual([], self.machine.ran('python3 -m pip'))
         self.assertStatus('active', 'k2a', state)
 
+    def test_a_password_in_the_source_stays_secret(self):
+        source = 'deb https://bob:hush/1@example.com/k2 noble main'
+        self.config.update({'driver-source': source, 'driver-key': KEY})
+        self.machine.failing['apt-get'] = machine.Done(
+            100, '', f'E: {"x" * 160} {source} is refused\n')
+        state = self.run_event()
+        self.assertStatus('blocked', r'apt-get failed: E: x+ deb '
+                          r'https://\*\*\*@example.com', state)
+        self.machine.failing.clear()
+        state = self.again(state)
+        self.assertStatus('active', 'k2a', state)
+        self.assertNotIn('hush', str(state.stored_states))
+        self.assertNotIn('hush', str(self.published(state)))
+        name = '/etc/apt/sources.list.d/cinder-k2.list'
+        self.assertIn('hush', self.machine.read(name))
+        self.assertEqual(0o600,
+                         self.machine.path(name).stat().st_mode & 0o777)
+
     def test_a_wheel_that_was_there_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'
         self.run_event()
@@ -231,6 +249,14 @@ class MachineTest(fakes.UnitCase):
         with self.assertRaisesRegex(machine.Failed, '^sh failed: why$'):
             self.machine.must('sh', '-c', 'echo no; echo why >&2; exit 3',
                               seconds=9)
+
+    def test_no_failure_tells_a_password_of_a_url(self):
+        self.assertEqual('no https://***@h/x', str(machine.Failed(
+            'no https://u:p@ss/w@h/x')))
+        self.assertEqual('no https://h/x', str(machine.Failed(
+            'no https://h/x')))
+        self.assertEqual('http://***@h',
+                         machine.Done(1, 'http://u:hush@h').reason)
 
     def test_programs_do_not_see_the_python_of_the_charm(self):
         with mock.patch.dict(os.environ, {'PYTHONPATH': '/charm/venv'}):
