@@ -180,7 +180,8 @@ class Machine:
         try:
             with socket.create_connection((host, port), seconds):
                 return True
-        except OSError:
+        # What is no host name or no port never gets as far as the network.
+        except (OSError, ValueError, OverflowError):
             return False
 
     def host(self) -> str:

@@ -280,6 +280,12 @@ class MachineTest(fakes.UnitCase):
             self.assertTrue(self.machine.connects('127.0.0.1', port, 5))
         self.assertFalse(self.machine.connects('127.0.0.1', port, 5))
 
+    def test_what_is_no_address_does_not_answer(self):
+        for host, port in (('a' * 64, 3260), ('.', 3260),
+                           ('127.0.0.1', 99999), ('a\0b', 3260)):
+            with self.subTest(host, port=port):
+                self.assertFalse(self.machine.connects(host, port, 5))
+
 
 class VersionTest(fakes.UnitCase):
 
