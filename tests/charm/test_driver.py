@@ -23,6 +23,7 @@ from ops import testing
 
 import driver
 import machine
+import options
 import packages
 from tests.charm import fakes
 
@@ -53,6 +54,19 @@ class WheelTest(fakes.UnitCase):
         state = self.again(state, self.context.on.upgrade_charm())
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertEqual('1.3.0', state.workload_version)
+
+    def test_another_wheel_takes_the_place_of_the_one_before(self):
+        self.run_event()
+        self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
+        self.machine.path('/usr/local/lib/python3.12/dist-packages/'
+                          'cinder_k2-1.0.dist-info').mkdir(parents=True)
+        self.machine.commands.clear()
+        self.run_event()
+        removal, install = self.machine.ran('python3 -m pip')
+        self.assertIn(' uninstall ', removal)
+        # What apt has installed, pip must not try to uninstall.
+        self.assertIn(' --ignore-installed ', install)
+        self.assertNotIn('--force-reinstall', install)
 
     def test_another_wheel_restarts_the_services(self):
         before = self.run_event()
@@ -165,6 +179,46 @@ class SourceTest(fakes.UnitCase):
         self.assertIn('hush', self.machine.read(name))
         self.assertEqual(0o600,
                          self.machine.path(name).stat().st_mode & 0o777)
+
+    def test_another_key_counts_as_another_driver(self):
+        self.config.update({'driver-key': KEY, 'driver-source':
+                            'deb https://example.com/k2 noble main'})
+        before = self.run_event()
+        after = self.again(before, config={
+            **self.config, 'driver-key': KEY.replace('abc', 'abd')})
+        self.assertIn('\nabd\n', self.machine.read(
+            '/etc/apt/keyrings/cinder-k2.asc'))
+        self.assertNotEqual(self.sections(before), self.sections(after))
+
+    def test_an_archive_is_forgotten_when_another_source_takes_its_place(self):
+        archive = {'driver-key': KEY, 'driver-source':
+                   'deb https://example.com/k2 noble main'}
+        wheel = self.root / 'wheel'
+        fakes.write_wheel(wheel)
+        for changes in (
+                {'config': {**self.config, 'driver-source': 'distro'}},
+                {'resources': [testing.Resource(name='driver', path=wheel)]}):
+            with self.subTest(changes):
+                state = self.run_event(config={**self.config, **archive})
+                self.again(state, **changes)
+                for name in ('sources.list.d/cinder-k2.list',
+                             'keyrings/cinder-k2.asc'):
+                    self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
+
+    def test_each_application_has_an_archive_of_its_own(self):
+        for name in ('k2-a', 'k2-b'):
+            driver.install(self.machine, options.Settings(
+                (), driver_source=f'deb https://example.com/{name} noble main',
+                driver_key=name), None, name)
+        driver.install(self.machine, options.Settings(
+            (), driver_source='distro'), None, 'k2-b')
+        self.assertEqual(
+            'deb [signed-by=/etc/apt/keyrings/k2-a.asc] '
+            'https://example.com/k2-a noble main\n',
+            self.machine.read('/etc/apt/sources.list.d/k2-a.list'))
+        self.assertEqual('k2-a', self.machine.read(
+            '/etc/apt/keyrings/k2-a.asc'))
+        self.assertIsNone(self.machine.read('/etc/apt/keyrings/k2-b.asc'))
 
     def test_a_wheel_that_was_there_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'
