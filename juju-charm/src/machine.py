@@ -26,12 +26,15 @@ import signal
 import socket
 import subprocess  # nosec B404
 import tempfile
+import time
 
 #: What directories all files are below, if not / (for trials).
 ROOT_VARIABLE = 'CINDER_K2_ROOT'
 # Those of the charm's own Python, which others must not see.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
+#: How long to wait for what was killed: in the kernel it may hang for ever.
+KILLED_SECONDS = 5.0
 # Up to the last @, for a password may hold any other character raw.
 _LOGIN = re.compile(r'//\S*@')
 
@@ -155,14 +158,12 @@ class Machine:
                 start_new_session=True)
         except OSError:
             raise Failed(f'{command[0]} is missing on this unit') from None
-        with process:
-            try:
-                output, errors = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise Failed(f'{command[0]} did not end within '
-                             f'{seconds:.0f} seconds') from None
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise Failed(f'{command[0]} did not end within '
+                         f'{seconds:.0f} seconds') from None
         return Done(process.returncode, output, errors)
 
     def must(self, *command: str, seconds: float, **variables: str) -> str:
@@ -184,6 +185,22 @@ class Machine:
         except (OSError, ValueError, OverflowError):
             return False
 
+    def sleep(self, seconds: float) -> None:
+        """Wait before something is tried again."""
+        time.sleep(seconds)
+
     def host(self) -> str:
         """The name that Cinder has for the machine."""
         return socket.gethostname()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a program with what it has started, and wait for a short time."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_SECONDS)
+    # Not read to their ends: whoever lives on may hold them open.
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()

@@ -15,6 +15,7 @@
 import os
 import pathlib
 import re
+import signal
 import socket
 import time
 from unittest import mock
@@ -30,6 +31,8 @@ from tests.charm import fakes
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = ('-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n'
        '-----END PGP PUBLIC KEY BLOCK-----')
+APT = {'update': 'apt-get --yes -o DPkg::Lock::Timeout=120 update',
+       'install': 'apt-get --yes -o DPkg::Lock::Timeout=120 --no-install-'}
 
 
 class WheelTest(fakes.UnitCase):
@@ -268,6 +271,50 @@ class PackagesTest(fakes.UnitCase):
                     if ' install ' in line]
         self.assertEqual(len(installs), len(set(installs)))
 
+    def played(self, **answers):
+        """The last words of apt's commands, when some fail at first."""
+        for word, errors in answers.items():
+            self.machine.failing[APT[word]] = [
+                machine.Done(100, '', text) for text in errors]
+        self.machine.commands.clear()
+        packages.install(self.machine, ('a',))
+        return [line.split()[-1] for line in self.machine.commands
+                if line.startswith(('apt-get', 'dpkg '))]
+
+    def test_lists_are_fetched_only_where_they_are_needed(self):
+        self.assertEqual(['a'], self.played())
+        self.machine.installed.clear()
+        self.assertEqual(['a', 'update', 'a'], self.played(
+            install=['E: Unable to locate package a\n']))
+        with self.assertRaisesRegex(machine.Failed, '^apt-get failed: E: b$'):
+            self.machine.installed.clear()
+            self.played(install=['E: a\n', 'E: b\n'])
+
+    def test_it_waits_for_the_lock_of_lists(self):
+        locked = ('E: Could not get lock /var/lib/apt/lists/lock.\n'
+                  'E: Unable to lock directory /var/lib/apt/lists/\n')
+        self.assertEqual(['a', *['update'] * 3, 'a'], self.played(
+            install=['E: a\n'], update=[locked] * 2))
+        self.assertEqual(10, self.machine.slept)
+
+    def test_it_does_not_wait_for_it_without_end(self):
+        locked = 'E: Could not get lock /var/lib/apt/lists/lock.\n'
+        with self.assertRaisesRegex(machine.Failed, 'Could not get lock'):
+            self.played(install=['E: a\n'], update=[locked] * 99)
+        self.assertLess(0, self.machine.slept)
+        self.assertLessEqual(self.machine.slept, 120)
+
+    def test_lists_that_fail_otherwise_are_told_at_once(self):
+        with self.assertRaisesRegex(machine.Failed, 'apt-get failed: E: why'):
+            self.played(install=['E: a\n'], update=['E: why\n'])
+        self.assertEqual(0, self.machine.slept)
+
+    def test_what_a_killed_installation_left_is_ended_first(self):
+        self.assertEqual(['a', '-a', 'a'], self.played(install=[
+            "E: dpkg was interrupted, you must manually run 'dpkg "
+            "--configure -a' to correct the problem.\n"]))
+        self.assertIn('a', self.machine.installed)
+
     def test_the_drivers_requirements_are_those_of_the_project(self):
         wanted = re.findall(r'^([a-z0-9.-]+)>', (
             ROOT / 'requirements.txt').read_text(), re.M)
@@ -293,6 +340,15 @@ class MachineTest(fakes.UnitCase):
         begin = time.monotonic()
         with self.assertRaisesRegex(machine.Failed, 'sh did not end within'):
             self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)
+        self.assertLess(time.monotonic() - begin, 50)
+
+    def test_a_program_that_cannot_be_killed_is_not_waited_for(self):
+        begin = time.monotonic()
+        with mock.patch.object(machine.os, 'killpg', autospec=True) as kill, \
+                mock.patch.object(machine, 'KILLED_SECONDS', 0.05), \
+                self.assertRaisesRegex(machine.Failed, 'did not end within'):
+            self.machine.run('sleep', '60', seconds=0.05)
+        os.kill(kill.call_args.args[0], signal.SIGKILL)
         self.assertLess(time.monotonic() - begin, 50)
 
     def test_a_program_that_is_missing_is_told(self):
