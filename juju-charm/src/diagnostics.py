@@ -38,11 +38,15 @@ _COMMANDS = {
     'python.txt': ('python3', '--version')}
 _SECONDS = 30.0
 _MASK = '***'
+# The whole value, with the lines that go on with it; also of an option that
+# is commented out.
 _SECRET_OPTION = re.compile(
-    r'^(\s*[\w-]*(?:password|secret|token|key|connection|transport_url)'
-    r'[\w-]*\s*[=:])[^\n]*(?:\n[ \t]+\S[^\n]*)*', re.I | re.M)
+    r'^([\s#;]*[\w.-]*(?:pass|secret|token|key|login|connection|'
+    r'transport_url|backend_url|replication_device)'
+    r'[\w.-]*[ \t]*[=:])[^\n]*(?:\n[ \t]+\S[^\n]*)*', re.I | re.M)
 _IN_DEVICE = re.compile(r'(\bpassword:)[^,\n]*')
-_IN_URL = re.compile(r'://[^\s/@]*@')
+# To the end of the word: a value may hold any character raw.
+_QUERY = re.compile(r'(//\S*\?[^\s=]*=)\S*')
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
@@ -56,7 +60,7 @@ def mask(text: str, secrets: Iterable[str]) -> str:
         text = text.replace(form, _MASK)
     text = _SECRET_OPTION.sub(rf'\1 {_MASK}', text)
     text = _IN_DEVICE.sub(rf'\1{_MASK}', text)
-    return _IN_URL.sub(f'://{_MASK}@', text)
+    return _QUERY.sub(rf'\1{_MASK}', machines.mask_logins(text))
 
 
 def collect(machine: machines.Machine, application: str,

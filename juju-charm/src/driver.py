@@ -26,8 +26,8 @@ import options
 import packages
 
 _NAME = 'cinder-k2'
-_KEY_FILE = '/etc/apt/keyrings/cinder-k2.asc'
-_LIST_FILE = '/etc/apt/sources.list.d/cinder-k2.list'
+_KEY_FILE = '/etc/apt/keyrings/{}.asc'
+_LIST_FILE = '/etc/apt/sources.list.d/{}.list'
 _PRINT_VERSION = (
     'import importlib.metadata as m; '
     f'print(next((d.version for d in m.distributions(name="{_NAME}")), ""))')
@@ -35,9 +35,11 @@ _VERSION_SECONDS = 30.0
 _PIP_SECONDS = 120.0
 _PPA_SECONDS = 120.0
 # The system's Python, which Cinder runs on. Debian's pip puts things below
-# /usr/local by itself, and with --prefix /usr/local into /usr/local/local.
+# /usr/local by itself, and with --prefix /usr/local into /usr/local/local. It
+# refuses to uninstall what apt has installed, so that is ignored: Python finds
+# /usr/local first.
 _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
-        '--no-input', '--disable-pip-version-check', '--force-reinstall',
+        '--no-input', '--disable-pip-version-check', '--ignore-installed',
         '--break-system-packages', '--root-user-action', 'ignore')
 _PIP_UNINSTALL = ('python3', '-m', 'pip', 'uninstall', '--yes',
                   '--break-system-packages', '--root-user-action', 'ignore',
@@ -91,9 +93,10 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
     :param nonce: what the cinder charm changes with each upgrade of OpenStack
     """
     python = '.'.join(map(str, sys.version_info[:2]))
-    source = (hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel
-              else settings.driver_source)
-    return ' '.join([source, python, nonce])
+    # A digest, for it is stored, and a source may hold a password.
+    source = (wheel.read_bytes() if wheel else
+              f'{settings.driver_source}\n{settings.driver_key}'.encode())
+    return ' '.join([hashlib.sha256(source).hexdigest(), python, nonce])
 
 
 def mark(installed_from: str) -> str:
@@ -105,18 +108,21 @@ def mark(installed_from: str) -> str:
 
 
 def install(machine: machines.Machine, settings: options.Settings,
-            wheel: pathlib.Path | None) -> None:
+            wheel: pathlib.Path | None, application: str = _NAME) -> None:
     """Install the driver, over one that is there.
 
+    :param application: whose archive it is, if it comes from one
     :raises Missing: there is neither a wheel nor a source
     :raises machine.Failed: it could not be done; with the reason
     """
+    if wheel or not _is_archive(settings):
+        remove_archive(machine, application)
     if wheel:
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
         _remove_wheel(machine)
-        _add_source(machine, settings)
+        _add_source(machine, settings, application)
         packages.upgrade(machine, packages.DRIVER)
     else:
         raise Missing
@@ -131,11 +137,12 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, wheel_name(wheel))
         shutil.copyfile(wheel, path)
+        _remove_wheel(machine)
         machine.must(*_PIP, str(path), seconds=_PIP_SECONDS)
 
 
 def _remove_wheel(machine: machines.Machine) -> None:
-    """Remove what a wheel has installed: it would hide the package."""
+    """Remove what a wheel has installed, which would hide another driver."""
     if any(machine.path('/usr/local/lib').glob(_OF_WHEEL)):
         machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
 
@@ -164,14 +171,27 @@ def _no_wheel(why: str) -> str:
             f'{_NAME} with juju attach-resource')
 
 
-def _add_source(machine: machines.Machine, settings: options.Settings
-                ) -> None:
+def remove_archive(machine: machines.Machine, application: str) -> None:
+    """Let apt forget the archive that the driver came from."""
+    for name in (_LIST_FILE, _KEY_FILE):
+        machine.remove(name.format(application))
+
+
+def _is_archive(settings: options.Settings) -> bool:
+    return settings.driver_source.startswith('deb ')
+
+
+def _add_source(machine: machines.Machine, settings: options.Settings,
+                application: str) -> None:
     source = settings.driver_source
     if source.startswith('ppa:'):
         packages.install(machine, ('software-properties-common',))
         machine.must('add-apt-repository', '--yes', source,
                      seconds=_PPA_SECONDS)
-    elif source.startswith('deb '):
-        machine.write(_KEY_FILE, settings.driver_key)
-        machine.write(_LIST_FILE, f'deb [signed-by={_KEY_FILE}] '
-                                  f'{source.removeprefix("deb ")}\n')
+    elif _is_archive(settings):
+        key = _KEY_FILE.format(application)
+        machine.write(key, settings.driver_key)
+        # For root alone, as apt is: it may hold a password.
+        machine.write(_LIST_FILE.format(application),
+                      f'deb [signed-by={key}] {source.removeprefix("deb ")}\n',
+                      mode=0o600)

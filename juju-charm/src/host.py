@@ -40,6 +40,15 @@ def prepare(machine: machines.Machine, settings: options.Settings) -> None:
     """
     packages.install(machine, packages.for_paths(settings))
     if settings.multipath and machine.read(_MULTIPATH_FILE) != _MULTIPATH:
-        machine.write(_MULTIPATH_FILE, _MULTIPATH)
+        _set_up_multipath(machine)
+
+
+def _set_up_multipath(machine: machines.Machine) -> None:
+    machine.write(_MULTIPATH_FILE, _MULTIPATH)
+    try:
         machine.must('systemctl', 'reload-or-restart', 'multipathd',
                      seconds=_SECONDS)
+    except machines.Failed:
+        # The file says that all is done: without it the next event repeats.
+        machine.remove(_MULTIPATH_FILE)
+        raise

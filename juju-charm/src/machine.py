@@ -20,21 +20,36 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
 import subprocess  # nosec B404
 import tempfile
+import time
 
 #: What directories all files are below, if not / (for trials).
 ROOT_VARIABLE = 'CINDER_K2_ROOT'
 # Those of the charm's own Python, which others must not see.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
+#: How long to wait for what was killed: in the kernel it may hang for ever.
+KILLED_SECONDS = 5.0
+# Up to the last @, for a password may hold any other character raw.
+_LOGIN = re.compile(r'//\S*@')
+
+
+def mask_logins(text: str) -> str:
+    """Take users and passwords out of the URLs of a text."""
+    return _LOGIN.sub('//***@', text)
 
 
 class Failed(Exception):
     """Something could not be done on the machine; the message says what."""
+
+    def __init__(self, text: str) -> None:
+        """Keep what to tell: everybody may read it in the status."""
+        super().__init__(mask_logins(text))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +69,9 @@ class Done:
     def reason(self) -> str:
         """The last line that it wrote, which tells why it failed."""
         lines = (self.errors.strip() or self.output.strip()).splitlines()
-        return lines[-1][:_LONGEST_REASON] if lines else 'it said nothing'
+        # Masked before it is cut: half a URL would not be known as one.
+        return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
+                else 'it said nothing')
 
 
 class Machine:
@@ -141,14 +158,12 @@ class Machine:
                 start_new_session=True)
         except OSError:
             raise Failed(f'{command[0]} is missing on this unit') from None
-        with process:
-            try:
-                output, errors = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise Failed(f'{command[0]} did not end within '
-                             f'{seconds:.0f} seconds') from None
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise Failed(f'{command[0]} did not end within '
+                         f'{seconds:.0f} seconds') from None
         return Done(process.returncode, output, errors)
 
     def must(self, *command: str, seconds: float, **variables: str) -> str:
@@ -166,9 +181,26 @@ class Machine:
         try:
             with socket.create_connection((host, port), seconds):
                 return True
-        except OSError:
+        # What is no host name or no port never gets as far as the network.
+        except (OSError, ValueError, OverflowError):
             return False
+
+    def sleep(self, seconds: float) -> None:
+        """Wait before something is tried again."""
+        time.sleep(seconds)
 
     def host(self) -> str:
         """The name that Cinder has for the machine."""
         return socket.gethostname()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a program with what it has started, and wait for a short time."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_SECONDS)
+    # Not read to their ends: whoever lives on may hold them open.
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()

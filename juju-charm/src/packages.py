@@ -12,6 +12,8 @@
 
 """Debian packages: which ones, and how they are installed."""
 
+from collections.abc import Iterable
+
 import backend as backends
 import machine as machines
 import options
@@ -28,13 +30,22 @@ _OF_PROTOCOL = {backends.ISCSI: ('open-iscsi',),
                 backends.FC: ('sysfsutils', 'sg3-utils')}
 _MULTIPATH = ('multipath-tools',)
 _LOCK_SECONDS = 120
+_LOCK_PAUSE = 5
 _QUERY_SECONDS = 30.0
 _UPDATE_SECONDS = 300.0
 _INSTALL_SECONDS = 900.0
 _APT = ('apt-get', '--yes', '-o', f'DPkg::Lock::Timeout={_LOCK_SECONDS}')
-# Never ask, and keep configuration files that somebody has changed.
-_QUIET = {'DEBIAN_FRONTEND': 'noninteractive', 'UCF_FORCE_CONFFOLD': '1',
-          'NEEDRESTART_MODE': 'l'}
+_INSTALL = (*_APT, '--no-install-recommends',
+            '-o', 'Dpkg::Options::=--force-confold', 'install')
+_REPAIR = ('dpkg', '--force-confold', '--configure', '-a')
+# What apt says while somebody else holds the lock of its lists, and after
+# dpkg was killed.
+_LOCKED = 'Could not get lock'
+_INTERRUPTED = 'dpkg was interrupted'
+# Never ask, keep configuration files that somebody has changed, and speak
+# English.
+_QUIET = {'LC_ALL': 'C.UTF-8', 'DEBIAN_FRONTEND': 'noninteractive',
+          'UCF_FORCE_CONFFOLD': '1', 'NEEDRESTART_MODE': 'l'}
 
 
 def for_paths(settings: options.Settings) -> tuple[str, ...]:
@@ -48,10 +59,13 @@ def for_paths(settings: options.Settings) -> tuple[str, ...]:
 def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     """Install the packages that are missing.
 
+    The lists of what the archives have are fetched only where those that are
+    there do not do.
+
     :raises machine.Failed: with what apt said
     """
     missing = [name for name in names if not _is_installed(machine, name)]
-    if missing:
+    if missing and _install(machine, missing).status:
         upgrade(machine, *missing)
 
 
@@ -60,10 +74,43 @@ def upgrade(machine: machines.Machine, *names: str) -> None:
 
     :raises machine.Failed: with what apt said
     """
-    machine.must(*_APT, 'update', seconds=_UPDATE_SECONDS, **_QUIET)
-    machine.must(*_APT, '--no-install-recommends',
-                 '-o', 'Dpkg::Options::=--force-confold', 'install',
-                 *names, seconds=_INSTALL_SECONDS, **_QUIET)
+    _check(_update(machine))
+    _check(_install(machine, names))
+
+
+def _update(machine: machines.Machine) -> machines.Done:
+    """Fetch the lists of what the archives have.
+
+    apt waits for the lock of dpkg by itself, and not for that of its lists,
+    which a unit that boots has taken.
+    """
+    done = _apt(machine, *_APT, 'update', seconds=_UPDATE_SECONDS)
+    for _ in range(_LOCK_SECONDS // _LOCK_PAUSE):
+        if not done.status or _LOCKED not in done.errors:
+            break
+        machine.sleep(_LOCK_PAUSE)
+        done = _apt(machine, *_APT, 'update', seconds=_UPDATE_SECONDS)
+    return done
+
+
+def _install(machine: machines.Machine, names: Iterable[str]
+             ) -> machines.Done:
+    """Install packages; first end what a killed installation has left."""
+    done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
+    if done.status and _INTERRUPTED in done.errors:
+        machine.must(*_REPAIR, seconds=_INSTALL_SECONDS, **_QUIET)
+        done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
+    return done
+
+
+def _apt(machine: machines.Machine, *command: str, seconds: float
+         ) -> machines.Done:
+    return machine.run(*command, seconds=seconds, **_QUIET)
+
+
+def _check(done: machines.Done) -> None:
+    if done.status:
+        raise machines.Failed(f'{_APT[0]} failed: {done.reason}')
 
 
 def _is_installed(machine: machines.Machine, name: str) -> bool:

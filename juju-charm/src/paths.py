@@ -13,6 +13,7 @@
 """Whether a machine reaches the target ports of an array."""
 
 from concurrent import futures
+import contextlib
 import re
 
 import array_check
@@ -61,8 +62,12 @@ def tcp(machine: machines.Machine, portals: list[str]) -> list[str]:
 
 def initiators(machine: machines.Machine) -> list[str]:
     """The WWPNs of this machine's Fibre Channel adapters."""
-    return [path.read_text().strip().removeprefix('0x') for path in sorted(
-        machine.path(_INITIATORS).glob('*/port_name'))]
+    found = []
+    for path in sorted(machine.path(_INITIATORS).glob('*/port_name')):
+        # An adapter may go away, or be unable to answer.
+        with contextlib.suppress(OSError):
+            found.append(path.read_text().strip().removeprefix('0x'))
+    return found
 
 
 def _reaches(machine: machines.Machine, portal: str) -> bool:

@@ -61,6 +61,7 @@ class SecretFile:
         written = self._machine.read(self.name) or ''
         match = _FIRST_LINE.match(written)
         self._write_certificates(settings)
+        self._remove_certificates(settings)
         if match and written[match.end():] == body:
             return match[1]
         revision = uuid.uuid4().hex[:12]
@@ -79,6 +80,17 @@ class SecretFile:
             name = self._ca_name(one)
             if one.tls_ca and self._machine.read(name) != one.tls_ca:
                 self._machine.write(name, one.tls_ca)
+
+    def _remove_certificates(self, settings: options.Settings) -> None:
+        """Remove those of back ends that are there no longer.
+
+        One that is there may go on to read its own until it restarts.
+        """
+        known = {self._machine.path(self._ca_name(one))
+                 for one in settings.backends}
+        directory = self._machine.path(self._ca_directory)
+        for path in set(directory.glob('*-ca.pem')) - known:
+            self._machine.remove(f'{self._ca_directory}/{path.name}')
 
     def _ca_name(self, one: backend.Backend) -> str:
         return f'{self._ca_directory}/{one.name}-ca.pem'

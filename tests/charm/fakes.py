@@ -72,8 +72,10 @@ class FakeMachine(machine.Machine):
     :ivar offered: the version that installing brings
     :ivar backends: what k2-admin check says
     :ivar commands: what was run, each in one line
-    :ivar failing: what a command that begins so raises or returns
+    :ivar failing: what a command that begins so raises or returns; a list
+        holds what it does in turn, and then it succeeds
     :ivar reachable: pairs of address and port that accept connections
+    :ivar slept: for how many seconds
     """
 
     def __init__(self, root):
@@ -89,6 +91,7 @@ class FakeMachine(machine.Machine):
         self.groups = {}
         self.missing_groups = set()
         self.checked = None
+        self.slept = 0.0
 
     def own(self, path, group):
         if group in self.missing_groups:
@@ -98,6 +101,9 @@ class FakeMachine(machine.Machine):
     def host(self):
         return 'node-1'
 
+    def sleep(self, seconds):
+        self.slept += seconds
+
     def connects(self, host, port, seconds):
         return (host, port) in self.reachable
 
@@ -106,10 +112,11 @@ class FakeMachine(machine.Machine):
         line = ' '.join(command)
         self.commands.append(line)
         for beginning, answer in self.failing.items():
-            if line.startswith(beginning):
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
+            if line.startswith(beginning) and answer != []:
+                now = answer.pop(0) if isinstance(answer, list) else answer
+                if isinstance(now, Exception):
+                    raise now
+                return now
         return self._play(command, line)
 
     def _play(self, command, line):

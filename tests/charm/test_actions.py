@@ -172,6 +172,15 @@ class PathsTest(ActionCase):
             '  initiator 10000090fa8e1c42',
             self.action('discover-paths')['result'])
 
+    def test_an_adapter_that_cannot_be_read_is_left_out(self):
+        hosts = self.machine.path('/sys/class/fc_host')
+        (hosts / 'host3/port_name').mkdir(parents=True)
+        (hosts / 'host4').mkdir()
+        (hosts / 'host4/port_name').write_text('0x10000090fa8e1c43\n')
+        self.machine.backends = [fakes.backend(protocol='FC', ports=[])]
+        self.assertEqual('k2a:\n  initiator 10000090fa8e1c43',
+                         self.action('discover-paths')['result'])
+
     def test_no_adapter(self):
         self.machine.backends = [fakes.backend(protocol='FC', ports=[])]
         self.assertIn('this unit has no Fibre Channel adapter',
@@ -289,7 +298,7 @@ class DiagnosticsTest(ActionCase):
                 self.assertNotIn('pa\\$word', text)
         kept = self.collect()['cinder-k2/etc/cinder/cinder.conf']
         self.assertIn('username = cinder', kept)
-        self.assertIn('backend_id:x,password:***,rpo:60', kept)
+        self.assertIn('replication_device = ***', kept)
 
     def test_what_is_wrong_does_not_stop_it(self):
         self.config['protocol'] = 'nfs'
@@ -308,6 +317,35 @@ class DiagnosticsTest(ActionCase):
     def test_it_replaces_the_one_before(self):
         first = self.action('collect-diagnostics')
         self.assertEqual(first, self.action('collect-diagnostics'))
+
+    def test_options_are_masked_by_their_names(self):
+        for line in ('backend_url = redis://h:6379?sentinel_password=hush',
+                     'backend_url=etcd3+http://u:hu/hush@h',
+                     'auth_passphrase = a = "hush',
+                     'userpass: hush',
+                     'san_login = hush',
+                     'Auth.Token=\'x hush',
+                     '#san_password = hush',
+                     ' ; nova_secret = hush',
+                     'replication_device = backend_id:a,\n\tlogin:hush',
+                     'PASSWD =\n  a\n  hush'):
+            with self.subTest(line):
+                told = diagnostics.mask(f'[a]\n{line}\nx = 1\n', [])
+                self.assertNotIn('hush', told)
+                self.assertIn(line.split('=')[0].split(':')[0], told)
+                self.assertTrue(told.endswith(' ***\nx = 1\n'), told)
+
+    def test_urls_are_masked_wherever_they_stand(self):
+        for given, wanted in (
+                ('at etcd3+http://u:p/ss@h:1/x now',
+                 'at etcd3+http://***@h:1/x now'),
+                ('redis://h?sentinel_password=x&y#z&a=b now',
+                 'redis://h?sentinel_password=*** now'),
+                ('redis://u:p?a=b@h?c=d', 'redis://***@h?c=***'),
+                ('http://h/a?b', 'http://h/a?b'),
+                ('said password:p ss,rpo:60', 'said password:***,rpo:60')):
+            with self.subTest(given):
+                self.assertEqual(wanted, diagnostics.mask(given, []))
 
     def test_short_and_empty_secrets(self):
         self.assertEqual('***bc', diagnostics.mask('abc', ['', 'a']))

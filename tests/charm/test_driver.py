@@ -15,6 +15,7 @@
 import os
 import pathlib
 import re
+import signal
 import socket
 import time
 from unittest import mock
@@ -23,12 +24,15 @@ from ops import testing
 
 import driver
 import machine
+import options
 import packages
 from tests.charm import fakes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = ('-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n'
        '-----END PGP PUBLIC KEY BLOCK-----')
+APT = {'update': 'apt-get --yes -o DPkg::Lock::Timeout=120 update',
+       'install': 'apt-get --yes -o DPkg::Lock::Timeout=120 --no-install-'}
 
 
 class WheelTest(fakes.UnitCase):
@@ -53,6 +57,19 @@ class WheelTest(fakes.UnitCase):
         state = self.again(state, self.context.on.upgrade_charm())
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertEqual('1.3.0', state.workload_version)
+
+    def test_another_wheel_takes_the_place_of_the_one_before(self):
+        self.run_event()
+        self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
+        self.machine.path('/usr/local/lib/python3.12/dist-packages/'
+                          'cinder_k2-1.0.dist-info').mkdir(parents=True)
+        self.machine.commands.clear()
+        self.run_event()
+        removal, install = self.machine.ran('python3 -m pip')
+        self.assertIn(' uninstall ', removal)
+        # What apt has installed, pip must not try to uninstall.
+        self.assertIn(' --ignore-installed ', install)
+        self.assertNotIn('--force-reinstall', install)
 
     def test_another_wheel_restarts_the_services(self):
         before = self.run_event()
@@ -190,6 +207,64 @@ class SourceTest(fakes.UnitCase):
         self.assertEqual([], self.machine.ran('python3 -m pip'))
         self.assertStatus('active', 'k2a', state)
 
+    def test_a_password_in_the_source_stays_secret(self):
+        source = 'deb https://bob:hush/1@example.com/k2 noble main'
+        self.config.update({'driver-source': source, 'driver-key': KEY})
+        self.machine.failing['apt-get'] = machine.Done(
+            100, '', f'E: {"x" * 160} {source} is refused\n')
+        state = self.run_event()
+        self.assertStatus('blocked', r'apt-get failed: E: x+ deb '
+                          r'https://\*\*\*@example.com', state)
+        self.machine.failing.clear()
+        state = self.again(state)
+        self.assertStatus('active', 'k2a', state)
+        self.assertNotIn('hush', str(state.stored_states))
+        self.assertNotIn('hush', str(self.published(state)))
+        name = '/etc/apt/sources.list.d/cinder-k2.list'
+        self.assertIn('hush', self.machine.read(name))
+        self.assertEqual(0o600,
+                         self.machine.path(name).stat().st_mode & 0o777)
+
+    def test_another_key_counts_as_another_driver(self):
+        self.config.update({'driver-key': KEY, 'driver-source':
+                            'deb https://example.com/k2 noble main'})
+        before = self.run_event()
+        after = self.again(before, config={
+            **self.config, 'driver-key': KEY.replace('abc', 'abd')})
+        self.assertIn('\nabd\n', self.machine.read(
+            '/etc/apt/keyrings/cinder-k2.asc'))
+        self.assertNotEqual(self.sections(before), self.sections(after))
+
+    def test_an_archive_is_forgotten_when_another_source_takes_its_place(self):
+        archive = {'driver-key': KEY, 'driver-source':
+                   'deb https://example.com/k2 noble main'}
+        wheel = self.root / 'wheel'
+        fakes.write_wheel(wheel)
+        for changes in (
+                {'config': {**self.config, 'driver-source': 'distro'}},
+                {'resources': [testing.Resource(name='driver', path=wheel)]}):
+            with self.subTest(changes):
+                state = self.run_event(config={**self.config, **archive})
+                self.again(state, **changes)
+                for name in ('sources.list.d/cinder-k2.list',
+                             'keyrings/cinder-k2.asc'):
+                    self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
+
+    def test_each_application_has_an_archive_of_its_own(self):
+        for name in ('k2-a', 'k2-b'):
+            driver.install(self.machine, options.Settings(
+                (), driver_source=f'deb https://example.com/{name} noble main',
+                driver_key=name), None, name)
+        driver.install(self.machine, options.Settings(
+            (), driver_source='distro'), None, 'k2-b')
+        self.assertEqual(
+            'deb [signed-by=/etc/apt/keyrings/k2-a.asc] '
+            'https://example.com/k2-a noble main\n',
+            self.machine.read('/etc/apt/sources.list.d/k2-a.list'))
+        self.assertEqual('k2-a', self.machine.read(
+            '/etc/apt/keyrings/k2-a.asc'))
+        self.assertIsNone(self.machine.read('/etc/apt/keyrings/k2-b.asc'))
+
     def test_a_wheel_that_was_there_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'
         self.run_event()
@@ -249,6 +324,50 @@ class PackagesTest(fakes.UnitCase):
                     if ' install ' in line]
         self.assertEqual(len(installs), len(set(installs)))
 
+    def played(self, **answers):
+        """The last words of apt's commands, when some fail at first."""
+        for word, errors in answers.items():
+            self.machine.failing[APT[word]] = [
+                machine.Done(100, '', text) for text in errors]
+        self.machine.commands.clear()
+        packages.install(self.machine, ('a',))
+        return [line.split()[-1] for line in self.machine.commands
+                if line.startswith(('apt-get', 'dpkg '))]
+
+    def test_lists_are_fetched_only_where_they_are_needed(self):
+        self.assertEqual(['a'], self.played())
+        self.machine.installed.clear()
+        self.assertEqual(['a', 'update', 'a'], self.played(
+            install=['E: Unable to locate package a\n']))
+        with self.assertRaisesRegex(machine.Failed, '^apt-get failed: E: b$'):
+            self.machine.installed.clear()
+            self.played(install=['E: a\n', 'E: b\n'])
+
+    def test_it_waits_for_the_lock_of_lists(self):
+        locked = ('E: Could not get lock /var/lib/apt/lists/lock.\n'
+                  'E: Unable to lock directory /var/lib/apt/lists/\n')
+        self.assertEqual(['a', *['update'] * 3, 'a'], self.played(
+            install=['E: a\n'], update=[locked] * 2))
+        self.assertEqual(10, self.machine.slept)
+
+    def test_it_does_not_wait_for_it_without_end(self):
+        locked = 'E: Could not get lock /var/lib/apt/lists/lock.\n'
+        with self.assertRaisesRegex(machine.Failed, 'Could not get lock'):
+            self.played(install=['E: a\n'], update=[locked] * 99)
+        self.assertLess(0, self.machine.slept)
+        self.assertLessEqual(self.machine.slept, 120)
+
+    def test_lists_that_fail_otherwise_are_told_at_once(self):
+        with self.assertRaisesRegex(machine.Failed, 'apt-get failed: E: why'):
+            self.played(install=['E: a\n'], update=['E: why\n'])
+        self.assertEqual(0, self.machine.slept)
+
+    def test_what_a_killed_installation_left_is_ended_first(self):
+        self.assertEqual(['a', '-a', 'a'], self.played(install=[
+            "E: dpkg was interrupted, you must manually run 'dpkg "
+            "--configure -a' to correct the problem.\n"]))
+        self.assertIn('a', self.machine.installed)
+
     def test_the_drivers_requirements_are_those_of_the_project(self):
         wanted = re.findall(r'^([a-z0-9.-]+)>', (
             ROOT / 'requirements.txt').read_text(), re.M)
@@ -276,6 +395,15 @@ class MachineTest(fakes.UnitCase):
             self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)
         self.assertLess(time.monotonic() - begin, 50)
 
+    def test_a_program_that_cannot_be_killed_is_not_waited_for(self):
+        begin = time.monotonic()
+        with mock.patch.object(machine.os, 'killpg', autospec=True) as kill, \
+                mock.patch.object(machine, 'KILLED_SECONDS', 0.05), \
+                self.assertRaisesRegex(machine.Failed, 'did not end within'):
+            self.machine.run('sleep', '60', seconds=0.05)
+        os.kill(kill.call_args.args[0], signal.SIGKILL)
+        self.assertLess(time.monotonic() - begin, 50)
+
     def test_a_program_that_is_missing_is_told(self):
         with self.assertRaisesRegex(machine.Failed, 'no-such is missing'):
             self.machine.run('no-such', seconds=1)
@@ -284,6 +412,14 @@ class MachineTest(fakes.UnitCase):
         with self.assertRaisesRegex(machine.Failed, '^sh failed: why$'):
             self.machine.must('sh', '-c', 'echo no; echo why >&2; exit 3',
                               seconds=9)
+
+    def test_no_failure_tells_a_password_of_a_url(self):
+        self.assertEqual('no https://***@h/x', str(machine.Failed(
+            'no https://u:p@ss/w@h/x')))
+        self.assertEqual('no https://h/x', str(machine.Failed(
+            'no https://h/x')))
+        self.assertEqual('http://***@h',
+                         machine.Done(1, 'http://u:hush@h').reason)
 
     def test_programs_do_not_see_the_python_of_the_charm(self):
         with mock.patch.dict(os.environ, {'PYTHONPATH': '/charm/venv'}):
@@ -306,6 +442,12 @@ class MachineTest(fakes.UnitCase):
             port = server.getsockname()[1]
             self.assertTrue(self.machine.connects('127.0.0.1', port, 5))
         self.assertFalse(self.machine.connects('127.0.0.1', port, 5))
+
+    def test_what_is_no_address_does_not_answer(self):
+        for host, port in (('a' * 64, 3260), ('.', 3260),
+                           ('127.0.0.1', 99999), ('a\0b', 3260)):
+            with self.subTest(host, port=port):
+                self.assertFalse(self.machine.connects(host, port, 5))
 
 
 class VersionTest(fakes.UnitCase):

@@ -16,6 +16,7 @@ import ddt
 from ops import testing
 
 import charm
+import machine
 from tests.charm import fakes
 
 OLD_SECTION = ('{"cinder": {"/etc/cinder/cinder.conf": {"sections": '
@@ -43,6 +44,16 @@ class EventsTest(fakes.UnitCase):
     def test_so_does_a_secret_that_changed(self):
         state = self.run_event(self.context.on.secret_changed(self.secret))
         self.assertIn('backend_name', self.published(state))
+
+    def test_multipathd_that_cannot_reload_is_tried_again(self):
+        self.machine.failing['systemctl'] = machine.Done(1, '', 'no\n')
+        state = self.run_event()
+        self.assertStatus('blocked', 'systemctl failed: no', state)
+        self.machine.failing.clear()
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('active', 'k2a', state)
+        self.again(state)
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
 
     def test_both_relations_on_one_unit(self):
         info = testing.SubordinateRelation('juju-info',

@@ -239,6 +239,17 @@ class SecretFileTest(fakes.UnitCase):
         self.assertFalse(
             self.machine.path(f'/etc/cinder/{fakes.APP}').exists())
 
+    def test_certificates_of_a_back_end_go_with_it(self):
+        config = {**self.config, 'tls-ca': fakes.PEM}
+        state = self.run_event(config={**config, 'backend_name': 'k2a,k2b'})
+        directory = self.machine.path(f'/etc/cinder/{fakes.APP}')
+        (directory / 'other').write_text('')
+        self.assertEqual({'k2a-ca.pem', 'k2b-ca.pem', 'other'},
+                         {path.name for path in directory.iterdir()})
+        self.again(state, config=config)
+        self.assertEqual({'k2a-ca.pem', 'other'},
+                         {path.name for path in directory.iterdir()})
+
     def test_the_end_of_the_unit_removes_it(self):
         self.again(self.run_event(), self.context.on.remove())
         self.assertIsNone(self.machine.read(fakes.SECRETS))
