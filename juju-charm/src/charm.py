@@ -123,8 +123,10 @@ class CinderK2Charm(ops.CharmBase):
             return
         source, wheel = known.driver_source, known.wheel
         origin = driver.origin(source, wheel, known.upgrade_nonce)
-        changed = (origin != self._stored.origin
-                   and driver.is_offered(source, wheel))
+        offered = driver.is_offered(source, wheel)
+        if not offered:
+            driver.remove_archive(self.machine)
+        changed = offered and origin != self._stored.origin
         if changed or not driver.version(self.machine):
             driver.install(self.machine, source, wheel)
             self._stored.origin = origin

@@ -26,8 +26,8 @@ import options
 import packages
 
 _NAME = 'cinder-k2'
-_KEY_FILE = '/etc/apt/keyrings/{}.asc'
-_LIST_FILE = '/etc/apt/sources.list.d/{}.list'
+_KEY_FILE = '/etc/apt/keyrings/cinder-k2.asc'
+_LIST_FILE = '/etc/apt/sources.list.d/cinder-k2.list'
 _PRINT_VERSION = (
     'import importlib.metadata as m; '
     f'print(next((d.version for d in m.distributions(name="{_NAME}")), ""))')
@@ -108,21 +108,20 @@ def mark(installed_from: str) -> str:
 
 
 def install(machine: machines.Machine, settings: options.Settings,
-            wheel: pathlib.Path | None, application: str = _NAME) -> None:
+            wheel: pathlib.Path | None) -> None:
     """Install the driver, over one that is there.
 
-    :param application: whose archive it is, if it comes from one
     :raises Missing: there is neither a wheel nor a source
     :raises machine.Failed: it could not be done; with the reason
     """
     if wheel or not _is_archive(settings):
-        remove_archive(machine, application)
+        remove_archive(machine)
     if wheel:
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
         _remove_wheel(machine)
-        _add_source(machine, settings, application)
+        _add_source(machine, settings)
         packages.upgrade(machine, packages.DRIVER)
     else:
         raise Missing
@@ -171,27 +170,30 @@ def _no_wheel(why: str) -> str:
             f'{_NAME} with juju attach-resource')
 
 
-def remove_archive(machine: machines.Machine, application: str) -> None:
-    """Let apt forget the archive that the driver came from."""
+def remove_archive(machine: machines.Machine) -> None:
+    """Let apt forget the archive that the driver came from.
+
+    A machine has one driver, and so one archive, whichever application named
+    it last: apt takes no second one with another key.
+    """
     for name in (_LIST_FILE, _KEY_FILE):
-        machine.remove(name.format(application))
+        machine.remove(name)
 
 
 def _is_archive(settings: options.Settings) -> bool:
     return settings.driver_source.startswith('deb ')
 
 
-def _add_source(machine: machines.Machine, settings: options.Settings,
-                application: str) -> None:
+def _add_source(machine: machines.Machine, settings: options.Settings
+                ) -> None:
     source = settings.driver_source
     if source.startswith('ppa:'):
         packages.install(machine, ('software-properties-common',))
         machine.must('add-apt-repository', '--yes', source,
                      seconds=_PPA_SECONDS)
     elif _is_archive(settings):
-        key = _KEY_FILE.format(application)
-        machine.write(key, settings.driver_key)
+        machine.write(_KEY_FILE, settings.driver_key)
         # For root alone, as apt is: it may hold a password.
-        machine.write(_LIST_FILE.format(application),
-                      f'deb [signed-by={key}] {source.removeprefix("deb ")}\n',
+        machine.write(_LIST_FILE, f'deb [signed-by={_KEY_FILE}] '
+                                  f'{source.removeprefix("deb ")}\n',
                       mode=0o600)

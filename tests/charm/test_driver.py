@@ -24,7 +24,6 @@ from ops import testing
 
 import driver
 import machine
-import options
 import packages
 from tests.charm import fakes
 
@@ -249,21 +248,6 @@ class SourceTest(fakes.UnitCase):
                 for name in ('sources.list.d/cinder-k2.list',
                              'keyrings/cinder-k2.asc'):
                     self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
-
-    def test_each_application_has_an_archive_of_its_own(self):
-        for name in ('k2-a', 'k2-b'):
-            driver.install(self.machine, options.Settings(
-                (), driver_source=f'deb https://example.com/{name} noble main',
-                driver_key=name), None, name)
-        driver.install(self.machine, options.Settings(
-            (), driver_source='distro'), None, 'k2-b')
-        self.assertEqual(
-            'deb [signed-by=/etc/apt/keyrings/k2-a.asc] '
-            'https://example.com/k2-a noble main\n',
-            self.machine.read('/etc/apt/sources.list.d/k2-a.list'))
-        self.assertEqual('k2-a', self.machine.read(
-            '/etc/apt/keyrings/k2-a.asc'))
-        self.assertIsNone(self.machine.read('/etc/apt/keyrings/k2-b.asc'))
 
     def test_a_wheel_that_was_there_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'

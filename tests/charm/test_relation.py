@@ -246,7 +246,7 @@ class SecretFileTest(fakes.UnitCase):
         (directory / 'other').write_text('')
         self.assertEqual({'k2a-ca.pem', 'k2b-ca.pem', 'other'},
                          {path.name for path in directory.iterdir()})
-        self.again(state, config=config)
+        self.again(state, config={**config, 'allow-removal': True})
         self.assertEqual({'k2a-ca.pem', 'other'},
                          {path.name for path in directory.iterdir()})
 
