@@ -28,8 +28,9 @@ test: venv  ## lint, unit and functional tests (AGAIN=1: failures once more)
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
 	@$(IN_VENV) exec python -m tools.run_tests --weather $(if $(AGAIN),--again)
 
-e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
-	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
+e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pictures into the docs)
+	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) \
+	    $(if $(AGAIN),--again)
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/
 	@$(IN_VENV) exec python -m tools.pack_charm

@@ -27,6 +27,7 @@ the runs (`stestr last`, `stestr failing`) is there as usual.
 
 import argparse
 import collections
+from collections.abc import Callable
 from collections.abc import Sequence
 import contextlib
 import os
@@ -82,6 +83,7 @@ class Tally:
         self.skipped = 0
         self.reasons: set[str] = set()
         self.failures: list[str] = []
+        self.failed_tests: list[str] = []
         # Whether other tests may not have run.
         self.broken = False
         self._running: set[str | None] = set()
@@ -107,6 +109,7 @@ class Tally:
         elif test_status in FAILED:
             self._mark(FAILED[test_status])
             self._newline()
+            self.failed_tests.append(str(test_id))
             self.fail('\n'.join([
                 '=' * PER_LINE, f'{test_id}: {test_status}',
                 ''.join(self._details.get(test_id, []))]))
@@ -213,19 +216,25 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def failing(_: Sequence[str]) -> Sequence[str]:
+    """Return what runs tests again that failed: stestr knows which."""
+    return (*STESTR, '--failing', '--combine')
+
+
 def run_suite(suite: str, runner: Sequence[str] = STESTR,
-              again: bool = False) -> Tally:
+              again: Callable[[Sequence[str]], Sequence[str]] | None = None
+              ) -> Tally:
     """Run one suite and count its results.
 
     The end of what the tests wrote to stderr is shown if one has failed.
 
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream
-    :param again: run tests that failed once more; for stestr
+    :param again: gives the runner for tests that failed, to run once more
     """
     tally = run_once(suite, runner)
     if again and 0 < tally.failed <= MOST_AGAIN and not tally.broken:
-        second = run_once(suite, (*runner, '--failing', '--combine'))
+        second = run_once(suite, again(tally.failed_tests))
         tally.passed += second.passed
         tally.failed = second.failed
         for text in () if second.failed else tally.failures:
@@ -266,7 +275,8 @@ def keep(suite: str, failures: Sequence[str]) -> None:
         report.write_text('\n'.join([f'== {suite} tests', *failures, '']))
 
 
-def run_all(again: bool) -> list[Tally]:
+def run_all(again: Callable[[Sequence[str]], Sequence[str]] | None
+            ) -> list[Tally]:
     """Run everything but bad weather; return what came of it."""
     checks = Tally()
     checks.failed = run_lint()
@@ -277,19 +287,25 @@ def run_all(again: bool) -> list[Tally]:
     return [checks, *tallies]
 
 
+def add_again(parser: argparse.ArgumentParser) -> None:
+    """Let a command line have --again."""
+    parser.add_argument(
+        '--again', action='store_true',
+        help='run tests that failed once more, and show what passes then as '
+        'unstable')
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument(
         '--weather', action='store_true',
         help='run the tests of bad weather in place of everything else')
-    parser.add_argument(
-        '--again', action='store_true',
-        help='run tests that failed once more, and show what passes then as '
-        'unstable')
+    add_again(parser)
     options = parser.parse_args(arguments)
-    tallies = ([run_suite('weather', again=options.again)]
-               if options.weather else run_all(options.again))
+    again = failing if options.again else None
+    tallies = ([run_suite('weather', again=again)]
+               if options.weather else run_all(again))
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)
     skipped = sum(tally.skipped for tally in tallies)

@@ -119,9 +119,14 @@ def _missing(check):
 
 
 def run(*command):
-    """What a command prints; raises CalledProcessError."""
-    return subprocess.run(command, check=True, capture_output=True, text=True,
-                          timeout=LIMIT).stdout
+    """What a command prints; raises CalledProcessError, which shows it."""
+    try:
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True,
+            timeout=LIMIT).stdout
+    except subprocess.CalledProcessError as exc:
+        exc.add_note(f'{exc.stdout}{exc.stderr}')
+        raise
 
 
 def portals():
@@ -313,7 +318,17 @@ class Session:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self._timer = threading.Timer(LIMIT, self._process.kill)
         self._timer.start()
-        self._answer()
+        # How many prompts will come: one now, and one after each command.
+        self._awaited = 1
+        self._answers()
+
+    def _answers(self):
+        """What comes until the last prompt."""
+        texts = []
+        while self._awaited:
+            texts.append(self._answer())
+            self._awaited -= 1
+        return ''.join(texts)
 
     def _answer(self):
         """What comes until the next prompt."""
@@ -326,14 +341,19 @@ class Session:
         return text.removesuffix('qemu-io> ')
 
     def send(self, command):
-        """Give a command, and do not wait for it."""
+        """Give a command, and do not wait for it.
+
+        For one that takes long: a second one that comes before qemu-io has
+        read the first one is only seen with the third one.
+        """
         self._process.stdin.write(f'{command}\n')
         self._process.stdin.flush()
+        self._awaited += 1
 
     def io(self, command):
-        """What a command prints."""
+        """What a command prints, and all that were sent before it."""
         self.send(command)
-        return self._answer()
+        return self._answers()
 
     def close(self):
         self._timer.cancel()

@@ -227,15 +227,15 @@ class DataTests:
     def test_growth(self):
         """VOL-3: seen after a rescan, and who writes is not disturbed."""
         lun, number = self.map()['lun'], self.volume['id']
-        session = self.session(lun)
+        session, output = self.session(lun), ''
         for mib in range(65, 75):
-            session.send('aio_write -P 7 0 4M')
-            session.send('aio_write -P 7 8M 4M')
+            output += session.io('aio_write -P 7 0 4M')
+            output += session.io('aio_write -P 7 8M 4M')
             self.simulator.call('PATCH', f'volumes/{number}',
                                 size=mib * 1024)
             self.assertEqual(mib * iscsi.MIB, self.initiator.capacity(lun))
-        output = session.io('aio_flush')
-        self.assertNotIn('rror', output)
+        output += session.io('aio_flush')
+        self.assertEqual(20, output.count('wrote 4194304/4194304'), output)
         self.initiator.io(lun, 'write -P 8 73M 1M', 'read -P 7 0 4M')
         self.assertEqual(b'\x08' * iscsi.MIB, self.simulator.read(
             'volumes', number, 73 * iscsi.MIB, iscsi.MIB))
@@ -363,7 +363,7 @@ class AccessTests:
             record = self.map()
             session = self.session(record['lun'])
             for number in range(40):
-                session.send(f'aio_write -P 1 {number}M 1M')
+                session.io(f'aio_write -P 1 {number}M 1M')
             self.simulator.call('DELETE', f'mappings/{record["id"]}')
             session.close()
             # Each time: a target may queue a unit attention for each

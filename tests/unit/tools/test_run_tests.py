@@ -115,7 +115,7 @@ class EndTest(unittest.TestCase):
 
 class AgainTest(unittest.TestCase):
 
-    def run_suite(self, *failures, again=True, broken=False):
+    def run_suite(self, *failures, again=run_tests.failing, broken=False):
         """A suite with so many failures in each run; how it came out."""
         tallies = []
         for count in failures:
@@ -153,7 +153,7 @@ class AgainTest(unittest.TestCase):
         self.assertTrue(tally.broken)
 
     def test_nothing_is_run_again_unless_asked_for(self):
-        self.assertEqual((1, ''), self.run_suite(1, again=False))
+        self.assertEqual((1, ''), self.run_suite(1, again=None))
         self.assertEqual((0, ''), self.run_suite(0))
 
 
@@ -187,5 +187,5 @@ class MainTest(unittest.TestCase):
         with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(0, run_tests.main(['--weather']))
-        run.assert_called_once_with('weather', again=False)
+        run.assert_called_once_with('weather', again=None)
         self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())

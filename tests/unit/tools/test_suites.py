@@ -118,9 +118,33 @@ class SuitesTest(unittest.TestCase):
                          (self.plane('one'), self.plane('two')))
 
     def test_one_that_is_not_there(self):
-        self.assertEqual(
-            (2, b'', 'no such suite: three; there are one, two'),
-            self.main('one', 'three'))
+        """The usual status of a command line that is wrong."""
+        error = io.StringIO()
+        with contextlib.redirect_stderr(error), \
+                self.assertRaises(SystemExit) as end:
+            suites.main(['one', 'three'])
+        self.assertEqual(2, end.exception.code)
+        self.assertIn('no such suite: three; there are one, two',
+                      error.getvalue())
+
+    def test_those_that_failed(self):
+        """The suites they are of, alone; the first logs stay."""
+        for suite, status in (('one', 'success'), ('two', 'fail')):
+            (self.place / suite).mkdir(parents=True)
+            stream = io.BytesIO()
+            result = subunit.StreamResultToBytes(stream)
+            result.status(test_id=f'tests.guest.{suite}.good',
+                          test_status='success')
+            result.status(test_id=f'tests.guest.{suite}.bad',
+                          test_status=status)
+            (self.place / suite / suites.RESULTS).write_bytes(
+                stream.getvalue())
+        self.assertEqual((0, b'<two-again>', ''), self.main('--failing'))
+        self.assertIn('subunit.run tests.guest.two.bad >',
+                      (self.place / 'two-again' / 'command').read_text())
+        self.assertNotEqual(b'<two>', (
+            self.place / 'two' / suites.RESULTS).read_bytes())
+        self.assertEqual((0, b'', ''), self.main('--failing', 'one'))
 
     def test_status(self):
         """Tests that do not come to their end are no success."""
@@ -185,12 +209,12 @@ class SuitesTest(unittest.TestCase):
         given = self.enterContext(mock.patch.object(
             suites, 'command', wraps=suites.command))
         self.with_fc(side_effect=lambda: lost.append(900.0))
-        seconds = {call.args[0]: call.args[1]
+        seconds = {call.args[0].suite: call.args[1]
                    for call in given.call_args_list}
         self.assertGreater(seconds['one'], suites.SECONDS - 900)
         self.assertLessEqual(seconds['fc'], suites.SECONDS - 900)
         self.assertIn(f'--seconds={seconds["fc"]:.0f}',
-                      suites.command('fc', seconds['fc']))
+                      suites.command(suites.whole('fc'), seconds['fc']))
 
     def test_no_fibre_channel(self):
         """One skipped test, with the reason; the others run."""
@@ -217,7 +241,7 @@ class SkippedTest(unittest.TestCase):
     def test_no_packages(self):
         """One skipped test, with the packages as the reason."""
         with mock.patch.object(packages, 'missing', lambda: 'needs x'):
-            tally = run_e2e.run_guests()
+            tally = run_e2e.run_guests(again=False)
         self.assertEqual(
             (0, 0, 1, {'the tests in a guest: needs x'}),
             (tally.passed, tally.failed, tally.skipped, tally.reasons))
