@@ -14,7 +14,7 @@ help:  ## this text
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
-	@tools/bootstrap simulator,cloud,test,charm,e2e
+	@tools/bootstrap simulator,cloud,test,charm,e2e,tempest
 
 docs-venv:
 	@tools/bootstrap simulator,cloud,docs

@@ -28,10 +28,12 @@ the runs (`stestr last`, `stestr failing`) is there as usual.
 import argparse
 import collections
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
 import os
 import pathlib
+import shlex
 import signal
 import subprocess  # nosec B404
 import sys
@@ -245,19 +247,30 @@ def run_suite(suite: str, runner: Sequence[str] = STESTR,
 
 def run_once(suite: str, runner: Sequence[str]) -> Tally:
     """Run one suite, or what failed of it, and count the results."""
+    return run_command(suite, [sys.executable, '-m', *runner], ROOT,
+                       environment(suite))
+
+
+def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
+                variables: Mapping[str, str]) -> Tally:
+    """Run a command that writes a subunit stream, and count the results.
+
+    :param suite: what to call it
+    :param place: the directory to run it in
+    :param variables: the environment of the command
+    """
     print(f'== {suite} tests', flush=True)
     tally = Tally()
     begin = time.monotonic()
     with tempfile.TemporaryFile('w+', errors='replace') as chatter:
         with subprocess.Popen(  # nosec B603
-                [sys.executable, '-m', *runner],
-                cwd=ROOT, env=environment(suite), stdout=subprocess.PIPE,
+                command, cwd=place, env=variables, stdout=subprocess.PIPE,
                 stderr=chatter, start_new_session=True) as process:
             follow(process, tally)
         tally.finish()
         if process.returncode and not tally.failed:
-            tally.break_off(
-                f'{runner[0]} ended with status {process.returncode}')
+            tally.break_off(f'{shlex.join(command)} ended with status'
+                            f' {process.returncode}')
         if tally.failed:
             chatter.seek(0)
             print(*collections.deque(chatter, CHATTER_LINES), sep='')

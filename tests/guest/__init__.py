@@ -16,7 +16,7 @@ import os
 
 # Cinder's modules need what this does before they are imported.
 from tests import functional  # noqa: F401
-from tests.guest import node
+from tools.guest import node
 
 # The kernel of a guest prepares a whole process before it sees that a
 # directory of PATH does not have the program: a long PATH costs several times

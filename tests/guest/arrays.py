@@ -23,7 +23,7 @@ import sys
 
 from tests.e2e import iscsi
 from tests.guest import fabric
-from tests.guest import node
+from tools.guest import node
 
 PLANE = os.environ.get('K2_PLANE', 'tgt')
 _STATES = pathlib.Path('/run/arrays')

@@ -22,8 +22,8 @@ from tests.functional import cinder_env
 from tests.guest import arrays
 from tests.guest import brick
 from tests.guest import disk
-from tests.guest import node
 from tests.guest import transports
+from tools.guest import node
 
 _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
 

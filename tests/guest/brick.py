@@ -40,8 +40,8 @@ from oslo_config import cfg
 
 from tests.functional import disks
 from tests.guest import fabric
-from tests.guest import node
 from tests.guest import transports
+from tools.guest import node
 
 _LOCKS = '/run/lock/brick'
 # Between one look for disks and the next, as os-brick has it.
@@ -143,7 +143,7 @@ class Disk:
         self.path = os.path.realpath(self._device['path'])
         try:
             self._wait_for_all_paths()
-        except AssertionError:
+        except node.NodeError:
             # The next test shall have no disk of this one.
             self.disconnect()
             raise

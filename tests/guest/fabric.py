@@ -24,7 +24,7 @@ import os
 import pathlib
 
 from tests.e2e import iscsi
-from tests.guest import node
+from tools.guest import node
 
 FABRICS = (0, 1)
 #: Machines with disks.

@@ -19,7 +19,7 @@ import struct
 import threading
 
 from tests.guest import disk
-from tests.guest import node
+from tools.guest import node
 
 BLOCK = 4096
 FILE = 65536

@@ -22,7 +22,7 @@ import functools
 import os
 import pathlib
 
-from tests.guest import node
+from tools.guest import node
 
 _NAME = 'second'
 _SESSIONS = pathlib.Path('/sys/class/iscsi_session')

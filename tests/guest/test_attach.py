@@ -18,8 +18,8 @@ import subprocess
 from tests.e2e import iscsi
 from tests.guest import base
 from tests.guest import disk
-from tests.guest import node
 from tests.guest import second
+from tools.guest import node
 
 MIB = disk.MIB
 

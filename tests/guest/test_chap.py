@@ -17,7 +17,7 @@ import subprocess
 
 from tests.guest import base
 from tests.guest import disk
-from tests.guest import node
+from tools.guest import node
 
 
 class TestChap(base.GuestTest):

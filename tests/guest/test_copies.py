@@ -18,7 +18,7 @@ import pathlib
 from tests.guest import base
 from tests.guest import disk
 from tests.guest import load
-from tests.guest import node
+from tools.guest import node
 
 
 class TestClones(base.GuestTest):

@@ -15,7 +15,7 @@
 from tests.guest import base
 from tests.guest import disk
 from tests.guest import load
-from tests.guest import node
+from tools.guest import node
 
 
 class TestMultipath(base.GuestTest):

@@ -21,7 +21,7 @@ import os
 
 from tests.e2e import iscsi
 from tests.guest import fabric
-from tests.guest import node
+from tools.guest import node
 
 _OTHER_IQN = 'iqn.1993-08.org.debian:01:other'
 
@@ -81,7 +81,7 @@ class Iscsi:
         return OtherIscsi(array, _OTHER_IQN)
 
     def wait_for_the_end(self):
-        """Raises AssertionError if somebody stays logged in."""
+        """Raises NodeError if somebody stays logged in."""
         node.wait_until(lambda: node.sessions() == [], 'the end of sessions')
 
 

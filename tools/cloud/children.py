@@ -97,6 +97,10 @@ class Child:
             raise self._error(errors.given_reason(self.log)
                               or f'it ended with status {status}')
 
+    def is_running(self) -> bool:
+        """Tell whether it has not ended."""
+        return self._process.poll() is None
+
     def wait_ready(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until it answers.
 

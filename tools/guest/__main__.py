@@ -12,7 +12,8 @@
 
 """Run a command as root in a Linux guest that boots for it alone.
 
-    python -m tools.guest [--seconds N] [--memory SIZE] [--out DIR] -- COMMAND
+    python -m tools.guest [--seconds N] [--memory SIZE] [--tap NAME]
+        [--out DIR] -- COMMAND
 
 The exit status is that of the command; 124 when it took too long, 134 when
 the guest's kernel panicked, 70 when the guest ended without a verdict, and 1
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         return machine.run(
             options.command, options.out, seconds=options.seconds,
-            memory=options.memory, echo=sys.stdout.buffer)
+            memory=options.memory, tap=options.tap, echo=sys.stdout.buffer)
     except machine.GuestError as exc:
         print(f'guest: {exc}', file=sys.stderr)
         return exc.status
@@ -56,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
         '--memory', default=machine.MEMORY, metavar='SIZE',
         help='what the guest has for its programs and all that they write'
         ' (default: %(default)s)')
+    parser.add_argument(
+        '--tap', default='', metavar='NAME',
+        help="the network device of this machine that ends the guest's vec0"
+        ' (default: the guest has no network)')
     parser.add_argument(
         '--out', type=pathlib.Path, metavar='DIR',
         help='where its logs are left, /out in the guest')

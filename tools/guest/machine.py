@@ -68,7 +68,7 @@ class GuestError(Exception):
 
 def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         seconds: float = SECONDS, memory: str = MEMORY,
-        echo: BinaryIO | None = None) -> int:
+        tap: str = '', echo: BinaryIO | None = None) -> int:
     """Run a command as root in a guest of its own; return its exit status.
 
     It starts in our directory. Its output is in console.log in the out
@@ -78,6 +78,8 @@ def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         guest if none is given
     :param seconds: the guest is ended after them
     :param memory: such as "2G"; what the guest writes is in it, too
+    :param tap: the network device of this machine that is the other end of
+        the guest's vec0; the guest has no network if none is given
     :param echo: what else to write the output to, as it comes
     :raises GuestError: it took too long, its kernel panicked, or it was
         switched off before the command ended; or it cannot boot
@@ -87,7 +89,7 @@ def run(command: Sequence[str], out: pathlib.Path | None = None, *,
         out = work / 'out'
         with open(out / CONSOLE, 'wb') as console, \
                 open(out / KERNEL, 'wb') as kernel, \
-                _booted(work, memory, kernel) as process:
+                _booted(work, memory, tap, kernel) as process:
             in_time = _follow(process, seconds, [console, *filter(
                 None, [echo])])
         if not in_time:
@@ -121,7 +123,7 @@ def _furnish(work: pathlib.Path, out: pathlib.Path | None,
 
 
 @contextlib.contextmanager
-def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
+def _booted(work: pathlib.Path, memory: str, tap: str, kernel: BinaryIO
             ) -> Iterator[subprocess.Popen[bytes]]:
     """Give the kernel's process; no process of it is left afterwards.
 
@@ -130,12 +132,14 @@ def _booted(work: pathlib.Path, memory: str, kernel: BinaryIO
     first console, what programs print on the second.
     """
     parent = os.getpid()
+    network = [f'vec0:transport=tap,ifname={tap},depth=128,gro=1']
     with subprocess.Popen(  # nosec B603
             [*namespace(),
              'linux.uml', f'mem={memory}', f'uml_dir={work}', 'umid=guest',
              'noreboot', 'panic=-1', 'root=/dev/root', 'rootfstype=hostfs',
              'ro', f'init={work}/init.sh', 'con=null', 'con0=null,fd:2',
-             'con1=null,fd:1', 'ssl=null', f'GUEST_WORK={work}'],
+             'con1=null,fd:1', 'ssl=null', f'GUEST_WORK={work}',
+             *(network if tap else [])],
             env=_environment(work),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=kernel, start_new_session=True,

@@ -15,14 +15,16 @@
 Their logs are in /out, which stays when the guest hangs or panics.
 """
 
+from collections.abc import Callable
 import functools
 import os
 import pathlib
 import shutil
 import socket
 import struct
-import subprocess
+import subprocess  # nosec B404
 import time
+from typing import Any
 
 from tools.guest import machine
 
@@ -82,25 +84,32 @@ devices {
 """
 
 
-def is_guest():
+class NodeError(Exception):
+    """A program of the host failed, or is not up in time."""
+
+
+def is_guest() -> bool:
     """Whether this is a guest, where daemons may be started at will."""
     return 'User Mode Linux' in pathlib.Path('/proc/cpuinfo').read_text()
 
 
-def run(*command, **options):
-    """What a command prints; raises AssertionError with its complaint."""
-    done = subprocess.run(command, **{
+def run(*command: str, **options: Any) -> str:
+    """Return what a command prints; raises NodeError with its complaint."""
+    done = subprocess.run(command, **{  # nosec B603
         'capture_output': True, 'text': True, 'timeout': LIMIT, **options})
     if done.returncode:
-        raise AssertionError(f'{" ".join(command)}: {done.stderr}')
-    return done.stdout
+        raise NodeError(f'{" ".join(command)}: {done.stderr}')
+    return str(done.stdout)
 
 
 @functools.cache
-def start():
-    """Start everything, once for all tests of a guest."""
+def start() -> None:
+    """Start everything, once for all that a guest runs.
+
+    :raises NodeError: this is no guest, or something does not start
+    """
     if not is_guest():
-        raise AssertionError('daemons are started in a guest alone')
+        raise NodeError('daemons are started in a guest alone')
     run('modprobe', '-a', *_MODULES)
     _start_udevd()
     _start_iscsid()
@@ -109,29 +118,31 @@ def start():
     multipathd.start()
 
 
-def _daemon(name, *command):
+def daemon(name: str, *command: str) -> subprocess.Popen[bytes]:
+    """Start a program that logs to /out, and return its process."""
     with open(OUT / f'{name}.log', 'ab') as log:
-        return subprocess.Popen(
+        return subprocess.Popen(  # nosec B603
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True)
 
 
-def wait_until(condition, what, seconds=LIMIT):
-    """Look again and again, but not for ever."""
+def wait_until(condition: Callable[[], bool], what: str,
+               seconds: float = LIMIT) -> None:
+    """Look again and again, but not for ever; raises NodeError."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f'not in time: {what}')
+            raise NodeError(f'not in time: {what}')
         time.sleep(0.05)
 
 
-def answers(*command):
+def answers(*command: str) -> bool:
     """Whether a command succeeds."""
-    return subprocess.run(command, capture_output=True,
+    return subprocess.run(command, capture_output=True,  # nosec B603
                           timeout=LIMIT).returncode == 0
 
 
-def _start_udevd():
+def _start_udevd() -> None:
     kept = pathlib.Path('/run/rules')
     kept.mkdir()
     for name in _RULES:
@@ -139,11 +150,11 @@ def _start_udevd():
             shutil.copy(_RULES_FOLDER / f'{name}.rules', kept)
     run('mount', '--bind', str(kept), str(_RULES_FOLDER))
     os.makedirs('/run/udev', exist_ok=True)
-    _daemon('udevd', '/lib/systemd/systemd-udevd')
+    daemon('udevd', '/lib/systemd/systemd-udevd')
     wait_until(lambda: answers('udevadm', 'control', '--ping'), 'udevd')
 
 
-def _start_iscsid():
+def _start_iscsid() -> None:
     for folder in ('/etc/iscsi', '/var/lib/iscsi'):
         os.makedirs(folder, exist_ok=True)
         run('mount', '-t', 'tmpfs', 'iscsi', folder)
@@ -151,7 +162,7 @@ def _start_iscsid():
     etc = pathlib.Path('/etc/iscsi')
     (etc / 'initiatorname.iscsi').write_text(f'InitiatorName={IQN}\n')
     (etc / 'iscsid.conf').write_text(_ISCSID)
-    _daemon('iscsid', 'iscsid', '-f', '-d', '0')
+    daemon('iscsid', 'iscsid', '-f', '-d', '0')
     wait_until(lambda: _ISCSID_SOCKET in pathlib.Path(
         '/proc/net/unix').read_text(), 'iscsid')
 
@@ -159,22 +170,23 @@ def _start_iscsid():
 class _Multipathd:
     """The daemon that makes maps of all disks that have several paths."""
 
-    def __init__(self):
-        self._process = None
+    def __init__(self) -> None:
+        """Begin with none that runs."""
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self):
+    def start(self) -> None:
         """Have it run."""
         if self._process is None or self._process.poll() is not None:
-            self._process = _daemon('multipathd', 'multipathd', '-d', '-v2')
+            self._process = daemon('multipathd', 'multipathd', '-d', '-v2')
             wait_until(self._answers, 'multipathd')
 
-    def _answers(self):
+    def _answers(self) -> bool:
         try:
             return bool(self.ask('show status'))
         except ConnectionError:
             return False
 
-    def ask(self, command):
+    def ask(self, command: str) -> str:
         """What it says, as its program would print it."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(LIMIT)
@@ -183,9 +195,10 @@ class _Multipathd:
             client.sendall(_LENGTH.pack(len(text)) + text)
             with client.makefile('rb') as stream:
                 length, = _LENGTH.unpack(stream.read(_LENGTH.size))
-                return stream.read(length).rstrip(b'\0').decode()
+                answer: bytes = stream.read(length)
+                return answer.rstrip(b'\0').decode()
 
-    def stop(self):
+    def stop(self) -> None:
         """Have it not run."""
         if self._process is not None:
             self._process.terminate()
@@ -196,7 +209,7 @@ class _Multipathd:
 multipathd = _Multipathd()
 
 
-def sessions():
+def sessions() -> list[str]:
     """Portals that the initiator is logged in to, as the kernel has them."""
     return sorted(
         ':'.join((path / f'persistent_{what}').read_text().strip()
@@ -204,7 +217,7 @@ def sessions():
         for path in _CONNECTIONS.iterdir())
 
 
-def disks():
+def disks() -> list[str]:
     """Names of the SCSI disks and the maps that the kernel has."""
     return sorted(name for name in os.listdir('/sys/block')
                   if name.startswith(('sd', 'dm-')))

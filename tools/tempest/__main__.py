@@ -1,0 +1,126 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tempest on a real Cinder, keystone and glance, and on two simulated arrays.
+
+    python -m tools.tempest [--sample] [--debug] [REGEX]
+
+Prints each failure when it happens, and as its last line
+`N passed, N failed, N skipped`. The logs of all services are in
+artifacts/tempest. Nothing is left but these.
+"""
+
+import argparse
+from collections.abc import Sequence
+import pathlib
+import secrets
+import shutil
+import subprocess  # nosec B404
+import sys
+import tempfile
+
+from tools.cloud import children
+from tools.cloud import console
+from tools.cloud import errors
+from tools.guest import packages
+from tools import run_tests
+from tools import signals
+from tools.tempest import layout
+from tools.tempest import network
+from tools.tempest import servers
+from tools.tempest import stack
+from tools.tempest import tempest
+
+LOGS = run_tests.ROOT / 'artifacts' / 'tempest'
+INSIDE = '--inside'
+SECONDS = 3 * 3600.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line asks for; return the exit status."""
+    options = parse(arguments)
+    try:
+        if options.inside:
+            return run(options)
+        return isolated(arguments)
+    except errors.CloudError as error:
+        print(f'tempest: {error}', file=sys.stderr)
+        return 1
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog='python -m tools.tempest',
+        description=__doc__.partition('\n')[0])
+    parser.add_argument(
+        '--debug', action='store_true', help='have Cinder log all it does')
+    parser.add_argument(
+        '--workers', type=int, default=2, metavar='N',
+        help='tests at the same time (default: %(default)s)')
+    parser.add_argument(
+        'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
+        help='the tests to run (default: all that need no nova)')
+    parser.add_argument(INSIDE, action='store_true', help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def isolated(arguments: Sequence[str]) -> int:
+    """Run ourselves in a network of our own; return the exit status.
+
+    :raises CloudError: something is missing on this machine
+    """
+    reason = network.missing() or packages.missing(
+        {**packages.PROGRAMS, **servers.PROGRAMS},
+        {**packages.FILES, **servers.FILES})
+    if reason:
+        raise errors.CloudError(reason)
+    tempest.install()
+    with subprocess.Popen(  # nosec B603
+            [*network.namespace(), sys.executable, '-m', 'tools.tempest',
+             INSIDE, *arguments], cwd=run_tests.ROOT,
+            start_new_session=True) as process:
+        try:
+            return process.wait()
+        finally:
+            run_tests.end(process)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start everything and run the tests; return the exit status."""
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    started: list[children.Child] = []
+    network.set_up()
+    with tempfile.TemporaryDirectory(prefix='tempest-') as place, \
+            children.stopping(started):
+        house = layout.Layout(pathlib.Path(place), LOGS,
+                              secrets.token_hex(16))
+        house.etc.mkdir()
+        house.password_file.write_text(f'{house.secret}\n')
+        stack.start(house, SECONDS, options.debug, started)
+        with console.step('images for tempest'):
+            images = tempest.make_images(house)
+        try:
+            tally = tempest.run_tempest(
+                tempest.write_settings(house, images), options.regex,
+                options.workers)
+        finally:
+            stack.stop_guest(house, started[-1])
+    for reason in sorted(tally.reasons):
+        print(f'skipped: {reason}')
+    print(f'{tally.passed} passed, {tally.failed} failed,'
+          f' {tally.skipped} skipped')
+    return int(tally.failed > 0)
+
+
+if __name__ == '__main__':
+    sys.exit(signals.run(lambda: main(sys.argv[1:])))

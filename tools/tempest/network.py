@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A network of our own: the loopback, and a cable to the guest."""
+
+import os
+import subprocess  # nosec B404
+
+from tools.cloud import errors
+from tools.tempest import layout
+
+SECONDS = 30
+
+
+def namespace() -> list[str]:
+    """Return a command that runs another one in namespaces of its own.
+
+    No process of it is left when it has ended, and nobody else sees its
+    network: each service has its usual port.
+    """
+    return ['unshare', '--net', '--mount', '--pid', '--fork', '--mount-proc',
+            '--kill-child=KILL']
+
+
+def missing() -> str:
+    """Return why there can be no such network, or nothing."""
+    if os.geteuid() != 0:
+        return 'needs root, for a network of its own: sudo make tempest'
+    if not os.path.exists('/dev/net/tun'):
+        return 'needs /dev/net/tun, as with: modprobe tun'
+    return ''
+
+
+def set_up() -> None:
+    """Make the network of this namespace, with the addresses of the arrays.
+
+    :raises CloudError: the kernel refuses it
+    """
+    _ip('link', 'set', 'lo', 'up')
+    _ip('tuntap', 'add', 'dev', layout.TAP, 'mode', 'tap')
+    portals = [portal for array in layout.ARRAYS for portal in array.portals]
+    for address in (layout.HOST, *portals):
+        _ip('address', 'add', f'{address}/{layout.PREFIX}', 'dev', layout.TAP)
+    _ip('link', 'set', layout.TAP, 'up')
+
+
+def _ip(*arguments: str) -> None:
+    """Run ip."""
+    done = subprocess.run(  # nosec B603 B607
+        ['ip', *arguments], capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise errors.CloudError(
+            f'ip {" ".join(arguments)}: {done.stderr.strip()}')

@@ -1,0 +1,212 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Start an OpenStack that has block storage and images, and no more.
+
+The database, the broker, keystone, glance, Cinder's API and scheduler and two
+simulated arrays run on this machine; what attaches volumes runs in a guest.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import concurrent.futures
+import os
+import subprocess  # nosec B404
+import sys
+import time
+
+from cinderclient import client as cinder_client
+import requests
+
+from tools.cloud import children
+from tools.cloud import console
+from tools.cloud import errors
+from tools import run_tests
+from tools.tempest import files
+from tools.tempest import identity
+from tools.tempest import layout
+from tools.tempest import servers
+from tools.tempest import volume_host
+
+DATABASES = ('keystone', 'glance', 'cinder')
+# Seconds, on a machine that is busy.
+READY, SCHEMA, REQUEST = 240.0, 600.0, 10.0
+# What the services in the guest write goes to its memory, too.
+GUEST_MEMORY = '6G'
+BIN = f'{sys.prefix}/bin'
+_API_VERSION = '3.71'
+# Of a service in a list: a back end has one of its own.
+_UP = {('cinder-scheduler', 'cloud'), ('cinder-backup', 'cloud'), *(
+    ('cinder-volume', f'cloud@{array.name}') for array in layout.ARRAYS)}
+
+
+def start(run: layout.Layout, seconds: float, debug: bool,
+          started: list[children.Child]) -> None:
+    """Start everything.
+
+    :param seconds: the guest is ended after them
+    :param debug: whether Cinder logs all that it does
+    :param started: what is added to, in this order
+    :raises CloudError: something does not start
+    """
+    with console.step('database and broker (MariaDB, RabbitMQ)'):
+        servers.start_broker(run, started)
+        broker = started[-1]
+        servers.start_database(run, DATABASES, started)
+        servers.wait_for_broker(broker)
+    with console.step('two simulated arrays'):
+        _start_arrays(run, started)
+    files.write(run, debug)
+    with console.step('schemas of the databases'):
+        _make_schemas(run)
+    with console.step('keystone') as step:
+        _serve('keystone', layout.KEYSTONE, started, run, {
+            'OS_KEYSTONE_CONFIG_FILES': str(run.keystone_conf)})
+        identity.set_up(run)
+        step.note = layout.url(layout.KEYSTONE)
+    with console.step('glance, Cinder'):
+        _start_services(run, seconds, started)
+    with console.step('cinder-volume and cinder-backup, in a guest'):
+        wait_for_cinder(run, started[-1])
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return that of a service."""
+    return {**os.environ, 'PYTHONWARNINGS': 'ignore',
+            'PYTHONUNBUFFERED': '1', **more}
+
+
+def _start_arrays(run: layout.Layout, started: list[children.Child]) -> None:
+    """Start the arrays, which are each other's peers."""
+    for array, peer in zip(layout.ARRAYS, reversed(layout.ARRAYS)):
+        child = children.Child(array.name, [
+            f'{BIN}/k2-sim', '--name', array.name,
+            '--listen', array.address, '--profile', 'sdp',
+            '--state-dir', str(run.array_state(array)),
+            '--switch', 'clones_movable=true',
+            '--switch', 'grow_suspended=true',
+            '--data-plane', 'tgt', '--require-data-plane',
+            *(f'--portal={portal}' for portal in array.portals),
+            '--login', layout.ADMIN,
+            '--password-file', str(run.password_file),
+            '--peer', f'{peer.name}={peer.address}',
+            '--peer-login', layout.ADMIN,
+            '--peer-password-file', str(run.password_file),
+            '--peer-ca', str(run.authority(peer))],
+            run.logs / f'{array.name}.log', environment(), run_tests.ROOT)
+        started.append(child)
+        child.wait_ready(lambda: run.authority(array).exists()
+                         and servers.listens(array.port), READY)
+    run.authorities.write_text(''.join(
+        run.authority(array).read_text() for array in layout.ARRAYS))
+
+
+def _make_schemas(run: layout.Layout) -> None:
+    """Have all services make their tables, at the same time."""
+    keystone = [f'{BIN}/keystone-manage', '--config-file',
+                str(run.keystone_conf)]
+    owner = ['--keystone-user', 'root', '--keystone-group', 'root']
+    place = layout.url(layout.KEYSTONE, '/v3/')
+    orders = [
+        [[*keystone, 'db_sync'], [*keystone, 'fernet_setup', *owner],
+         [*keystone, 'credential_setup', *owner],
+         [*keystone, 'bootstrap', '--bootstrap-region-id', layout.REGION,
+          *(f'--bootstrap-{kind}-url={place}'
+            for kind in ('admin', 'internal', 'public'))]],
+        [[f'{BIN}/glance-manage', '--config-file', str(run.glance_conf),
+          'db_sync']],
+        [[f'{BIN}/cinder-manage', '--config-file', str(run.cinder_conf),
+          'db', 'sync']]]
+    variables = environment(OS_BOOTSTRAP_PASSWORD=run.secret)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for future in [pool.submit(_run_all, commands, variables)
+                       for commands in orders]:
+            future.result()
+
+
+def _run_all(commands: Sequence[Sequence[str]],
+             variables: Mapping[str, str]) -> None:
+    """Run commands, one after the other."""
+    for command in commands:
+        done = subprocess.run(  # nosec B603
+            command, env=variables, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SCHEMA)
+        if done.returncode:
+            raise errors.CloudError(
+                f'{" ".join(command)} failed:\n{done.stdout[-2000:]}')
+
+
+def _serve(name: str, port: int, started: list[children.Child],
+           run: layout.Layout, variables: Mapping[str, str]) -> None:
+    """Start an API, and wait until it answers."""
+    child = children.Child(name, [
+        sys.executable, '-m', 'gunicorn', '--threads=8', '--timeout=600',
+        '--graceful-timeout=5', '--no-control-socket',
+        f'--bind={layout.HOST}:{port}', f'tools.tempest.wsgi:{name}()'],
+        run.logs / f'{name}.log', environment(**variables), run_tests.ROOT)
+    started.append(child)
+    child.wait_ready(lambda: _answers(port), READY)
+
+
+def _answers(port: int) -> bool:
+    """Tell whether an API lists its versions."""
+    try:
+        reply = requests.get(layout.url(port), timeout=REQUEST)
+    except requests.RequestException:
+        return False
+    return 'versions' in reply.text
+
+
+def _start_services(run: layout.Layout, seconds: float,
+                    started: list[children.Child]) -> None:
+    """Start what needs keystone, and begin to start the guest."""
+    for name, command in {
+            'neutron': [sys.executable, '-m', 'tools.tempest.neutron'],
+            'cinder-scheduler': [f'{BIN}/cinder-scheduler', '--config-file',
+                                 str(run.cinder_conf)]}.items():
+        started.append(children.Child(name, command, run.logs / f'{name}.log',
+                                      environment(), run_tests.ROOT))
+    _serve('glance', layout.GLANCE, started, run,
+           {'OS_GLANCE_CONFIG_DIR': str(run.etc)})
+    _serve('cinder', layout.CINDER, started, run, {
+        'CINDER_CONF': str(run.cinder_conf),
+        'OS_CINDER_DISABLE_EVENTLET_PATCHING': 'true'})
+    # The last: it is the first to end.
+    started.append(children.Child('guest', [
+        sys.executable, '-m', 'tools.guest', f'--seconds={seconds:.0f}',
+        f'--memory={GUEST_MEMORY}', f'--tap={layout.TAP}',
+        f'--out={run.logs / "guest"}', '--',
+        sys.executable, '-m', volume_host.__name__, str(run.cinder_conf)],
+        run.logs / 'guest.log', environment(), run_tests.ROOT))
+
+
+def wait_for_cinder(run: layout.Layout, guest: children.Child) -> None:
+    """Wait until all of Cinder's services are up.
+
+    :raises CloudError: they are not in time, or the guest has ended
+    """
+    cinder = cinder_client.Client(_API_VERSION, session=identity.session(run))
+
+    def all_up() -> bool:
+        return _UP <= {(service.binary, service.host)
+                       for service in cinder.services.list()
+                       if service.state == 'up'} and len(
+                           cinder.pools.list()) == len(layout.ARRAYS)
+
+    guest.wait_ready(all_up, READY)
+
+
+def stop_guest(run: layout.Layout, guest: children.Child) -> None:
+    """Have the services in the guest end, so that their logs are whole."""
+    (run.logs / 'guest' / volume_host.STOP).touch()
+    deadline = time.monotonic() + 2 * volume_host.STOP_SECONDS
+    while guest.is_running() and time.monotonic() < deadline:
+        time.sleep(0.2)

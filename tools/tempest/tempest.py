@@ -1,0 +1,186 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Run tempest on what stack.py has started."""
+
+from collections.abc import Sequence
+import os
+import pathlib
+import re
+import subprocess  # nosec B404
+import sys
+
+import requests
+
+from tools.cloud import errors
+from tools import run_tests
+from tools.tempest import identity
+from tools.tempest import layout
+
+#: What is installed, in an environment of its own.
+PACKAGES = ('tempest==47.0.0', 'cinder-tempest-plugin==1.23.0')
+VENV = run_tests.ROOT / '.venv' / 'tempest'
+#: All tests that need no nova.
+ALL = r'^(tempest\.api\.volume\.|cinder_tempest_plugin\.api\.)'
+#: Tests that need nova without a check for it.
+LEFT_OUT = (
+    r'cinder_tempest_plugin\.api\.volume\.test_volume_backup\.'
+    r'VolumesBackupsTest\.test_incremental_backup',)
+#: Why a test may be skipped: anything else is a failure.
+EXCUSES = {
+    'compute': re.compile(r'.*(compute|nova).* service is not available'
+                          r'|.*nova.*', re.IGNORECASE),
+}
+_INSTALL_SECONDS = 600
+_IMAGE_BYTES = 2 ** 20
+_CONF = """\
+[DEFAULT]
+log_file = {logs}/tempest.log
+
+[oslo_concurrency]
+lock_path = {place}/locks
+
+[auth]
+use_dynamic_credentials = True
+create_isolated_networks = False
+admin_username = {admin}
+admin_password = {secret}
+admin_project_name = {admin}
+admin_domain_name = Default
+
+[identity]
+uri_v3 = {keystone}
+auth_version = v3
+region = {region}
+
+[service_available]
+cinder = True
+glance = True
+# A stand-in that has no security groups: tempest asks when it cleans up.
+neutron = True
+nova = False
+swift = False
+horizon = False
+
+[image]
+http_image = {glance}/none
+
+[network]
+shared_physical_network = False
+
+[compute]
+image_ref = {images[0]}
+image_ref_alt = {images[1]}
+min_compute_nodes = 0
+
+[compute-feature-enabled]
+volume_multiattach = True
+
+[volume]
+storage_protocol = iSCSI
+vendor_name = Kaminario
+backend_names = {back_ends}
+build_interval = 1
+build_timeout = 900
+volume_size = 1
+min_microversion = 3.0
+max_microversion = latest
+manage_volume_ref = source-name,volume-%s
+manage_snapshot_ref = source-name,snapshot-%s
+
+[volume-feature-enabled]
+multi_backend = True
+backup = True
+snapshot = True
+clone = True
+manage_volume = True
+manage_snapshot = True
+extend_attached_volume = True
+extend_volume_with_snapshot = True
+volume_revert = True
+consistency_group = True
+replication = True
+enable_volume_image_dep_tests = True
+concurrency_tests = True
+"""
+_STESTR = """\
+[DEFAULT]
+test_path={packages}/tempest/test_discover
+top_dir={packages}
+group_regex=([^\\.]*\\.)*
+"""
+
+
+def install() -> None:
+    """Make tempest's environment, if it is missing or another one.
+
+    :raises CloudError: it cannot be made
+    """
+    stamp = VENV / 'packages'
+    if stamp.exists() and stamp.read_text() == ' '.join(PACKAGES):
+        return
+    for command in (
+            [sys.executable, '-m', 'venv', '--clear', str(VENV)],
+            [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
+             str(run_tests.ROOT / 'constraints.txt'), *PACKAGES]):
+        done = subprocess.run(  # nosec B603
+            command, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=_INSTALL_SECONDS)
+        if done.returncode:
+            raise errors.CloudError(
+                f'{" ".join(command)} failed:\n{done.stdout[-2000:]}')
+    stamp.write_text(' '.join(PACKAGES))
+
+
+def make_images(run: layout.Layout) -> list[str]:
+    """Make two small images; return their ids."""
+    images = layout.url(layout.GLANCE, '/v2/images')
+    with requests.Session() as glance:
+        glance.headers['X-Auth-Token'] = str(
+            identity.session(run).get_token())
+        found = []
+        for number in (1, 2):
+            made = glance.post(images, timeout=60, json={
+                'name': f'small-{number}', 'disk_format': 'raw',
+                'container_format': 'bare', 'visibility': 'public'})
+            made.raise_for_status()
+            found.append(made.json()['id'])
+            glance.put(f'{images}/{found[-1]}/file', timeout=60,
+                       data=os.urandom(_IMAGE_BYTES), headers={
+                           'Content-Type': 'application/octet-stream'}
+                       ).raise_for_status()
+    return found
+
+
+def write_settings(run: layout.Layout, images: Sequence[str]) -> pathlib.Path:
+    """Write tempest.conf in a directory to run in; return the directory."""
+    place = run.state / 'tempest'
+    place.mkdir()
+    packages, = VENV.glob('lib/python3*/site-packages')
+    (place / '.stestr.conf').write_text(_STESTR.format(packages=packages))
+    (place / 'left-out').write_text('\n'.join([*LEFT_OUT, '']))
+    (place / 'tempest.conf').write_text(_CONF.format(
+        place=place, logs=run.logs, admin=layout.ADMIN, secret=run.secret,
+        keystone=layout.url(layout.KEYSTONE, '/v3'), region=layout.REGION,
+        glance=layout.url(layout.GLANCE), images=images,
+        back_ends=','.join(array.name for array in layout.ARRAYS)))
+    return place
+
+
+def run_tempest(place: pathlib.Path, regex: str, workers: int
+                ) -> run_tests.Tally:
+    """Run the tests whose names match; return the results."""
+    return run_tests.run_command('tempest', [
+        f'{VENV}/bin/tempest', 'run', '--subunit',
+        '--config-file', str(place / 'tempest.conf'),
+        '--regex', regex, '--exclude-list', str(place / 'left-out'),
+        '--concurrency', str(workers)], place, {
+            **os.environ, 'PYTHONWARNINGS': 'ignore', 'HOME': str(place)})

@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The APIs as WSGI applications, for gunicorn.
+
+Each of the services reads the command line, which is gunicorn's here.
+"""
+
+from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
+import os
+import sys
+from typing import Any
+
+Application = Callable[..., Any]
+
+
+@contextlib.contextmanager
+def _command_line(*words: str) -> Iterator[None]:
+    """Let this be the command line inside."""
+    own, sys.argv = sys.argv, list(words)
+    try:
+        yield
+    finally:
+        sys.argv = own
+
+
+def keystone() -> Application:
+    """Return keystone; OS_KEYSTONE_CONFIG_FILES names its settings."""
+    with _command_line('keystone'):
+        from keystone.wsgi import api
+    return api.application
+
+
+def glance() -> Application:
+    """Return glance; OS_GLANCE_CONFIG_DIR is where its settings are."""
+    with _command_line('glance-api'):
+        from glance.wsgi import api
+    return api.application
+
+
+def cinder() -> Application:
+    """Return Cinder's API; CINDER_CONF names its settings."""
+    from cinder import monkey_patch
+    monkey_patch.patch(backend='threading')
+    with _command_line('cinder-api', '--config-file',
+                       os.environ['CINDER_CONF']):
+        from cinder.wsgi import api
+    return api.application
