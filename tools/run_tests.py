@@ -235,14 +235,25 @@ def run_suite(suite: str, runner: Sequence[str] = STESTR,
     :param again: gives the runner for tests that failed, to run once more
     """
     tally = run_once(suite, runner)
-    if again and 0 < tally.failed <= MOST_AGAIN and not tally.broken:
-        second = run_once(suite, again(tally.failed_tests))
-        tally.passed += second.passed
-        tally.failed = second.failed
-        for text in () if second.failed else tally.failures:
-            print(f'unstable: {text}')
+    if again:
+        repeat(tally, lambda tests: run_once(suite, again(tests)))
     keep(suite, tally.failures)
     return tally
+
+
+def repeat(tally: Tally, run: Callable[[Sequence[str]], Tally]) -> None:
+    """Run a few tests that failed once more; what passes then is unstable.
+
+    :param tally: the results, which those of the second run change
+    :param run: takes the names of tests
+    """
+    if not 0 < tally.failed <= MOST_AGAIN or tally.broken:
+        return
+    second = run(tally.failed_tests)
+    tally.passed += second.passed
+    tally.failed = second.failed
+    for text in () if second.failed else tally.failures:
+        print(f'unstable: {text}')
 
 
 def run_once(suite: str, runner: Sequence[str]) -> Tally:

@@ -11,26 +11,28 @@
 # under the License.
 """Tempest on a real Cinder, keystone and glance, and on two simulated arrays.
 
-    python -m tools.tempest [--sample] [--debug] [REGEX]
+    python -m tools.tempest [--sample] [--again] [--debug] [REGEX]
 
 Prints each failure when it happens, and as its last line
-`N passed, N failed, N skipped`. The logs of all services are in
-artifacts/tempest. Nothing is left but these.
+`N passed, N failed, N skipped`. A test that is skipped without an excuse that
+is known counts as failed. What a machine does not have makes all of it one
+skipped test, with the reason above that line. The logs of all services are in
+artifacts/tempest. Nothing else is left.
 """
 
 import argparse
 from collections.abc import Sequence
-import pathlib
+import os
 import secrets
 import shutil
 import subprocess  # nosec B404
 import sys
-import tempfile
 
 from tools.cloud import children
 from tools.cloud import console
 from tools.cloud import errors
 from tools.guest import packages
+from tools.guest import scratch
 from tools import run_tests
 from tools import signals
 from tools.tempest import layout
@@ -47,10 +49,13 @@ SECONDS = 3 * 3600.0
 def main(arguments: Sequence[str]) -> int:
     """Run what the command line asks for; return the exit status."""
     options = parse(arguments)
+    reason = '' if options.inside else missing()
     try:
-        if options.inside:
-            return run(options)
-        return isolated(arguments)
+        if reason:
+            return show(skipped(reason))
+        if not options.inside:
+            return isolated(arguments)
+        return show(run(options))
     except errors.CloudError as error:
         print(f'tempest: {error}', file=sys.stderr)
         return 1
@@ -60,61 +65,80 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog='python -m tools.tempest',
-        description=__doc__.partition('\n')[0])
+        description=(__doc__ or '').partition('\n')[0])
     parser.add_argument(
         '--debug', action='store_true', help='have Cinder log all it does')
     parser.add_argument(
         '--workers', type=int, default=2, metavar='N',
         help='tests at the same time (default: %(default)s)')
-    parser.add_argument(
+    run_tests.add_again(parser)
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        '--sample', dest='regex', action='store_const', const=tempest.SAMPLE,
+        help='a few tests of each kind, in less than ten minutes')
+    chosen.add_argument(
         'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
         help='the tests to run (default: all that need no nova)')
     parser.add_argument(INSIDE, action='store_true', help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
+def missing() -> str:
+    """Return why this machine cannot run it, or nothing."""
+    return packages.missing(
+        {**packages.PROGRAMS, **servers.PROGRAMS},
+        {**packages.FILES, **servers.FILES}) or network.missing()
+
+
+def skipped(reason: str) -> run_tests.Tally:
+    """Return the results where nothing can run."""
+    tally = run_tests.Tally()
+    tally.skipped, tally.reasons = 1, {f'tempest: {reason}'}
+    return tally
+
+
 def isolated(arguments: Sequence[str]) -> int:
     """Run ourselves in a network of our own; return the exit status.
 
-    :raises CloudError: something is missing on this machine
+    :raises CloudError: tempest cannot be installed
     """
-    reason = network.missing() or packages.missing(
-        {**packages.PROGRAMS, **servers.PROGRAMS},
-        {**packages.FILES, **servers.FILES})
-    if reason:
-        raise errors.CloudError(reason)
     tempest.install()
+    parent = os.getpid()
     with subprocess.Popen(  # nosec B603
             [*network.namespace(), sys.executable, '-m', 'tools.tempest',
-             INSIDE, *arguments], cwd=run_tests.ROOT,
-            start_new_session=True) as process:
+             INSIDE, *arguments], cwd=run_tests.ROOT, start_new_session=True,
+            preexec_fn=lambda: children.die_with_parent(parent)) as process:
         try:
             return process.wait()
         finally:
             run_tests.end(process)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Start everything and run the tests; return the exit status."""
+def run(options: argparse.Namespace) -> run_tests.Tally:
+    """Start everything, run the tests, end everything.
+
+    :raises CloudError: something does not start
+    """
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     started: list[children.Child] = []
     network.set_up()
-    with tempfile.TemporaryDirectory(prefix='tempest-') as place, \
-            children.stopping(started):
-        house = layout.Layout(pathlib.Path(place), LOGS,
-                              secrets.token_hex(16))
+    with scratch.directory() as place, children.stopping(started):
+        house = layout.Layout(place, LOGS, secrets.token_hex(16))
         house.etc.mkdir()
         house.password_file.write_text(f'{house.secret}\n')
         stack.start(house, SECONDS, options.debug, started)
         with console.step('images for tempest'):
             images = tempest.make_images(house)
         try:
-            tally = tempest.run_tempest(
-                tempest.write_settings(house, images), options.regex,
-                options.workers)
+            return tempest.run(tempest.write_settings(house, images),
+                               options.regex, options.workers, options.again)
         finally:
             stack.stop_guest(house, started[-1])
+
+
+def show(tally: run_tests.Tally) -> int:
+    """Print the end of the results; return the exit status."""
     for reason in sorted(tally.reasons):
         print(f'skipped: {reason}')
     print(f'{tally.passed} passed, {tally.failed} failed,'

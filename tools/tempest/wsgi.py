@@ -14,14 +14,11 @@
 Each of the services reads the command line, which is gunicorn's here.
 """
 
-from collections.abc import Callable
-import contextlib
 from collections.abc import Iterator
+import contextlib
 import os
 import sys
 from typing import Any
-
-Application = Callable[..., Any]
 
 
 @contextlib.contextmanager
@@ -34,21 +31,21 @@ def _command_line(*words: str) -> Iterator[None]:
         sys.argv = own
 
 
-def keystone() -> Application:
+def keystone() -> Any:
     """Return keystone; OS_KEYSTONE_CONFIG_FILES names its settings."""
     with _command_line('keystone'):
         from keystone.wsgi import api
     return api.application
 
 
-def glance() -> Application:
+def glance() -> Any:
     """Return glance; OS_GLANCE_CONFIG_DIR is where its settings are."""
     with _command_line('glance-api'):
         from glance.wsgi import api
     return api.application
 
 
-def cinder() -> Application:
+def cinder() -> Any:
     """Return Cinder's API; CINDER_CONF names its settings."""
     from cinder import monkey_patch
     monkey_patch.patch(backend='threading')

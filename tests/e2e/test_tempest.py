@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The services of tempest go when they are ended, whatever ends them."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import fixtures
+import testtools
+
+from tests.e2e import iscsi
+from tools.tempest import __main__ as command
+
+
+class TestEnds(testtools.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        if command.missing():
+            self.skipTest(command.missing())
+        self.temporary = self.useFixture(fixtures.TempDir()).path
+
+    def start(self):
+        """Tempest, when its database is up."""
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'tools.tempest'], text=True,
+            env={**os.environ, 'TMPDIR': self.temporary},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        for line in process.stdout:
+            if 'arrays' in line:
+                return process
+        self.fail('it ended by itself')
+
+    def left(self):
+        """What works in its directory."""
+        found = []
+        for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            with contextlib.suppress(OSError):
+                if self.temporary in path.read_text():
+                    found.append(path.read_text().replace('\0', ' '))
+        return found
+
+    def test_sigterm(self):
+        process = self.start()
+        self.assertNotEqual([], self.left())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(143, process.wait(iscsi.SOON))
+        self.assertEqual(([], []), (self.left(), os.listdir(self.temporary)))
+
+    def test_kill(self):
+        """Not even time to say goodbye."""
+        process = self.start()
+        process.send_signal(signal.SIGKILL)
+        process.wait(iscsi.SOON)
+        iscsi.wait_until(lambda: self.left() == [], 'the end of all')

@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which tests of tempest run, how they are judged, and what Cinder is told."""
+
+import configparser
+import contextlib
+import io
+import pathlib
+import re
+import tempfile
+import unittest
+from unittest import mock
+
+from oslo_config import cfg
+
+from tools import run_tests
+from tools.tempest import __main__ as command
+from tools.tempest import files
+from tools.tempest import layout
+from tools.tempest import tempest
+
+
+def tally(passed=0, reasons=(), failed=()):
+    """Results of a run; shows nothing."""
+    found = run_tests.Tally()
+    found.passed, found.reasons = passed, set(reasons)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for name in failed:
+            found.failed_tests.append(name)
+            found.fail(name)
+    return found
+
+
+class RunTest(unittest.TestCase):
+
+    def run_with(self, *tallies, again=False):
+        """Results, and the expressions of all runs."""
+        run = self.enterContext(mock.patch.object(
+            tempest, '_run', autospec=True, side_effect=tallies))
+        self.enterContext(mock.patch.object(
+            run_tests, 'keep', autospec=True))
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            found = tempest.run(pathlib.Path('/none'), 'all', 2, again)
+        return found, [call.args[1] for call in run.call_args_list], \
+            out.getvalue()
+
+    def test_excuse(self):
+        found, _, _ = self.run_with(tally(
+            3, ['Skipped because compute service is not available']))
+        self.assertEqual((3, 0), (found.passed, found.failed))
+
+    def test_no_excuse(self):
+        """A feature that was not switched on."""
+        found, _, out = self.run_with(tally(
+            3, ['Cinder volume revert feature disabled']))
+        self.assertEqual(1, found.failed)
+        self.assertIn('without an excuse: Cinder volume revert', out)
+
+    def test_what_failed_runs_once_more(self):
+        names = ['a.b.C.test_d[id-1,smoke]', 'setUpClass (a.b.D)']
+        found, runs, out = self.run_with(
+            tally(3, failed=names), tally(2), again=True)
+        self.assertEqual((5, 0), (found.passed, found.failed))
+        self.assertIn('unstable: ', out)
+        self.assertEqual('all', runs[0])
+        for name in ('a.b.C.test_d[id-1,smoke]', 'a.b.D.test_e[id-2]'):
+            self.assertRegex(name, runs[1])
+        for name in ('a.b.C.test_f[id-1]', 'x.a.b.D.test_e', 'a_b.D.test_e'):
+            self.assertIsNone(re.search(runs[1], name))
+
+    def test_only_if_somebody_asks(self):
+        found, runs, _ = self.run_with(tally(3, failed=['a.b']))
+        self.assertEqual((1, ['all']), (found.failed, runs))
+
+
+class CommandTest(unittest.TestCase):
+
+    def main(self, *arguments):
+        """Exit status, and what is printed."""
+        with contextlib.redirect_stdout(io.StringIO()) as out, \
+                contextlib.redirect_stderr(out):
+            try:
+                status = command.main(arguments)
+            except SystemExit as exc:
+                status = exc.code
+        return status, out.getvalue()
+
+    def test_a_machine_that_cannot(self):
+        """One skipped test, with the reason."""
+        with mock.patch.object(command, 'missing', lambda: 'needs x'):
+            self.assertEqual(
+                (0, 'skipped: tempest: needs x\n'
+                 '0 passed, 0 failed, 1 skipped\n'), self.main())
+
+    def test_tests(self):
+        self.assertEqual(tempest.ALL, command.parse([]).regex)
+        self.assertEqual(tempest.SAMPLE, command.parse(['--sample']).regex)
+        self.assertEqual('x', command.parse(['x']).regex)
+        status, text = self.main('--sample', 'x')
+        self.assertEqual(2, status)
+        self.assertIn('not allowed with', text)
+
+    def test_the_sample_is_a_part_of_all(self):
+        for name in ('tempest.api.volume.x.Y.test_z',
+                     'cinder_tempest_plugin.api.volume.x.Y.test_z'):
+            self.assertRegex(name, tempest.ALL)
+        self.assertNotRegex('tempest.api.compute.x.Y.test_z', tempest.ALL)
+        re.compile(tempest.SAMPLE)
+
+
+class FilesTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        place = self.enterContext(tempfile.TemporaryDirectory())
+        self.run_ = layout.Layout(pathlib.Path(place), pathlib.Path(place),
+                                  'the-secret')
+        self.run_.etc.mkdir()
+        files.write(self.run_)
+
+    def parsed(self, path):
+        """Sections and settings of a file."""
+        parser = configparser.ConfigParser(interpolation=None, strict=True)
+        parser.read_string(path.read_text())
+        return parser
+
+    def test_each_array_has_a_back_end(self):
+        """The pool has its name, as tempest's tests of replication want."""
+        settings = self.parsed(self.run_.cinder_conf)
+        names = settings['DEFAULT']['enabled_backends'].split(',')
+        self.assertEqual([array.name for array in layout.ARRAYS], names)
+        for name in names:
+            self.assertEqual(name, settings[name]['volume_backend_name'])
+
+    def test_one_of_them_replicates(self):
+        """The others are for volumes that do not."""
+        conf = cfg.ConfigOpts()
+        options = [cfg.MultiOpt('replication_device',
+                                item_type=cfg.types.Dict())]
+        primary, secondary = layout.ARRAYS
+        for array in layout.ARRAYS:
+            conf.register_opts(options, group=array.name)
+        conf(['--config-file', str(self.run_.cinder_conf)], project='x')
+        target, = conf[primary.name].replication_device
+        self.assertEqual((layout.HOST, str(secondary.port)),
+                         (target['san_ip'], target['port']))
+        self.assertIsNone(conf[secondary.name].replication_device)
+
+    def test_services_have_accounts(self):
+        for path, section, user in (
+                (self.run_.glance_conf, 'keystone_authtoken', 'glance'),
+                (self.run_.cinder_conf, 'keystone_authtoken', 'cinder'),
+                (self.run_.cinder_conf, 'service_user', 'cinder'),
+                (self.run_.cinder_conf, 'nova', 'cinder')):
+            settings = self.parsed(path)[section]
+            self.assertEqual((user, 'the-secret'),
+                             (settings['username'], settings['password']))
+
+    def test_the_secret_is_not_shown(self):
+        self.assertNotIn('the-secret', repr(self.run_))
