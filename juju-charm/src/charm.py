@@ -23,6 +23,7 @@ end down.
 
 from collections.abc import Callable
 from collections.abc import Iterator
+import pathlib
 
 import ops
 
@@ -123,14 +124,23 @@ class CinderK2Charm(ops.CharmBase):
             return
         source, wheel = known.driver_source, known.wheel
         origin = driver.origin(source, wheel, known.upgrade_nonce)
-        offered = driver.is_offered(source, wheel)
-        if not offered:
-            driver.remove_archive(self.machine)
-        changed = offered and origin != self._stored.origin
-        if changed or not driver.version(self.machine):
-            driver.install(self.machine, source, wheel)
+        if not driver.is_archive(source):
+            driver.remove_archive(self.machine, known.application)
+        if self._must_install(source, wheel, origin):
+            driver.install(self.machine, source, wheel, known.application)
             self._stored.origin = origin
         self.unit.set_workload_version(known.driver_version)
+
+    def _must_install(self, source: options.Settings,
+                      wheel: pathlib.Path | None, origin: str) -> bool:
+        if not driver.version(self.machine):
+            return True
+        if not driver.is_offered(source, wheel):
+            return False
+        # It may be gone with another application, or with another source.
+        lost = (driver.is_archive(source)
+                and not driver.is_archive_known(self.machine))
+        return lost or origin != self._stored.origin
 
     def _publish(self) -> None:
         known = self._known

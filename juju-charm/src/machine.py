@@ -16,6 +16,7 @@ Everything that the charm does to the unit goes through here, with a limit of
 time, so that one object stands for the machine in tests.
 """
 
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import os
@@ -125,6 +126,21 @@ class Machine:
         finally:
             pathlib.Path(temporary).unlink(missing_ok=True)
 
+    @contextlib.contextmanager
+    def copy(self, path: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
+        """A file under another name, as long as the block lasts.
+
+        :raises Failed: it cannot be copied
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                directory = stack.enter_context(tempfile.TemporaryDirectory())
+                copied = shutil.copyfile(path, pathlib.Path(directory, name))
+            except OSError as error:
+                raise Failed(f'{name} cannot be copied: {error.strerror}'
+                             ) from None
+            yield copied
+
     def own(self, path: pathlib.Path, group: str) -> None:
         """Give a file to root and a group.
 
@@ -134,19 +150,26 @@ class Machine:
             shutil.chown(path, 'root', group)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it, if there."""
+        """Remove a file, or a directory with all that is in it, if there.
+
+        :raises Failed: a file cannot be removed
+        """
         path = self.path(name)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        try:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Failed(f'{name} cannot be removed: {error.strerror}'
+                         ) from None
 
     def run(self, *command: str, seconds: float, **variables: str) -> Done:
         """Run a program to its end.
 
         :param seconds: when to kill it, and whatever it has started
         :param variables: what else to put into its environment
-        :raises Failed: it is missing, or was killed
+        :raises Failed: it is missing, cannot be run, or was killed
         """
         environment = {name: value for name, value in os.environ.items()
                        if name not in _OWN_VARIABLES}
@@ -156,8 +179,11 @@ class Machine:
                 errors='replace', stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True)
-        except OSError:
+        except FileNotFoundError:
             raise Failed(f'{command[0]} is missing on this unit') from None
+        except OSError as error:
+            raise Failed(f'{command[0]} cannot be run: {error.strerror}'
+                         ) from None
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
