@@ -149,7 +149,8 @@ class CinderK2Charm(ops.CharmBase):
             return
         ours = known.relation.data[self.unit]
         if not known.settings.allow_removal:
-            relations.check_removal(ours, known.public, known.application)
+            relations.check_removal(ours, known.settings, known.public,
+                                    known.application)
         self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),

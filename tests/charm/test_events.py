@@ -93,6 +93,13 @@ class UpgradeTest(fakes.UnitCase):
         self.assertEqual('K2_iSCSI', told['backend_name'])
         self.assertEqual('True', told['stateless'])
 
+    def test_another_host_is_refused(self):
+        self.config['stateless'] = False
+        state = self.upgrade()
+        self.assertStatus('blocked', '^stateless becomes false: ', state)
+        self.assertEqual(OLD_SECTION, self.published(state)[
+            'subordinate_configuration'])
+
     def test_another_name_is_refused(self):
         self.config['backend_name'] = 'k2'
         state = self.upgrade()
