@@ -259,7 +259,7 @@ class SecretFileTest(fakes.UnitCase):
     def test_other_certificates_restart_the_services(self):
         before = self.run_event(config={**self.config, 'tls-ca': fakes.PEM})
         after = self.again(before, config={
-            **self.config, 'tls-ca': fakes.PEM.replace('MIIB', 'MIIC')})
+            **self.config, 'tls-ca': fakes.OTHER_PEM})
         self.assertNotEqual(self.revision(before), self.revision(after))
 
     def test_a_hook_that_failed_after_writing_is_made_up_for(self):
