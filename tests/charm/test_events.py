@@ -55,6 +55,17 @@ class EventsTest(fakes.UnitCase):
         self.again(state)
         self.assertEqual(2, len(self.machine.ran('systemctl')))
 
+    def test_a_hook_that_is_killed_before_multipathd_reloads(self):
+        self.machine.failing['systemctl'] = ZeroDivisionError('killed')
+        with self.assertRaises(testing.errors.UncaughtCharmError):
+            self.run_event()
+        self.machine.failing.clear()
+        state = self.run_event()
+        self.assertStatus('active', 'k2a', state)
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
+        self.again(state)
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
+
     def test_both_relations_on_one_unit(self):
         info = testing.SubordinateRelation('juju-info',
                                            remote_app_name='cinder')
