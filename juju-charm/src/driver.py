@@ -14,6 +14,7 @@
 
 import email.parser
 import hashlib
+import logging
 import pathlib
 import re
 import sys
@@ -24,6 +25,7 @@ import machine as machines
 import options
 import packages
 
+_LOG = logging.getLogger(__name__)
 _NAME = 'cinder-k2'
 _KEY_FILE = '/etc/apt/keyrings/cinder-k2.asc'
 _LIST_FILE = '/etc/apt/sources.list.d/cinder-k2.list'
@@ -128,6 +130,8 @@ def install(machine: machines.Machine, settings: options.Settings,
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
+        _LOG.info('installing %s from %s', packages.DRIVER,
+                  machines.mask_logins(settings.driver_source))
         _add_source(machine, settings, application)
         packages.upgrade(machine, packages.DRIVER)
         _remove_wheel(machine)
@@ -141,14 +145,17 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
     Juju calls the file of a resource as the charm does, and pip wants it
     named after what is in it.
     """
+    name = wheel_name(wheel)
     how = _REPLACE if _is_wheel_there(machine) else _BESIDE
-    with machine.copy(wheel, wheel_name(wheel)) as path:
+    _LOG.info('installing %s', name)
+    with machine.copy(wheel, name) as path:
         machine.must(*_PIP, how, str(path), seconds=_PIP_SECONDS)
 
 
 def _remove_wheel(machine: machines.Machine) -> None:
     """Remove what a wheel has installed, which would hide the package."""
     if _is_wheel_there(machine):
+        _LOG.info('removing the wheel of the driver, which hides the package')
         machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
 
 
@@ -197,6 +204,8 @@ def is_archive_known(machine: machines.Machine) -> bool:
 def remove_archive(machine: machines.Machine, application: str) -> None:
     """Let apt forget the archive, if this application has named it."""
     if (machine.read(_LIST_FILE) or '').startswith(_owner(application)):
+        _LOG.info('removing the archive of the driver, as driver-source names '
+                  'none or a wheel is attached')
         for name in (_LIST_FILE, _KEY_FILE):
             machine.remove(name)
 

@@ -12,10 +12,13 @@
 
 """What any machine needs to reach volumes: a unit of cinder or nova."""
 
+import logging
+
 import machine as machines
 import options
 import packages
 
+_LOG = logging.getLogger(__name__)
 _MULTIPATH_FILE = '/etc/multipath/conf.d/cinder-k2.conf'
 # skip_kpartx: else partitions inside a volume become devices of the host,
 # which hold it when it is to be detached. find_multipaths: with the default
@@ -52,6 +55,7 @@ def _is_multipath_set_up(machine: machines.Machine) -> bool:
 
 
 def _set_up_multipath(machine: machines.Machine) -> None:
+    _LOG.info('writing %s and reloading multipathd', _MULTIPATH_FILE)
     machine.write(_RELOADING, '')
     machine.write(_MULTIPATH_FILE, _MULTIPATH)
     machine.must('systemctl', 'reload-or-restart', 'multipathd',

@@ -19,6 +19,7 @@ time, so that one object stands for the machine in tests.
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import logging
 import os
 import pathlib
 import re
@@ -34,8 +35,10 @@ ROOT_VARIABLE = 'CINDER_K2_ROOT'
 # Those of the charm's own Python, which others must not see.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
+_LONGEST_LOG = 4000
 #: How long to wait for what was killed: in the kernel it may hang for ever.
 KILLED_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
 # Up to the last @, for a password may hold any other character raw.
 _LOGIN = re.compile(r'//\S*@')
 
@@ -73,6 +76,17 @@ class Done:
         # Masked before it is cut: half a URL would not be known as one.
         return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
                 else 'it said nothing')
+
+
+def failure(program: str, done: Done) -> Failed:
+    """What to raise for a program that failed, with its last line.
+
+    A status has no place for more; all that it wrote goes into the log.
+    """
+    told = mask_logins(f'{done.output}{done.errors}'.strip())
+    _LOG.error('%s ended with status %d: %s', program, done.status,
+               told[-_LONGEST_LOG:])
+    return Failed(f'{program} failed: {done.reason}')
 
 
 class Machine:
@@ -199,7 +213,7 @@ class Machine:
         """
         done = self.run(*command, seconds=seconds, **variables)
         if done.status:
-            raise Failed(f'{command[0]} failed: {done.reason}')
+            raise failure(command[0], done)
         return done.output
 
     def connects(self, host: str, port: int, seconds: float) -> bool:

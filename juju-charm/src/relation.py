@@ -24,6 +24,7 @@ import machine as machines
 import options
 import sections
 
+_SECTIONS = 'subordinate_configuration'
 _FILE = '/etc/cinder/cinder.conf'
 # The oldest OpenStack on Ubuntu 24.04; it holds for all that follow.
 _OLDEST_RELEASE = 'caracal'
@@ -108,12 +109,30 @@ def _sections(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
     the cinder charm could not read them either.
     """
     try:
-        told = json.loads(published.get('subordinate_configuration', '{}'))
+        told = json.loads(published.get(_SECTIONS, '{}'))
         found = told.get('cinder', {}).get(_FILE, {}).get('sections', {})
         return {name: {key: str(text) for key, text in pairs}
                 for name, pairs in found.items()}
     except (ValueError, AttributeError, TypeError):
         return {}
+
+
+def changes(published: Mapping[str, str], told: Mapping[str, str]
+            ) -> Iterator[str]:
+    """What of the relation data is to change: names, and no values.
+
+    :param published: the relation data of this unit until now
+    :param told: what it is to be
+    """
+    yield from (key for key, text in told.items()
+                if key != _SECTIONS and published.get(key) != text)
+    before, after = _sections(published), _sections(told)
+    for name in before | after:
+        old, new = before.get(name, {}), after.get(name, {})
+        keys = [key.removeprefix('# ') for key in old | new
+                if old.get(key) != new.get(key)]
+        if keys:
+            yield f'[{name}] {", ".join(keys)}'
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],
@@ -131,7 +150,7 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
     """
     return {
         'backend_name': ','.join(one.name for one in settings.backends),
-        'subordinate_configuration': json.dumps(
+        _SECTIONS: json.dumps(
             {'cinder': {_FILE: {'sections': _marked(public, marks)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(

@@ -20,6 +20,7 @@ fails after it wrote the file finds there what it has still to publish.
 """
 
 import hashlib
+import logging
 import re
 import uuid
 
@@ -28,6 +29,7 @@ import machine as machines
 import options
 import sections
 
+_LOG = logging.getLogger(__name__)
 _DIRECTORY = '/etc/cinder/cinder.conf.d'
 _GROUP = 'cinder'
 _FIRST_LINE = re.compile('# revision ([0-9a-f]+), written by Juju\n')
@@ -65,6 +67,8 @@ class SecretFile:
         if match and written[match.end():] == body:
             return match[1]
         revision = uuid.uuid4().hex[:12]
+        _LOG.info('writing revision %s of %s: logins, certificates or the '
+                  'lock server have changed', revision, self.name)
         self._machine.write(
             self.name, f'# revision {revision}, written by Juju\n{body}',
             mode=0o640, group=_GROUP)
@@ -72,6 +76,8 @@ class SecretFile:
 
     def remove(self) -> None:
         """Leave nothing behind."""
+        _LOG.info('removing %s and %s: cinder has left', self.name,
+                  self._ca_directory)
         self._machine.remove(self.name)
         self._machine.remove(self._ca_directory)
 
