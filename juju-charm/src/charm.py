@@ -37,7 +37,6 @@ import options
 import relation as relations
 import status
 
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -130,13 +130,23 @@ def install(machine: machines.Machine, settings: options.Settings,
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
-        _LOG.info('installing %s from %s', packages.DRIVER,
-                  machines.mask_logins(settings.driver_source))
-        _add_source(machine, settings, application)
-        packages.upgrade(machine, packages.DRIVER)
+        _install_package(machine, settings, application)
         _remove_wheel(machine)
     else:
         raise Missing
+
+
+def _install_package(machine: machines.Machine, settings: options.Settings,
+                     application: str) -> None:
+    _LOG.info('installing %s from %s', packages.DRIVER,
+              machines.mask_logins(settings.driver_source))
+    _add_source(machine, settings, application)
+    try:
+        packages.upgrade(machine, packages.DRIVER)
+    except machines.Failed:
+        # An archive that cannot be used would fail apt-get of everybody.
+        remove_archive(machine, application)
+        raise
 
 
 def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
@@ -204,8 +214,8 @@ def is_archive_known(machine: machines.Machine) -> bool:
 def remove_archive(machine: machines.Machine, application: str) -> None:
     """Let apt forget the archive, if this application has named it."""
     if (machine.read(_LIST_FILE) or '').startswith(_owner(application)):
-        _LOG.info('removing the archive of the driver, as driver-source names '
-                  'none or a wheel is attached')
+        _LOG.info('removing the archive of the driver: it is not wanted any '
+                  'longer, or cannot be used')
         for name in (_LIST_FILE, _KEY_FILE):
             machine.remove(name)
 

@@ -298,6 +298,18 @@ class SourceTest(fakes.UnitCase):
                              'keyrings/cinder-k2.asc'):
                     self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
 
+    def test_an_archive_that_cannot_be_used_is_not_left_to_others(self):
+        self.config.update(ARCHIVE)
+        self.machine.failing[APT['update']] = machine.Done(
+            100, '', 'E: The repository has no Release file.\n')
+        state = self.run_event()
+        self.assertStatus('blocked', 'no Release file', state)
+        self.assertIsNone(self.machine.read(LIST))
+        self.machine.failing.clear()
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('active', 'k2a', state)
+        self.assertIsNotNone(self.machine.read(LIST))
+
     def test_an_archive_that_is_named_again_is_added_again(self):
         archive = {**self.config, **ARCHIVE}
         state = self.again(self.run_event(config=archive), config=self.config)
