@@ -162,6 +162,7 @@ class CinderK2Charm(ops.CharmBase):
         if not known.settings.allow_removal:
             relations.check_removal(ours, known.settings, known.public,
                                     known.application)
+        known.secret_file.check_names(known.settings)
         self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),

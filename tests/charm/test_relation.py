@@ -219,6 +219,36 @@ class RemovalTest(fakes.UnitCase):
             new.id).local_unit_data['backend_name'])
 
 
+class NeighbourTest(fakes.UnitCase):
+    """Another application beside the same cinder."""
+
+    def test_a_back_end_of_another_one_is_not_taken(self):
+        self.run_other(backend_name='K2a,other')
+        state = self.run_event()
+        self.assertStatus(
+            'blocked', '^back end k2a: the application other has one of this '
+            'name beside the same cinder; rename the one that has no volumes, '
+            'or remove /etc/cinder/cinder.conf.d/other.conf on the unit if '
+            'that application is gone$', state)
+        self.assertNotIn('backend_name', self.published(state))
+        self.assertIsNone(self.machine.read(fakes.SECRETS))
+        state = self.again(state, config={**self.config,
+                                          'backend_name': 'k2b'})
+        self.assertStatus('active', 'k2a', state)
+        self.assertEqual('k2b', self.published(state)['backend_name'])
+
+    def test_both_serve_under_names_of_their_own(self):
+        lock_server = {'coordination-url': 'etcd3+http://10.0.0.9'}
+        self.config.update(lock_server)
+        self.run_other(**lock_server)
+        self.assertStatus('active', 'k2a', self.run_event())
+
+    def test_what_an_operator_adds_to_a_back_end_is_no_other_one(self):
+        self.machine.write('/etc/cinder/cinder.conf.d/local.conf',
+                           '[k2a]\nmax_over_subscription_ratio = 3\n')
+        self.assertStatus('active', 'k2a', self.run_event())
+
+
 class SecretFileTest(fakes.UnitCase):
 
     def revision(self, state):
