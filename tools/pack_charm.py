@@ -154,6 +154,9 @@ def pack() -> pathlib.Path:
         analysis = run(own or 'charmcraft', 'analyse', '--ignore',
                        ','.join(let_pass(charm)), packed, cwd=charm)
         DIST.mkdir(exist_ok=True)
+        # Whoever deploys by a pattern must find this one.
+        for old in DIST.glob('*.charm'):
+            old.unlink()
         shutil.copy(packed, DIST)
     print(analysis, end='')
     return DIST / packed.name

@@ -80,7 +80,8 @@ def show_failover_plan(known: knowledge.Known, _params: Mapping[str, Any]
     """Show what a failover would do, and how it is done."""
     reports = {one.name: one for one in _answers(known).backends}
     return {'result': '\n'.join(
-        failover_plan.plan(one, reports[one.name], known.host)
+        failover_plan.plan(one, reports[one.name], known.host,
+                           bool(known.settings.cluster))
         for one in known.settings.backends)}
 
 

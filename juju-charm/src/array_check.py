@@ -20,11 +20,13 @@ there only while it runs.
 from collections.abc import Mapping
 import dataclasses
 import json
+import logging
 from typing import Any
 
 import machine as machines
 import sections
 
+_LOG = logging.getLogger(__name__)
 _LIMIT = 20
 # For Python to start, and to end what hangs.
 _SECONDS = _LIMIT + 15.0
@@ -97,6 +99,15 @@ def run(machine: machines.Machine, application: str,
     :param configuration: all sections, the secret ones too
     :param names: those that are back ends
     """
+    report = _run(machine, application, configuration, names)
+    for problem in report.problems:
+        _LOG.warning('%s', problem)
+    return report
+
+
+def _run(machine: machines.Machine, application: str,
+         configuration: Mapping[str, sections.Pairs], names: list[str]
+         ) -> Report:
     file = f'/run/cinder-k2/{application}/check.conf'
     whole = {'DEFAULT': [('enabled_backends', ','.join(names))],
              **{name: configuration[name] for name in names}}

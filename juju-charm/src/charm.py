@@ -23,6 +23,8 @@ end down.
 
 from collections.abc import Callable
 from collections.abc import Iterator
+import logging
+import pathlib
 
 import ops
 
@@ -34,6 +36,8 @@ import machine as machines
 import options
 import relation as relations
 import status
+
+_LOG = logging.getLogger(__name__)
 
 
 class CinderK2Charm(ops.CharmBase):
@@ -68,24 +72,26 @@ class CinderK2Charm(ops.CharmBase):
                           self._on_collect_status)
 
     def _on_change(self, _event: ops.EventBase) -> None:
-        paths = self._failures_of(self._prepare)
-        installed = self._failures_of(self._install_driver)
-        published = self._failures_of(self._publish)
+        paths = self._failures_of('set up paths', self._prepare)
+        installed = self._failures_of('install the driver',
+                                      self._install_driver)
+        published = self._failures_of('tell cinder', self._publish)
         # Without a driver nothing is served at all; without paths, what is
         # served already goes on.
         self._stored.failures = list(dict.fromkeys(
             [*installed, *published, *paths]))
 
-    def _failures_of(self, step: Callable[[], None]) -> list[str]:
+    def _failures_of(self, what: str, step: Callable[[], None]) -> list[str]:
         """Do one step; return what failed, so that the others are done."""
         try:
             step()
         except machines.Failed as error:
+            _LOG.error('could not %s: %s', what, error)
             # Kept, for the status must tell it until it is gone. All else
             # that may be wrong is found by looking again.
             return [str(error)]
-        except knowledge.WRONG:
-            pass
+        except knowledge.WRONG as error:
+            _LOG.warning('did not %s: %s', what, error)
         return []
 
     def _on_end(self, _event: ops.EventBase) -> None:
@@ -123,14 +129,29 @@ class CinderK2Charm(ops.CharmBase):
             return
         source, wheel = known.driver_source, known.wheel
         origin = driver.origin(source, wheel, known.upgrade_nonce)
-        offered = driver.is_offered(source, wheel)
-        if not offered:
-            driver.remove_archive(self.machine)
-        changed = offered and origin != self._stored.origin
-        if changed or not driver.version(self.machine):
-            driver.install(self.machine, source, wheel)
+        if not driver.is_archive(source):
+            driver.remove_archive(self.machine, known.application)
+        reason = self._why_install(source, wheel, origin)
+        if reason:
+            _LOG.info('the driver must be installed: %s', reason)
+            driver.install(self.machine, source, wheel, known.application)
             self._stored.origin = origin
         self.unit.set_workload_version(known.driver_version)
+
+    def _why_install(self, source: options.Settings,
+                     wheel: pathlib.Path | None, origin: str) -> str:
+        """Why the driver must be installed; '' if it need not be."""
+        if not driver.version(self.machine):
+            return 'it is missing'
+        if not driver.is_offered(source, wheel):
+            return ''
+        if origin != self._stored.origin:
+            return 'the wheel, its source, Python or OpenStack is another one'
+        # It may be gone with another application, or with another source.
+        if (driver.is_archive(source)
+                and not driver.is_archive_known(self.machine)):
+            return 'apt does not know its archive any longer'
+        return ''
 
     def _publish(self) -> None:
         known = self._known
@@ -139,14 +160,19 @@ class CinderK2Charm(ops.CharmBase):
             return
         ours = known.relation.data[self.unit]
         if not known.settings.allow_removal:
-            relations.check_removal(ours, known.public, known.application)
+            relations.check_removal(ours, known.settings, known.public,
+                                    known.application)
+        known.secret_file.check_names(known.settings)
         self._stored.has_files = True
         marks = {
             'secrets': known.secret_file.write(known.settings, known.secret),
             'driver': driver.mark(str(self._stored.origin))}
-        ours.update(relations.data(
-            known.settings, known.public, marks,
-            driver.needed(known.settings, known.wheel)))
+        told = relations.data(known.settings, known.public, marks,
+                              driver.needed(known.settings, known.wheel))
+        changes = '; '.join(relations.changes(ours, told))
+        if changes:
+            _LOG.info('telling cinder what has changed: %s', changes)
+        ours.update(told)
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
         """What there is to say, the worst first; ops shows the worst."""

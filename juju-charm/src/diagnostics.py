@@ -93,9 +93,17 @@ def _files(machine: machines.Machine, secret_file: str) -> dict[str, str]:
     for directory in _DIRECTORIES:
         names += [f'{directory}/{path.name}' for path in sorted(
             machine.path(directory).glob('*.conf'))]
-    texts = {name: machine.read(name) for name in names}
+    texts = {name: _read(machine, name) for name in names}
     return {name.lstrip('/'): text for name, text in texts.items()
             if text is not None}
+
+
+def _read(machine: machines.Machine, name: str) -> str | None:
+    """A file; if it cannot be read, why not."""
+    try:
+        return machine.read(name)
+    except machines.Failed as error:
+        return f'{error}\n'
 
 
 def _outputs(machine: machines.Machine) -> dict[str, str]:

@@ -14,17 +14,18 @@
 
 import email.parser
 import hashlib
+import logging
 import pathlib
 import re
-import shutil
 import sys
-import tempfile
 import zipfile
+import zlib
 
 import machine as machines
 import options
 import packages
 
+_LOG = logging.getLogger(__name__)
 _NAME = 'cinder-k2'
 _KEY_FILE = '/etc/apt/keyrings/cinder-k2.asc'
 _LIST_FILE = '/etc/apt/sources.list.d/cinder-k2.list'
@@ -34,17 +35,26 @@ _PRINT_VERSION = (
 _VERSION_SECONDS = 30.0
 _PIP_SECONDS = 120.0
 _PPA_SECONDS = 120.0
-# The system's Python, which Cinder runs on. Debian's pip puts things below
-# /usr/local by itself, and with --prefix /usr/local into /usr/local/local. It
-# refuses to uninstall what apt has installed, so that is ignored: Python finds
-# /usr/local first.
+# The system's Python, which Cinder runs on, and we as well.
+_PYTHON = '.'.join(map(str, sys.version_info[:2]))
+# Debian's pip puts things below /usr/local by itself, and with --prefix
+# /usr/local into /usr/local/local.
 _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
-        '--no-input', '--disable-pip-version-check', '--ignore-installed',
+        '--no-input', '--disable-pip-version-check',
         '--break-system-packages', '--root-user-action', 'ignore')
+# In place of a wheel, which pip puts back if the new one fails.
+_REPLACE = '--force-reinstall'
+# Beside what apt has installed, which pip refuses to uninstall; Python finds
+# /usr/local first.
+_BESIDE = '--ignore-installed'
 _PIP_UNINSTALL = ('python3', '-m', 'pip', 'uninstall', '--yes',
                   '--break-system-packages', '--root-user-action', 'ignore',
                   _NAME)
-_OF_WHEEL = 'python3*/dist-packages/cinder_k2-*.dist-info'
+_OF_WHEEL = f'python{_PYTHON}/dist-packages/cinder_k2-*.dist-info'
+# What zipfile raises for a file that is cut off, damaged, encrypted, or no
+# archive at all; and what of a wheel is not in it.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError,
+               RuntimeError, KeyError)
 
 
 class Missing(machines.Failed):
@@ -92,11 +102,10 @@ def origin(settings: options.Settings, wheel: pathlib.Path | None,
 
     :param nonce: what the cinder charm changes with each upgrade of OpenStack
     """
-    python = '.'.join(map(str, sys.version_info[:2]))
     # A digest, for it is stored, and a source may hold a password.
     source = (wheel.read_bytes() if wheel else
               f'{settings.driver_source}\n{settings.driver_key}'.encode())
-    return ' '.join([hashlib.sha256(source).hexdigest(), python, nonce])
+    return ' '.join([hashlib.sha256(source).hexdigest(), _PYTHON, nonce])
 
 
 def mark(installed_from: str) -> str:
@@ -108,23 +117,36 @@ def mark(installed_from: str) -> str:
 
 
 def install(machine: machines.Machine, settings: options.Settings,
-            wheel: pathlib.Path | None) -> None:
+            wheel: pathlib.Path | None, application: str) -> None:
     """Install the driver, over one that is there.
 
+    Where it fails, the one before goes on.
+
+    :param application: who it is that asks apt for it
     :raises Missing: there is neither a wheel nor a source
     :raises machine.Failed: it could not be done; with the reason
     """
-    if wheel or not _is_archive(settings):
-        remove_archive(machine)
     if wheel:
         packages.install(machine, needed(settings, wheel))
         _install_wheel(machine, wheel)
     elif settings.driver_source:
+        _install_package(machine, settings, application)
         _remove_wheel(machine)
-        _add_source(machine, settings)
-        packages.upgrade(machine, packages.DRIVER)
     else:
         raise Missing
+
+
+def _install_package(machine: machines.Machine, settings: options.Settings,
+                     application: str) -> None:
+    _LOG.info('installing %s from %s', packages.DRIVER,
+              machines.mask_logins(settings.driver_source))
+    _add_source(machine, settings, application)
+    try:
+        packages.upgrade(machine, packages.DRIVER)
+    except machines.Failed:
+        # An archive that cannot be used would fail apt-get of everybody.
+        remove_archive(machine, application)
+        raise
 
 
 def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
@@ -133,17 +155,22 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
     Juju calls the file of a resource as the charm does, and pip wants it
     named after what is in it.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory, wheel_name(wheel))
-        shutil.copyfile(wheel, path)
-        _remove_wheel(machine)
-        machine.must(*_PIP, str(path), seconds=_PIP_SECONDS)
+    name = wheel_name(wheel)
+    how = _REPLACE if _is_wheel_there(machine) else _BESIDE
+    _LOG.info('installing %s', name)
+    with machine.copy(wheel, name) as path:
+        machine.must(*_PIP, how, str(path), seconds=_PIP_SECONDS)
 
 
 def _remove_wheel(machine: machines.Machine) -> None:
-    """Remove what a wheel has installed, which would hide another driver."""
-    if any(machine.path('/usr/local/lib').glob(_OF_WHEEL)):
+    """Remove what a wheel has installed, which would hide the package."""
+    if _is_wheel_there(machine):
+        _LOG.info('removing the wheel of the driver, which hides the package')
         machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
+
+
+def _is_wheel_there(machine: machines.Machine) -> bool:
+    return any(machine.path('/usr/local/lib').glob(_OF_WHEEL))
 
 
 def wheel_name(wheel: pathlib.Path) -> str:
@@ -158,7 +185,7 @@ def wheel_name(wheel: pathlib.Path) -> str:
                      if re.fullmatch(r'[^/]+\.dist-info/[A-Z]+', name)}
             told, tags = (email.parser.BytesParser().parsebytes(
                 archive.read(names[name])) for name in ('METADATA', 'WHEEL'))
-    except (zipfile.BadZipFile, KeyError):
+    except _UNREADABLE:
         raise machines.Failed(_no_wheel('it is no wheel')) from None
     if re.sub('[-_.]+', '-', told['Name'] or '').lower() != _NAME:
         raise machines.Failed(_no_wheel(f'it is one of {told["Name"]}'))
@@ -170,30 +197,44 @@ def _no_wheel(why: str) -> str:
             f'{_NAME} with juju attach-resource')
 
 
-def remove_archive(machine: machines.Machine) -> None:
-    """Let apt forget the archive that the driver came from.
+def is_archive(settings: options.Settings) -> bool:
+    """Whether the driver comes from an archive that apt must be told of."""
+    return settings.driver_source.startswith('deb ')
+
+
+def is_archive_known(machine: machines.Machine) -> bool:
+    """Whether apt knows an archive of the driver.
 
     A machine has one driver, and so one archive, whichever application named
     it last: apt takes no second one with another key.
     """
-    for name in (_LIST_FILE, _KEY_FILE):
-        machine.remove(name)
+    return machine.read(_LIST_FILE) is not None
 
 
-def _is_archive(settings: options.Settings) -> bool:
-    return settings.driver_source.startswith('deb ')
+def remove_archive(machine: machines.Machine, application: str) -> None:
+    """Let apt forget the archive, if this application has named it."""
+    if (machine.read(_LIST_FILE) or '').startswith(_owner(application)):
+        _LOG.info('removing the archive of the driver: it is not wanted any '
+                  'longer, or cannot be used')
+        for name in (_LIST_FILE, _KEY_FILE):
+            machine.remove(name)
 
 
-def _add_source(machine: machines.Machine, settings: options.Settings
-                ) -> None:
+def _owner(application: str) -> str:
+    return f'# Written by Juju for {application}\n'
+
+
+def _add_source(machine: machines.Machine, settings: options.Settings,
+                application: str) -> None:
     source = settings.driver_source
     if source.startswith('ppa:'):
         packages.install(machine, ('software-properties-common',))
         machine.must('add-apt-repository', '--yes', source,
                      seconds=_PPA_SECONDS)
-    elif _is_archive(settings):
+    elif is_archive(settings):
         machine.write(_KEY_FILE, settings.driver_key)
         # For root alone, as apt is: it may hold a password.
-        machine.write(_LIST_FILE, f'deb [signed-by={_KEY_FILE}] '
+        machine.write(_LIST_FILE, f'{_owner(application)}'
+                                  f'deb [signed-by={_KEY_FILE}] '
                                   f'{source.removeprefix("deb ")}\n',
                       mode=0o600)

@@ -20,8 +20,10 @@ import backend as backends
 _NONE = 'no replication-devices, so nothing can fail over'
 # What k2-admin calls it when arrays do not reach each other.
 _LINK = 'peer'
+_FOR_EACH = (
+    '# For each unit of cinder whose volumes it serves, under its own host:')
+_FOR_CLUSTER = '# Once for the whole cluster, whichever of its hosts is named:'
 _STEPS = (
-    '# For each unit of cinder whose volumes it serves, under its own host:',
     '# 1. Let nobody make or delete anything meanwhile.',
     'cinder freeze-host {service}',
     '# 2. Stop all instances that still write to the array that is given up.',
@@ -41,18 +43,21 @@ _LEFT_OUT = (
     'seconds or more.')
 
 
-def plan(one: backends.Backend, report: array_check.BackendReport, host: str
-         ) -> str:
+def plan(one: backends.Backend, report: array_check.BackendReport, host: str,
+         clustered: bool) -> str:
     """The plan for one back end.
 
     :param host: the name that Cinder has for the machine
+    :param clustered: whether its service is one of a cluster
     """
+    steps = (_FOR_CLUSTER if clustered else _FOR_EACH, *_STEPS)
     return '\n'.join([f'{one.name}:', *(
-        f'  {line}' for line in _lines(one, report, f'{host}@{one.name}'))])
+        f'  {line}' for line in _lines(one, report, steps,
+                                       f'{host}@{one.name}'))])
 
 
 def _lines(one: backends.Backend, report: array_check.BackendReport,
-           service: str) -> Iterator[str]:
+           steps: tuple[str, ...], service: str) -> Iterator[str]:
     if not one.devices:
         yield _NONE
         return
@@ -75,6 +80,6 @@ def _lines(one: backends.Backend, report: array_check.BackendReport,
         if device.backend_id in ready:
             yield _LEFT_OUT.format(rpo=device.rpo)
             yield from (step.format(service=service, target=device.backend_id)
-                        for step in _STEPS)
+                        for step in steps)
             return
     yield 'no array is ready to take over; mend that first'

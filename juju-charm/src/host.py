@@ -12,10 +12,13 @@
 
 """What any machine needs to reach volumes: a unit of cinder or nova."""
 
+import logging
+
 import machine as machines
 import options
 import packages
 
+_LOG = logging.getLogger(__name__)
 _MULTIPATH_FILE = '/etc/multipath/conf.d/cinder-k2.conf'
 # skip_kpartx: else partitions inside a volume become devices of the host,
 # which hold it when it is to be detached. find_multipaths: with the default
@@ -27,6 +30,9 @@ defaults {
     skip_kpartx yes
 }
 """
+# There while multipathd is yet to read the file, also if a hook was killed
+# meanwhile. The next boot, which empties the directory, has it read anyway.
+_RELOADING = '/run/cinder-k2/multipathd-reload'
 _SECONDS = 60.0
 
 
@@ -39,16 +45,19 @@ def prepare(machine: machines.Machine, settings: options.Settings) -> None:
     :raises machine.Failed: it could not be done; with the reason
     """
     packages.install(machine, packages.for_paths(settings))
-    if settings.multipath and machine.read(_MULTIPATH_FILE) != _MULTIPATH:
+    if settings.multipath and not _is_multipath_set_up(machine):
         _set_up_multipath(machine)
 
 
+def _is_multipath_set_up(machine: machines.Machine) -> bool:
+    return (machine.read(_MULTIPATH_FILE) == _MULTIPATH
+            and machine.read(_RELOADING) is None)
+
+
 def _set_up_multipath(machine: machines.Machine) -> None:
+    _LOG.info('writing %s and reloading multipathd', _MULTIPATH_FILE)
+    machine.write(_RELOADING, '')
     machine.write(_MULTIPATH_FILE, _MULTIPATH)
-    try:
-        machine.must('systemctl', 'reload-or-restart', 'multipathd',
-                     seconds=_SECONDS)
-    except machines.Failed:
-        # The file says that all is done: without it the next event repeats.
-        machine.remove(_MULTIPATH_FILE)
-        raise
+    machine.must('systemctl', 'reload-or-restart', 'multipathd',
+                 seconds=_SECONDS)
+    machine.remove(_RELOADING)

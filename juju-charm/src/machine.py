@@ -16,8 +16,10 @@ Everything that the charm does to the unit goes through here, with a limit of
 time, so that one object stands for the machine in tests.
 """
 
+from collections.abc import Iterator
 import contextlib
 import dataclasses
+import logging
 import os
 import pathlib
 import re
@@ -33,8 +35,10 @@ ROOT_VARIABLE = 'CINDER_K2_ROOT'
 # Those of the charm's own Python, which others must not see.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
+_LONGEST_LOG = 4000
 #: How long to wait for what was killed: in the kernel it may hang for ever.
 KILLED_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
 # Up to the last @, for a password may hold any other character raw.
 _LOGIN = re.compile(r'//\S*@')
 
@@ -72,6 +76,17 @@ class Done:
         # Masked before it is cut: half a URL would not be known as one.
         return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
                 else 'it said nothing')
+
+
+def failure(program: str, done: Done) -> Failed:
+    """What to raise for a program that failed, with its last line.
+
+    A status has no place for more; all that it wrote goes into the log.
+    """
+    told = mask_logins(f'{done.output}{done.errors}'.strip())
+    _LOG.error('%s ended with status %d: %s', program, done.status,
+               told[-_LONGEST_LOG:])
+    return Failed(f'{program} failed: {done.reason}')
 
 
 class Machine:
@@ -125,6 +140,21 @@ class Machine:
         finally:
             pathlib.Path(temporary).unlink(missing_ok=True)
 
+    @contextlib.contextmanager
+    def copy(self, path: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
+        """A file under another name, as long as the block lasts.
+
+        :raises Failed: it cannot be copied
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                directory = stack.enter_context(tempfile.TemporaryDirectory())
+                copied = shutil.copyfile(path, pathlib.Path(directory, name))
+            except OSError as error:
+                raise Failed(f'{name} cannot be copied: {error.strerror}'
+                             ) from None
+            yield copied
+
     def own(self, path: pathlib.Path, group: str) -> None:
         """Give a file to root and a group.
 
@@ -134,19 +164,26 @@ class Machine:
             shutil.chown(path, 'root', group)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it, if there."""
+        """Remove a file, or a directory with all that is in it, if there.
+
+        :raises Failed: a file cannot be removed
+        """
         path = self.path(name)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        try:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Failed(f'{name} cannot be removed: {error.strerror}'
+                         ) from None
 
     def run(self, *command: str, seconds: float, **variables: str) -> Done:
         """Run a program to its end.
 
         :param seconds: when to kill it, and whatever it has started
         :param variables: what else to put into its environment
-        :raises Failed: it is missing, or was killed
+        :raises Failed: it is missing, cannot be run, or was killed
         """
         environment = {name: value for name, value in os.environ.items()
                        if name not in _OWN_VARIABLES}
@@ -156,8 +193,11 @@ class Machine:
                 errors='replace', stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True)
-        except OSError:
+        except FileNotFoundError:
             raise Failed(f'{command[0]} is missing on this unit') from None
+        except OSError as error:
+            raise Failed(f'{command[0]} cannot be run: {error.strerror}'
+                         ) from None
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -173,7 +213,7 @@ class Machine:
         """
         done = self.run(*command, seconds=seconds, **variables)
         if done.status:
-            raise Failed(f'{command[0]} failed: {done.reason}')
+            raise failure(command[0], done)
         return done.output
 
     def connects(self, host: str, port: int, seconds: float) -> bool:

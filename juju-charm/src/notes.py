@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
 import dataclasses
-import re
 from typing import Any
 
+import machine as machines
 import oslo
 import tree
 import values
@@ -122,7 +122,7 @@ def _shown(option: str, value: str) -> str:
     """A value for a status: in one line, not too long, without a secret."""
     if option in _NOT_SHOWN:
         return ''
-    line = re.sub(r'//[^/@]*@', '//***@', ' '.join(value.split()))
+    line = machines.mask_logins(' '.join(value.split()))
     if len(line) > _LONGEST:
         line = f'{line[:_LONGEST]}...'
     return f' is "{line}"'

@@ -105,7 +105,7 @@ def _settings(found: notes.Notes, given: notes.Given, application: str
         multipath=any(one.multipath for one in backends),
         allow_removal=_flag(found, given, 'allow-removal'),
         stateless=_flag(found, given, 'stateless'),
-        cluster=found.read(given, 'cluster', values.backend_id),
+        cluster=found.read(given, 'cluster', values.plain_name),
         coordination_url=found.read(given, 'coordination-url',
                                     values.lock_server),
         san_user=found.read(given, 'san_user', values.text),

@@ -13,6 +13,7 @@
 """Debian packages: which ones, and how they are installed."""
 
 from collections.abc import Iterable
+import logging
 
 import backend as backends
 import machine as machines
@@ -29,6 +30,7 @@ _OF_PROTOCOL = {backends.ISCSI: ('open-iscsi',),
                 # os-brick calls systool, and sg_scan and sg_turs.
                 backends.FC: ('sysfsutils', 'sg3-utils')}
 _MULTIPATH = ('multipath-tools',)
+_LOG = logging.getLogger(__name__)
 _LOCK_SECONDS = 120
 _LOCK_PAUSE = 5
 _QUERY_SECONDS = 30.0
@@ -65,8 +67,10 @@ def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     :raises machine.Failed: with what apt said
     """
     missing = [name for name in names if not _is_installed(machine, name)]
-    if missing and _install(machine, missing).status:
-        upgrade(machine, *missing)
+    if missing:
+        _LOG.info('installing %s, missing so far', ' '.join(missing))
+        if _install(machine, missing).status:
+            upgrade(machine, *missing)
 
 
 def upgrade(machine: machines.Machine, *names: str) -> None:
@@ -88,6 +92,7 @@ def _update(machine: machines.Machine) -> machines.Done:
     for _ in range(_LOCK_SECONDS // _LOCK_PAUSE):
         if not done.status or _LOCKED not in done.errors:
             break
+        _LOG.info('waiting for the lock of the lists of apt')
         machine.sleep(_LOCK_PAUSE)
         done = _apt(machine, *_APT, 'update', seconds=_UPDATE_SECONDS)
     return done
@@ -98,6 +103,7 @@ def _install(machine: machines.Machine, names: Iterable[str]
     """Install packages; first end what a killed installation has left."""
     done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     if done.status and _INTERRUPTED in done.errors:
+        _LOG.info('ending what an interrupted dpkg has left')
         machine.must(*_REPAIR, seconds=_INSTALL_SECONDS, **_QUIET)
         done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     return done
@@ -110,7 +116,7 @@ def _apt(machine: machines.Machine, *command: str, seconds: float
 
 def _check(done: machines.Done) -> None:
     if done.status:
-        raise machines.Failed(f'{_APT[0]} failed: {done.reason}')
+        raise machines.failure(_APT[0], done)
 
 
 def _is_installed(machine: machines.Machine, name: str) -> bool:

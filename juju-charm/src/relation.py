@@ -24,11 +24,14 @@ import machine as machines
 import options
 import sections
 
+_SECTIONS = 'subordinate_configuration'
 _FILE = '/etc/cinder/cinder.conf'
 # The oldest OpenStack on Ubuntu 24.04; it holds for all that follow.
 _OLDEST_RELEASE = 'caracal'
 _POOL = 'volume_backend_name'
 _DRIVER = 'volume_driver'
+_DEFAULT = 'DEFAULT'
+_CLUSTER = 'cluster'
 
 
 class Removal(machines.Failed):
@@ -37,18 +40,19 @@ class Removal(machines.Failed):
     def __init__(self, losses: list[str], application: str) -> None:
         """Say which back ends, and how to confirm."""
         super().__init__(
-            f'{"; ".join(losses)}: its volumes would be lost to Cinder; set '
-            f'it back, or confirm: juju config {application} '
+            f'{"; ".join(losses)}: volumes would be lost to Cinder; set it '
+            f'back, or confirm: juju config {application} '
             'allow-removal=true')
 
 
-def check_removal(published: Mapping[str, str],
+def check_removal(published: Mapping[str, str], settings: options.Settings,
                   public: Mapping[str, sections.Pairs], application: str
                   ) -> None:
     """Refuse to take away what Cinder finds volumes by.
 
-    That is the name of their back end and of its pool. Over another protocol
-    volumes that are attached could not be detached.
+    That is the name of their back end, of its pool, and of the service that
+    they belong to. Over another protocol volumes that are attached could not
+    be detached.
 
     :param published: the relation data of this unit until now; it may be that
         of the original charm
@@ -61,8 +65,24 @@ def check_removal(published: Mapping[str, str],
     losses = [loss for name in names
               for loss in _losses(name, before.get(name, {}),
                                   dict(public.get(name, ())))]
+    if names:
+        losses += _service_losses(
+            published, before.get(_DEFAULT, {}).get(_CLUSTER, ''), settings)
     if losses:
         raise Removal(losses, application)
+
+
+def _service_losses(published: Mapping[str, str], cluster: str,
+                    settings: options.Settings) -> Iterator[str]:
+    """What renames the service, and so leaves all volumes without one."""
+    if (published.get('stateless', '').lower() == 'true') != (
+            settings.stateless):
+        yield f'stateless becomes {str(settings.stateless).lower()}'
+    # A service that joins a cluster brings its volumes along, but does not
+    # take them to another one, nor back.
+    if cluster and cluster != settings.cluster:
+        yield (f'cluster {cluster} is renamed {settings.cluster}'
+               if settings.cluster else f'cluster {cluster} is gone')
 
 
 def _losses(name: str, before: Mapping[str, str], after: Mapping[str, str]
@@ -83,11 +103,36 @@ def _is_fc(driver: str) -> bool:
 
 
 def _sections(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The sections that were published, without what repeats in them."""
-    told = json.loads(published.get('subordinate_configuration', '{}'))
-    found = told.get('cinder', {}).get(_FILE, {}).get('sections', {})
-    return {name: {key: str(text) for key, text in pairs}
-            for name, pairs in found.items()}
+    """The sections that were published, without what repeats in them.
+
+    Nothing if they are not as storage charms publish them, whoever it was:
+    the cinder charm could not read them either.
+    """
+    try:
+        told = json.loads(published.get(_SECTIONS, '{}'))
+        found = told.get('cinder', {}).get(_FILE, {}).get('sections', {})
+        return {name: {key: str(text) for key, text in pairs}
+                for name, pairs in found.items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}
+
+
+def changes(published: Mapping[str, str], told: Mapping[str, str]
+            ) -> Iterator[str]:
+    """What of the relation data is to change: names, and no values.
+
+    :param published: the relation data of this unit until now
+    :param told: what it is to be
+    """
+    yield from (key for key, text in told.items()
+                if key != _SECTIONS and published.get(key) != text)
+    before, after = _sections(published), _sections(told)
+    for name in before | after:
+        old, new = before.get(name, {}), after.get(name, {})
+        keys = [key.removeprefix('# ') for key in old | new
+                if old.get(key) != new.get(key)]
+        if keys:
+            yield f'[{name}] {", ".join(keys)}'
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],
@@ -105,7 +150,7 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
     """
     return {
         'backend_name': ','.join(one.name for one in settings.backends),
-        'subordinate_configuration': json.dumps(
+        _SECTIONS: json.dumps(
             {'cinder': {_FILE: {'sections': _marked(public, marks)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(
@@ -122,5 +167,5 @@ def _marked(public: dict[str, sections.Pairs], marks: Mapping[str, str]
     and only then.
     """
     comments = [(f'# cinder-k2 {what}', mark) for what, mark in marks.items()]
-    return {name: pairs if name == 'DEFAULT' else [*comments, *pairs]
+    return {name: pairs if name == _DEFAULT else [*comments, *pairs]
             for name, pairs in public.items()}

@@ -20,6 +20,7 @@ fails after it wrote the file finds there what it has still to publish.
 """
 
 import hashlib
+import logging
 import re
 import uuid
 
@@ -28,9 +29,11 @@ import machine as machines
 import options
 import sections
 
+_LOG = logging.getLogger(__name__)
 _DIRECTORY = '/etc/cinder/cinder.conf.d'
 _GROUP = 'cinder'
 _FIRST_LINE = re.compile('# revision ([0-9a-f]+), written by Juju\n')
+_SECTION = re.compile(r'^\[(.*)\]$', re.M)
 
 
 class SecretFile:
@@ -50,6 +53,32 @@ class SecretFile:
         return {one.name: str(self._machine.path(self._ca_name(one)))
                 for one in settings.backends if one.tls_ca}
 
+    def check_names(self, settings: options.Settings) -> None:
+        """Make sure that no other application has a back end of the same name.
+
+        Cinder would mix the two, and serve neither.
+
+        :raises machine.Failed: one beside the same cinder has
+        """
+        for path in sorted(self._machine.path(_DIRECTORY).glob('*.conf')):
+            name = f'{_DIRECTORY}/{path.name}'
+            theirs = self._names_in(name)
+            both = [one.name for one in settings.backends
+                    if one.name.lower() in theirs]
+            if both:
+                raise machines.Failed(
+                    f'back end {", ".join(both)}: the application {path.stem} '
+                    'has one of this name beside the same cinder; rename the '
+                    f'one that has no volumes, or remove {name} on the unit '
+                    'if that application is gone')
+
+    def _names_in(self, name: str) -> set[str]:
+        """Sections in the file of another application, in small letters."""
+        text = self._machine.read(name) or ''
+        if name == self.name or not _FIRST_LINE.match(text):
+            return set()
+        return {section.lower() for section in _SECTION.findall(text)}
+
     def write(self, settings: options.Settings,
               secret: dict[str, sections.Pairs]) -> str:
         """Write what has changed; return the revision.
@@ -65,6 +94,8 @@ class SecretFile:
         if match and written[match.end():] == body:
             return match[1]
         revision = uuid.uuid4().hex[:12]
+        _LOG.info('writing revision %s of %s: logins, certificates or the '
+                  'lock server have changed', revision, self.name)
         self._machine.write(
             self.name, f'# revision {revision}, written by Juju\n{body}',
             mode=0o640, group=_GROUP)
@@ -72,6 +103,8 @@ class SecretFile:
 
     def remove(self) -> None:
         """Leave nothing behind."""
+        _LOG.info('removing %s and %s: cinder has left', self.name,
+                  self._ca_directory)
         self._machine.remove(self.name)
         self._machine.remove(self._ca_directory)
 

@@ -37,7 +37,7 @@ def read(text: str) -> Any:
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         # Its own text quotes the line, which may hold anything.
         mark = getattr(error, 'problem_mark', None)
         where = f' in line {mark.line + 1}' if mark else ''

@@ -18,6 +18,7 @@ it. What they refuse they refuse with the rule, as a request.
 
 import ipaddress
 import re
+import ssl
 
 import oslo
 
@@ -200,12 +201,21 @@ def fingerprint(given: str) -> str:
 def certificates(given: str) -> str:
     """Read certificates in PEM format, and nothing else beside them.
 
-    :raises Wrong: they are none, or a private key is among them
+    :raises Wrong: they are none, one is damaged, or a private key is among
+        them
     """
-    if _CERTIFICATE.sub('', given).strip():
+    pem = given.strip()
+    if not pem or _CERTIFICATE.sub('', pem).strip():
         raise Wrong('use certificates in PEM format and nothing else, from '
                     '-----BEGIN CERTIFICATE----- to the end')
-    return given.strip() + '\n'
+    try:
+        # As the driver does, which does not start with one that is damaged.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
+            cadata=pem)
+    except (ssl.SSLError, TypeError):
+        raise Wrong('a certificate is damaged or not there as a whole; copy '
+                    'it again') from None
+    return pem + '\n'
 
 
 def pool(given: str) -> str:
@@ -225,8 +235,17 @@ def backend_id(given: str) -> str:
     """
     if given.lower() == _OWN_ID:
         raise Wrong('Cinder calls the array of san_ip so; choose another one')
+    return plain_name(given)
+
+
+def plain_name(given: str) -> str:
+    """Read a name that needs no escaping anywhere.
+
+    :raises Wrong: it is none
+    """
     if not re.fullmatch('[A-Za-z0-9][A-Za-z0-9._-]{0,99}', given):
-        raise Wrong('use letters, digits, dots, dashes and underscores')
+        raise Wrong('use at most 100 letters, digits, dots, dashes and '
+                    'underscores, the first one a letter or digit')
     return given
 
 

@@ -14,6 +14,7 @@
 
 import json
 import pathlib
+import sys
 import tempfile
 import unittest
 import zipfile
@@ -32,7 +33,29 @@ SECRETS = f'/etc/cinder/cinder.conf.d/{APP}.conf'
 NO_SECRET = 'secret:d0000000000000000000'
 PASSWORD = 'pa$word,"'
 DR_PASSWORD = ' d,r$ '
-PEM = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
+# Certificates that nobody has the key of.
+PEM = '''\
+-----BEGIN CERTIFICATE-----
+MIIBLDCB36ADAgECAhQezQES+3powwBww7PEBHIKwYXLwjAFBgMrZXAwDDEKMAgG
+A1UEAwwBYTAeFw0yNjExMjMwMzA4NThaFw0zNjExMjAwMzA4NThaMAwxCjAIBgNV
+BAMMAWEwKjAFBgMrZXADIQC4n4r63ck+Ag17m458B3dxUrClrGsihkuJgvGXdngH
+xqNTMFEwHQYDVR0OBBYEFAA9ZTmkIA5m9hn2AfoTAynWxrHAMB8GA1UdIwQYMBaA
+FAA9ZTmkIA5m9hn2AfoTAynWxrHAMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EA
+95XzAW/gtRMha01ICTFJXuGsxhgDmRbbFzOYXYW0dtAY+2x6ioRC2v/lD7XJIb3S
+JqQCtFM45D8kSwaqhxruDw==
+-----END CERTIFICATE-----
+'''
+OTHER_PEM = '''\
+-----BEGIN CERTIFICATE-----
+MIIBLDCB36ADAgECAhR3D43vG8KqAFqxwj7BLoIEbLW3/jAFBgMrZXAwDDEKMAgG
+A1UEAwwBYjAeFw0yNjExMjMwMzA4NThaFw0zNjExMjAwMzA4NThaMAwxCjAIBgNV
+BAMMAWIwKjAFBgMrZXADIQA5dWWQ/QV2FrNXYxfccm5zIp9ATw7Jv90KlgNIJFW0
+36NTMFEwHQYDVR0OBBYEFFgzHXNN0uVZCoNG9+Fhw+GmVcFcMB8GA1UdIwQYMBaA
+FFgzHXNN0uVZCoNG9+Fhw+GmVcFcMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EA
+9D6yQ1BkaxXbEZiYzWUi86xwbN7npJbZKYRihs0pL9AkeYcPjbneS1d316EzlRd5
+En+ZGQxtp1nvFbBKbdk9Dw==
+-----END CERTIFICATE-----
+'''
 ARRAY = {'id': 1, 'name': 'k2-1', 'version': '6.5', 'rest_version': '2.3.0',
          'state': 'ONLINE'}
 
@@ -74,6 +97,7 @@ class FakeMachine(machine.Machine):
     :ivar commands: what was run, each in one line
     :ivar failing: what a command that begins so raises or returns; a list
         holds what it does in turn, and then it succeeds
+    :ivar wheel: where Python finds what a wheel has installed
     :ivar reachable: pairs of address and port that accept connections
     :ivar slept: for how many seconds
     """
@@ -90,6 +114,9 @@ class FakeMachine(machine.Machine):
         self.reachable = set()
         self.groups = {}
         self.missing_groups = set()
+        self.wheel = self.path(
+            f'/usr/local/lib/python{sys.version_info[0]}.'
+            f'{sys.version_info[1]}/dist-packages/cinder_k2-1.0.dist-info')
         self.checked = None
         self.slept = 0.0
 
@@ -127,6 +154,11 @@ class FakeMachine(machine.Machine):
             self._install(command)
         if line.startswith('python3 -m pip install'):
             self.version = self.offered
+            self.wheel.mkdir(parents=True, exist_ok=True)
+        if line.startswith('python3 -m pip uninstall'):
+            self.version = (self.offered if 'python3-cinder-k2'
+                            in self.installed else '')
+            self.wheel.rmdir()
         if line.startswith('python3 -c'):
             return machine.Done(0, f'{self.version}\n')
         if line.startswith('k2-admin check'):
@@ -176,10 +208,14 @@ class UnitCase(unittest.TestCase):
                        'credentials': self.secret.id}
         self.relation = testing.SubordinateRelation(
             'storage-backend', remote_app_name='cinder')
+        self.context = self.new_context(APP)
+
+    def new_context(self, application):
+        """Where events of a unit of an application happen."""
         kind = type('Charm', (charm.CinderK2Charm,),
                     {'machine': self.machine})
-        self.context = testing.Context(
-            kind, app_name=APP,
+        return testing.Context(
+            kind, app_name=application,
             meta={key: value for key, value in META.items()
                   if key not in ('config', 'actions', 'parts', 'platforms')},
             config=META['config'], actions=META['actions'])
@@ -200,6 +236,12 @@ class UnitCase(unittest.TestCase):
         """Let an event happen; return the state after it."""
         event = event or self.context.on.config_changed()
         return self.context.run(event, self.state(**changes))
+
+    def run_other(self, **config):
+        """Let another application beside the same cinder see its options."""
+        other = self.new_context('other')
+        return other.run(other.on.config_changed(), self.state(config={
+            **self.config, 'backend_name': 'other', **config}))
 
     def again(self, state, event=None, **changes):
         """Let a further event happen on what a former one has left."""

@@ -260,6 +260,17 @@ class FailoverPlanTest(ActionCase):
         self.assertIn('failover-host cinder@k2a',
                       self.action('failover-plan')['result'])
 
+    def test_a_cluster_fails_over_as_one(self):
+        self.replicate(fakes.target())
+        alone = self.action('failover-plan')['result']
+        self.config.update({'cluster': 'all',
+                            'coordination-url': 'etcd3+http://10.0.0.9'})
+        together = self.action('failover-plan')['result']
+        self.assertIn('# For each unit of cinder', alone)
+        self.assertNotIn('# For each unit of cinder', together)
+        self.assertIn('# Once for the whole cluster', together)
+        self.assertIn('failover-host node-1@k2a', together)
+
 
 class DiagnosticsTest(ActionCase):
 
@@ -308,6 +319,12 @@ class DiagnosticsTest(ActionCase):
         self.assertIn('protocol is "nfs"', found['cinder-k2/check.txt'])
         self.assertEqual('multipath is missing on this unit\n',
                          found['cinder-k2/multipath.txt'])
+
+    def test_a_file_that_cannot_be_read_does_not_stop_it(self):
+        self.machine.path('/etc/multipath.conf').mkdir(parents=True)
+        self.assertEqual('/etc/multipath.conf cannot be read: Is a '
+                         'directory\n',
+                         self.collect()['cinder-k2/etc/multipath.conf'])
 
     def test_a_failed_check_still_masks_passwords(self):
         self.machine.failing['k2-admin'] = machine.Failed('hangs')

@@ -12,6 +12,7 @@
 
 """How the driver gets onto a unit of cinder."""
 
+import io
 import os
 import pathlib
 import re
@@ -19,6 +20,7 @@ import signal
 import socket
 import time
 from unittest import mock
+import zipfile
 
 from ops import testing
 
@@ -30,8 +32,24 @@ from tests.charm import fakes
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = ('-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n'
        '-----END PGP PUBLIC KEY BLOCK-----')
+ARCHIVE = {'driver-source': 'deb https://example.com/k2 noble main',
+           'driver-key': KEY}
+LIST = '/etc/apt/sources.list.d/cinder-k2.list'
 APT = {'update': 'apt-get --yes -o DPkg::Lock::Timeout=120 update',
        'install': 'apt-get --yes -o DPkg::Lock::Timeout=120 --no-install-'}
+
+
+def _packed(damage):
+    """A wheel whose members are compressed, with damage in the first one."""
+    names = [f'cinder_k2-1.dist-info/{name}' for name in ('METADATA', 'WHEEL')]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, 'x: y\n' * 9)
+    data = bytearray(file.getvalue())
+    begin = 30 + len(names[0])
+    data[begin:begin + len(damage)] = damage
+    return bytes(data)
 
 
 class WheelTest(fakes.UnitCase):
@@ -57,18 +75,30 @@ class WheelTest(fakes.UnitCase):
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
         self.assertEqual('1.3.0', state.workload_version)
 
-    def test_another_wheel_takes_the_place_of_the_one_before(self):
-        self.run_event()
-        self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
-        self.machine.path('/usr/local/lib/python3.12/dist-packages/'
-                          'cinder_k2-1.0.dist-info').mkdir(parents=True)
-        self.machine.commands.clear()
-        self.run_event()
-        removal, install = self.machine.ran('python3 -m pip')
-        self.assertIn(' uninstall ', removal)
+    def test_pip_puts_another_wheel_in_the_place_of_the_one_before(self):
+        state = self.run_event()
+        fakes.write_wheel(self.wheel, version='1.3.0')
+        self.again(state, self.context.on.upgrade_charm())
+        first, second = self.machine.ran('python3 -m pip')
         # What apt has installed, pip must not try to uninstall.
-        self.assertIn(' --ignore-installed ', install)
-        self.assertNotIn('--force-reinstall', install)
+        self.assertIn(' --ignore-installed ', first)
+        self.assertNotIn(' --force-reinstall ', first)
+        self.assertIn(' --force-reinstall ', second)
+        self.assertNotIn(' --ignore-installed ', second)
+
+    def test_one_that_fails_leaves_the_one_before(self):
+        state = self.run_event()
+        fakes.write_wheel(self.wheel, version='1.3.0')
+        self.machine.failing['python3 -m pip install'] = machine.Failed(
+            'python3 did not end within 120 seconds')
+        state = self.again(state, self.context.on.upgrade_charm())
+        self.assertStatus('blocked', '^python3 did not end within', state)
+        self.assertEqual('1.2.3', self.machine.version)
+        self.machine.failing.clear()
+        self.machine.offered = '1.3.0'
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('active', 'k2a', state)
+        self.assertEqual('1.3.0', state.workload_version)
 
     def test_another_wheel_restarts_the_services(self):
         before = self.run_event()
@@ -148,6 +178,24 @@ class WheelTest(fakes.UnitCase):
                           self.run_event())
         self.assertEqual([], self.machine.ran('python3 -m pip'))
 
+    def test_a_wheel_that_is_damaged_is_told(self):
+        whole = self.wheel.read_bytes()
+        for name, data in (('cut off', whole[:len(whole) // 2]),
+                           ('in its text', whole.replace(b'Name', b'name')),
+                           ('in its packing', _packed(b'\xff' * 5))):
+            with self.subTest(name):
+                self.wheel.write_bytes(data)
+                self.assertStatus('blocked', 'it is no wheel; attach',
+                                  self.run_event())
+
+    def test_a_disk_that_is_full_is_told(self):
+        with mock.patch.object(machine.shutil, 'copyfile', autospec=True,
+                               side_effect=OSError(28, 'No space left')):
+            state = self.run_event()
+        self.assertStatus('blocked', '^cinder_k2-1.2.3-py3-none-any.whl '
+                          'cannot be copied: No space left$', state)
+        self.assertStatus('active', 'k2a', self.again(state))
+
     def test_a_failure_is_told_and_tried_again(self):
         self.machine.failing['python3 -m pip'] = machine.Done(
             1, '', 'ERROR: disk full\n')
@@ -195,6 +243,7 @@ class SourceTest(fakes.UnitCase):
             'driver-key': KEY})
         state = self.run_event()
         self.assertEqual(
+            '# Written by Juju for cinder-k2\n'
             'deb [signed-by=/etc/apt/keyrings/cinder-k2.asc] '
             'https://example.com/k2 noble main\n',
             self.machine.read('/etc/apt/sources.list.d/cinder-k2.list'))
@@ -249,16 +298,59 @@ class SourceTest(fakes.UnitCase):
                              'keyrings/cinder-k2.asc'):
                     self.assertIsNone(self.machine.read(f'/etc/apt/{name}'))
 
+    def test_an_archive_that_cannot_be_used_is_not_left_to_others(self):
+        self.config.update(ARCHIVE)
+        self.machine.failing[APT['update']] = machine.Done(
+            100, '', 'E: The repository has no Release file.\n')
+        state = self.run_event()
+        self.assertStatus('blocked', 'no Release file', state)
+        self.assertIsNone(self.machine.read(LIST))
+        self.machine.failing.clear()
+        state = self.again(state, self.context.on.update_status())
+        self.assertStatus('active', 'k2a', state)
+        self.assertIsNotNone(self.machine.read(LIST))
+
+    def test_an_archive_that_is_named_again_is_added_again(self):
+        archive = {**self.config, **ARCHIVE}
+        state = self.again(self.run_event(config=archive), config=self.config)
+        self.assertIsNone(self.machine.read(LIST))
+        self.again(state, config=archive)
+        self.assertIn('https://example.com/k2', self.machine.read(LIST))
+
+    def test_an_application_leaves_the_archive_of_another_one(self):
+        self.run_other(**ARCHIVE)
+        for config in ({}, {'driver-source': 'distro'}):
+            with self.subTest(config):
+                state = self.run_event(config={**self.config, **config})
+                self.assertStatus('active', 'k2a', state)
+                self.assertIn('for other\n', self.machine.read(LIST))
+
+    def test_an_archive_that_another_one_took_away_is_added_again(self):
+        state = self.run_event(config={**self.config, **ARCHIVE})
+        self.run_other(**ARCHIVE)
+        self.run_other()
+        self.assertIsNone(self.machine.read(LIST))
+        self.again(state, self.context.on.update_status())
+        self.assertIn('for cinder-k2\n', self.machine.read(LIST))
+
     def test_a_wheel_that_was_there_does_not_hide_the_package(self):
         self.config['driver-source'] = 'distro'
         self.run_event()
         self.assertEqual([], self.machine.ran('python3 -m pip uninstall'))
-        self.machine.path('/usr/local/lib/python3.12/dist-packages/'
-                          'cinder_k2-1.0.dist-info').mkdir(parents=True)
+        self.machine.wheel.mkdir(parents=True)
         self.config['driver-source'] = 'ppa:a/b'
         self.run_event()
         command, = self.machine.ran('python3 -m pip uninstall')
         self.assertTrue(command.endswith(' cinder-k2'))
+
+    def test_a_package_that_fails_leaves_the_wheel_that_was_there(self):
+        self.machine.wheel.mkdir(parents=True)
+        self.machine.version = '1.0'
+        self.machine.failing['apt-get'] = machine.Done(100, '', 'E: no\n')
+        self.config['driver-source'] = 'distro'
+        self.assertStatus('blocked', 'apt-get failed: E: no',
+                          self.run_event())
+        self.assertEqual('1.0', self.machine.version)
 
     def test_a_ppa(self):
         self.config['driver-source'] = 'ppa:somebody/k2'
@@ -391,6 +483,19 @@ class MachineTest(fakes.UnitCase):
     def test_a_program_that_is_missing_is_told(self):
         with self.assertRaisesRegex(machine.Failed, 'no-such is missing'):
             self.machine.run('no-such', seconds=1)
+
+    def test_a_program_that_cannot_be_run_is_told(self):
+        self.machine.write('/program', 'text')
+        path = str(self.machine.path('/program'))
+        with self.assertRaisesRegex(machine.Failed,
+                                    'cannot be run: Permission denied'):
+            self.machine.run(path, seconds=1)
+
+    def test_a_file_that_cannot_be_removed_is_told(self):
+        self.machine.write('/x', 'text')
+        with self.assertRaisesRegex(machine.Failed,
+                                    '^/x/y cannot be removed: Not a dir'):
+            self.machine.remove('/x/y')
 
     def test_a_program_that_fails_is_told_by_its_last_line(self):
         with self.assertRaisesRegex(machine.Failed, '^sh failed: why$'):

@@ -55,6 +55,17 @@ class EventsTest(fakes.UnitCase):
         self.again(state)
         self.assertEqual(2, len(self.machine.ran('systemctl')))
 
+    def test_a_hook_that_is_killed_before_multipathd_reloads(self):
+        self.machine.failing['systemctl'] = ZeroDivisionError('killed')
+        with self.assertRaises(testing.errors.UncaughtCharmError):
+            self.run_event()
+        self.machine.failing.clear()
+        state = self.run_event()
+        self.assertStatus('active', 'k2a', state)
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
+        self.again(state)
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
+
     def test_both_relations_on_one_unit(self):
         info = testing.SubordinateRelation('juju-info',
                                            remote_app_name='cinder')
@@ -92,6 +103,13 @@ class UpgradeTest(fakes.UnitCase):
         told = self.published(self.upgrade())
         self.assertEqual('K2_iSCSI', told['backend_name'])
         self.assertEqual('True', told['stateless'])
+
+    def test_another_host_is_refused(self):
+        self.config['stateless'] = False
+        state = self.upgrade()
+        self.assertStatus('blocked', '^stateless becomes false: ', state)
+        self.assertEqual(OLD_SECTION, self.published(state)[
+            'subordinate_configuration'])
 
     def test_another_name_is_refused(self):
         self.config['backend_name'] = 'k2'

@@ -24,6 +24,7 @@ import options
 import sections
 from tests import charm
 from tests.charm import cinder_conf
+from tests.charm import fakes
 from tests.charm import test_oslo
 import values
 import yaml
@@ -33,7 +34,8 @@ DEFAULTS = {name: option['default']
             for name, option in META['config']['options'].items()
             if 'default' in option}
 ENOUGH = {'san_ip': '10.0.0.5', 'credentials': 'secret:abc'}
-PEM = ('-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n')
+PEM = fakes.PEM
+CUT = '\n'.join(line for line in PEM.split('\n') if not line.startswith('BA'))
 
 
 def read(**config):
@@ -186,6 +188,7 @@ class MistakesTest(Case):
          'the keys username and password'),
         ({'san_ip': 'https://k2'}, 'san_ip is "https://k2": use a name or'),
         ({'san_ip': 'https://me:hush@k2'}, 'san_ip is "https://***@k2": use'),
+        ({'san_ip': 'https://me:hush/@1@k2'}, 'san_ip is "https://***@k2"'),
         ({'san_ip': '10.0.0'}, 'san_ip is "10.0.0": use a name'),
         ({'san_ip': 'fe80::1%eth0'}, 'san_ip is "fe80::1%eth0": use a name'),
         ({'san_ip': 'k2:0'}, 'san_ip is "k2:0": use 1 to 65535'),
@@ -206,14 +209,22 @@ class MistakesTest(Case):
          'is "-1": use a whole number'),
         ({'tls_fingerprint': 'AB:CD'}, 'tls-fingerprint is "AB:CD": use 64'),
         ({'tls_ca': 'none'}, 'tls-ca is "none": use certificates in PEM'),
+        ({'tls_ca': ' \n'}, 'tls-ca is "": use certificates in PEM'),
+        ({'tls_ca': CUT}, 'tls-ca is "-----BEGIN CERTIFICATE----- MIIBLDCB36AD'
+         '...": a certificate is damaged'),
+        ({'tls_ca': PEM + CUT}, 'tls-ca is "-----BEGIN'),
+        ({'tls_ca': PEM.replace('\n', '\xa0\n')}, 'tls-ca is "-----BEGIN'),
         ({'filter_function': 'a\nb'}, 'filter-function is "a b": line breaks'),
         ({'volume_backend_name': 'a#b'}, 'volume-backend-name is "a#b": use '
          'no # and no @'),
         ({'cluster': 'c'}, 'cluster needs coordination-url'),
+        ({'cluster': 'a b'}, 'cluster is "a b": use at most 100 letters'),
         ({'cluster': 'c', 'coordination_url': 'etcd3://x', 'stateless': True},
          'cluster and stateless exclude each other'),
         ({'coordination_url': 'hush'}, 'coordination-url: use an address'),
         ({'driver_source': 'http://x'}, 'driver-source is "http://x": use'),
+        ({'driver_source': 'deb https://me:hush/1@x'}, 'driver-source is "deb '
+         'https://***@x": use'),
         ({'driver_source': 'deb https://x noble main'},
          'driver-source needs driver-key'),
         ({'driver_key': 'hush'}, 'driver-key: use a public key'),
@@ -232,6 +243,7 @@ class MistakesTest(Case):
         ({'backends': 'a: {}\na: {}'}, 'backends: a is there twice'),
         ({'backends': 'a: "'}, 'backends: it cannot be read as YAML in line'),
         ({'backends': '&a [*a]'}, 'backends: it is nested too deeply'),
+        ({'backends': '[' * 9999}, 'backends: it cannot be read as YAML;'),
     )
     @ddt.unpack
     def test_each_is_told_with_option_and_rule(self, config, expected):
@@ -248,6 +260,10 @@ class MistakesTest(Case):
     @hypothesis.given(st.sampled_from(sorted(DEFAULTS)), test_oslo.TEXTS)
     def test_any_text_in_any_option_is_carried_or_refused(self, option, text):
         self.assertCarriedOrRefused(option, text)
+
+    def test_a_cluster_may_have_a_name_that_no_array_can(self):
+        self.assertEqual('default', read(
+            cluster='default', coordination_url='etcd3://x').cluster)
 
     def test_odd_texts_in_every_option(self):
         for option in DEFAULTS:

@@ -143,13 +143,14 @@ class RemovalTest(fakes.UnitCase):
               ({'protocol': 'fc'}, 'back end k2a changes its protocol; back '
                'end k2b changes its protocol'),
               ({'volume_backend_name': 'gold'}, 'back end k2a changes '
-               'volume-backend-name k2a to gold'))
+               'volume-backend-name k2a to gold; back end k2b changes '
+               'volume-backend-name k2b to gold'))
     @ddt.unpack
     def test_what_would_lose_volumes_must_be_confirmed(self, changes, text):
         secrets = self.machine.read(fakes.SECRETS)
         after = self.change(**changes)
-        self.assertStatus('blocked', f'^{text}.*: its volumes would be lost '
-                          'to Cinder; set it back, or confirm: juju config '
+        self.assertStatus('blocked', f'^{text}: volumes would be lost to '
+                          'Cinder; set it back, or confirm: juju config '
                           'cinder-k2 allow-removal=true$', after)
         self.assertEqual(self.published(self.before), self.published(after))
         self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
@@ -157,6 +158,32 @@ class RemovalTest(fakes.UnitCase):
         self.assertStatus('active', 'allow-removal is true; set', confirmed)
         self.assertNotEqual(self.sections(self.before),
                             self.sections(confirmed))
+
+    @ddt.data(({}, {'stateless': True}, 'stateless becomes true'),
+              ({'stateless': True}, {}, 'stateless becomes false'),
+              ({'cluster': 'one'}, {'cluster': 'all'},
+               'cluster one is renamed all'),
+              ({'cluster': 'one'}, {}, 'cluster one is gone'),
+              ({'cluster': 'one'}, {'stateless': True},
+               'stateless becomes true; cluster one is gone'))
+    @ddt.unpack
+    def test_so_must_another_name_of_the_service(self, before, after, text):
+        self.config['coordination-url'] = 'etcd3+http://10.0.0.9'
+        before = self.again(self.before, config={
+            **self.config, **before, 'allow-removal': True})
+        refused = self.again(before, config={**self.config, **after})
+        self.assertStatus('blocked', f'^{text}: volumes would be lost to '
+                          'Cinder; set it back', refused)
+        self.assertEqual(self.published(before), self.published(refused))
+        confirmed = self.again(refused, config={
+            **self.config, **after, 'allow-removal': True})
+        self.assertStatus('active', 'allow-removal is true', confirmed)
+        self.assertNotEqual(self.published(before), self.published(confirmed))
+
+    def test_a_cluster_takes_volumes_in(self):
+        after = self.change(coordination_url='etcd3+http://10.0.0.9',
+                            cluster='all')
+        self.assertEqual({'cluster': 'all'}, self.pairs(after, 'DEFAULT'))
 
     def test_what_is_new_or_elsewhere_needs_no_confirmation(self):
         after = self.change(backend_name='k2b,k2a,k2c',
@@ -170,6 +197,19 @@ class RemovalTest(fakes.UnitCase):
         state = self.again(state, config=self.config)
         self.assertStatus('active', 'k2a', state)
 
+    @ddt.data('no json', '[]', '{"cinder": []}',
+              '{"cinder": {"/etc/cinder/cinder.conf": '
+              '{"sections": {"k2a": [["one"], 2]}}}}')
+    def test_what_somebody_else_has_published_stops_nothing(self, told):
+        self.relation = testing.SubordinateRelation(
+            'storage-backend', remote_app_name='cinder', local_unit_data={
+                'backend_name': 'k2a', 'subordinate_configuration': told})
+        state = self.run_event()
+        self.assertStatus('active', 'k2a', state)
+        self.assertIn('san_ip', self.pairs(state))
+        state = self.run_event(config={**self.config, 'backend_name': 'new'})
+        self.assertStatus('blocked', 'back end k2a is gone', state)
+
     def test_a_relation_that_is_new_has_nothing_to_lose(self):
         new = testing.SubordinateRelation(
             'storage-backend', remote_app_name='cinder')
@@ -177,6 +217,36 @@ class RemovalTest(fakes.UnitCase):
                            config={**self.config, 'backend_name': 'other'})
         self.assertEqual('other', state.get_relation(
             new.id).local_unit_data['backend_name'])
+
+
+class NeighbourTest(fakes.UnitCase):
+    """Another application beside the same cinder."""
+
+    def test_a_back_end_of_another_one_is_not_taken(self):
+        self.run_other(backend_name='K2a,other')
+        state = self.run_event()
+        self.assertStatus(
+            'blocked', '^back end k2a: the application other has one of this '
+            'name beside the same cinder; rename the one that has no volumes, '
+            'or remove /etc/cinder/cinder.conf.d/other.conf on the unit if '
+            'that application is gone$', state)
+        self.assertNotIn('backend_name', self.published(state))
+        self.assertIsNone(self.machine.read(fakes.SECRETS))
+        state = self.again(state, config={**self.config,
+                                          'backend_name': 'k2b'})
+        self.assertStatus('active', 'k2a', state)
+        self.assertEqual('k2b', self.published(state)['backend_name'])
+
+    def test_both_serve_under_names_of_their_own(self):
+        lock_server = {'coordination-url': 'etcd3+http://10.0.0.9'}
+        self.config.update(lock_server)
+        self.run_other(**lock_server)
+        self.assertStatus('active', 'k2a', self.run_event())
+
+    def test_what_an_operator_adds_to_a_back_end_is_no_other_one(self):
+        self.machine.write('/etc/cinder/cinder.conf.d/local.conf',
+                           '[k2a]\nmax_over_subscription_ratio = 3\n')
+        self.assertStatus('active', 'k2a', self.run_event())
 
 
 class SecretFileTest(fakes.UnitCase):
@@ -219,7 +289,7 @@ class SecretFileTest(fakes.UnitCase):
     def test_other_certificates_restart_the_services(self):
         before = self.run_event(config={**self.config, 'tls-ca': fakes.PEM})
         after = self.again(before, config={
-            **self.config, 'tls-ca': fakes.PEM.replace('MIIB', 'MIIC')})
+            **self.config, 'tls-ca': fakes.OTHER_PEM})
         self.assertNotEqual(self.revision(before), self.revision(after))
 
     def test_a_hook_that_failed_after_writing_is_made_up_for(self):

@@ -40,6 +40,22 @@ from tools import pack_charm
 PASSWORD = ' "pa$$w,o$rd\'; #%'
 SECRET = 'secret:d0000000000000000000'
 RELATION = 'storage-backend:0'
+# That of the system, as on a unit.
+PYTHON = '/usr/bin/python3'
+INSTALL = '''
+import json, pathlib, sys
+sys.path += ["venv", "src"]
+import driver, machine, options
+for wheel in map(pathlib.Path, sys.argv[1:]):
+    failure = ""
+    try:
+        driver.install(machine.Machine(), options.Settings(()), wheel, "k2")
+    except machine.Failed as error:
+        failure = str(error).partition(":")[0]
+    print(json.dumps([failure, driver.version(machine.Machine()), [
+        path.name for path in pathlib.Path("/usr/local/lib").rglob("of_*.py")
+    ]]))
+'''
 # For Cinder to start, on a machine that is busy.
 SECONDS = 120
 
@@ -97,6 +113,60 @@ class PackageTest(CharmTest):
         self.assertIs(True, about['subordinate'])
         self.assertEqual('cinder-backend',
                          about['provides']['storage-backend']['interface'])
+
+
+class WheelTest(CharmTest):
+    """The driver's wheel, by the pip of the system."""
+
+    def setUp(self):
+        super().setUp()
+        if subprocess.run([PYTHON, '-m', 'pip', '--version'],
+                          capture_output=True).returncode:
+            self.skipTest('needs the package python3-pip')
+        self.place = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        query = self.place / 'dpkg-query'
+        query.write_text(f'#!/bin/sh\n{unit.PROGRAMS["dpkg-query"]}\n')
+        query.chmod(0o755)
+
+    def new_wheel(self, version, damaged=False):
+        """A driver that has one module, named after its version."""
+        module = f'cinder_k2/of_{version}.py'
+        info = f'cinder_k2-{version}.dist-info'
+        texts = {
+            'cinder_k2/__init__.py': '', module: '# whole\n',
+            f'{info}/METADATA': 'Metadata-Version: 2.1\nName: cinder-k2\n'
+                                f'Version: {version}\n',
+            f'{info}/WHEEL': 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\n'
+                             'Tag: py3-none-any\n'}
+        texts[f'{info}/RECORD'] = ''.join(
+            f'{name},,\n' for name in (*texts, f'{info}/RECORD'))
+        path = self.place / f'{version}.whl'
+        with zipfile.ZipFile(path, 'w') as archive:
+            for name, text in texts.items():
+                archive.writestr(name, text)
+        if damaged:
+            path.write_bytes(path.read_bytes().replace(b'whole', b'wrong'))
+        return path
+
+    def install(self, *wheels):
+        """Install one after the other; gives what is there after each."""
+        done = subprocess.run(
+            ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs tmpfs '
+             '/usr/local/lib && exec "$@"', 'sh', PYTHON, '-c', INSTALL,
+             *wheels], cwd=self.charm, text=True, capture_output=True,
+            env={'PATH': f'{self.place}:/usr/bin:/bin',
+                 'PYTHONDONTWRITEBYTECODE': '1'})
+        self.assertEqual(0, done.returncode, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_each_takes_the_place_of_the_one_before_or_leaves_it(self):
+        self.assertEqual(
+            [['', '1', ['of_1.py']],
+             ['python3 failed', '1', ['of_1.py']],
+             ['', '3', ['of_3.py']]],
+            self.install(self.new_wheel('1'),
+                         self.new_wheel('2', damaged=True),
+                         self.new_wheel('3')))
 
 
 class ChainTest(CharmTest):

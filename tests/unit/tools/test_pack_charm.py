@@ -16,6 +16,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import unittest
 from unittest import mock
 
@@ -61,6 +62,26 @@ class PackTest(unittest.TestCase):
             build_wheel=lambda: pathlib.Path('b.whl'))
         self.assertEqual((0, 'juju deploy ./dist/a.charm \\\n    --resource '
                           'driver=./dist/b.whl\n'), (status, out))
+
+    def test_the_package_takes_the_place_of_others(self):
+        with tempfile.TemporaryDirectory() as place:
+            dist = pathlib.Path(place, 'dist')
+            dist.mkdir()
+            for name in ('k2_old.charm', 'k2.charm', 'k2.whl'):
+                (dist / name).write_text('old')
+
+            def run(*command, cwd):
+                if 'pack' in command:
+                    (cwd / 'k2.charm').write_text('new')
+                return ''
+
+            parts = {'missing': lambda: '', 'find': lambda: None,
+                     'run': run, 'DIST': dist}
+            with mock.patch.multiple(pack_charm, **parts), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(dist / 'k2.charm', pack_charm.pack())
+            self.assertEqual({'k2.charm': 'new', 'k2.whl': 'old'}, {
+                path.name: path.read_text() for path in dist.iterdir()})
 
     def test_a_program_that_fails(self):
         with self.assertRaisesRegex(pack_charm.CannotPack,
