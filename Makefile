@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test weather e2e lint docs releasenotes \
-    support-matrix rule-table charm charm-options bench bench-sim reduction \
+.PHONY: help venv docs-venv cloud test weather e2e tempest lint docs \
+    releasenotes support-matrix rule-table charm charm-options bench bench-sim reduction \
     cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
@@ -31,6 +31,10 @@ weather: venv  ## the driver while requests fail, services die and arrays are lo
 e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) \
 	    $(if $(AGAIN),--again)
+
+tempest: venv  ## tempest on the driver (SAMPLE=1: ten minutes of it; TESTS=expression, AGAIN=1)
+	@$(IN_VENV) exec python -m tools.tempest $(if $(AGAIN),--again) \
+	    $(if $(SAMPLE),--sample,$(if $(TESTS),'$(TESTS)'))
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/
 	@$(IN_VENV) exec python -m tools.pack_charm

@@ -36,7 +36,8 @@ LEFT_OUT = (
     r'cinder_tempest_plugin\.api\.volume\.test_volume_backup\.'
     r'VolumesBackupsTest\.test_incremental_backup',)
 #: Parts of the reasons why a test may be skipped: any other is a failure.
-EXCUSES = ('compute service is not available',)
+EXCUSES = ('compute service is not available',
+           'skipped as Nova is not available')
 #: Some of each kind.
 SAMPLE = ALL
 _INSTALL_SECONDS = 600
