@@ -34,6 +34,7 @@ FOLDER = pathlib.Path('/run/fc_host')
 MODULE = os.environ.get('K2_FCOE', '')
 _MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'veth', 'bridge')
 _MACHINES = ('array', *HOSTS)
+_LINK_TRIES, _LOGIN_SECONDS = 5, 45
 # What a frame of Fibre Channel needs.
 _MTU = '2500'
 _CREATE = pathlib.Path('/sys/module/libfcoe/parameters/create_vn2vn')
@@ -132,10 +133,32 @@ def set_link(machine, number, state):
     node.run('ip', 'link', 'set', f'{machine}{number}', state)
 
 
+def return_link(machine, number):
+    """Give a port its link again; it is logged in, and has looked for disks.
+
+    A login may get lost when both ports begin one, and with it all disks if
+    the port was away for long.
+    """
+    host = hosts(machine)[number]
+    for _ in range(_LINK_TRIES):
+        set_link(machine, number, 'up')
+        try:
+            node.wait_until(lambda: _is_logged_in(host), 'an FC login',
+                            _LOGIN_SECONDS)
+        except node.NodeError:
+            set_link(machine, number, 'down')
+        else:
+            scan(machine)
+            return
+    raise node.NodeError(f'{host} finds no target')
+
+
 def _is_logged_in(host):
     """Whether a host has found a target."""
-    return any('FCP Target' in path.read_text() for path in _CLASS.glob(
-        f'fc_remote_ports/rport-{host[4:]}:*/roles'))
+    return any(
+        'FCP Target' in (port / 'roles').read_text()
+        and 'Online' in (port / 'port_state').read_text()
+        for port in _CLASS.glob(f'fc_remote_ports/rport-{host[4:]}:*'))
 
 
 def scan(machine):

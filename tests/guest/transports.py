@@ -155,7 +155,7 @@ class FibreChannel:
         try:
             yield
         finally:
-            fabric.set_link('compute', number, 'up')
+            fabric.return_link('compute', number)
 
     def other(self, array):
         """Another host: further ports of the same kernel."""
