@@ -69,6 +69,18 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(echo.getvalue(),
                          (self.out / machine.CONSOLE).read_bytes())
 
+    def test_cable(self):
+        """The kernel is told the other end, if there is one."""
+        self.kernel('echo "$@" >"$work/out/words"\n' + VERDICT)
+        for options, found in (
+                ({'tap': 'tap7'}, [
+                    'vec0:transport=tap,ifname=tap7,depth=128,gro=1']),
+                ({}, [])):
+            self.run_guest(**options)
+            words = (self.out / 'words').read_text().split()
+            self.assertEqual(found, [
+                word for word in words if word.startswith('vec0')])
+
     def test_directory_and_environment_of_the_command(self):
         text = machine.script(['true'], {
             'PATH': '/a b:/c', 'PYTHONPATH': 'x', 'K2_PLANE': 'tgt',
