@@ -101,7 +101,6 @@ backend_stats_polling_interval = 15
 scheduler_driver_init_wait_time = 5
 backup_driver = cinder.backup.drivers.posix.PosixBackupDriver
 backup_posix_path = {state}/cinder/backup
-backup_compression_algorithm = none
 backup_file_size = 52428800
 backup_sha_block_size_bytes = 1048576
 backup_workers = 1
