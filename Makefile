@@ -32,7 +32,7 @@ e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pict
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) \
 	    $(if $(AGAIN),--again)
 
-tempest: venv  ## tempest on the driver (SAMPLE=1: ten minutes of it; TESTS=expression, AGAIN=1)
+tempest: venv  ## tempest on the driver (SAMPLE=1: in ten minutes; TESTS=expression, AGAIN=1)
 	@$(IN_VENV) exec python -m tools.tempest $(if $(AGAIN),--again) \
 	    $(if $(SAMPLE),--sample,$(if $(TESTS),'$(TESTS)'))
 

@@ -102,19 +102,35 @@ class CommandTest(unittest.TestCase):
                  '0 passed, 0 failed, 1 skipped\n'), self.main())
 
     def test_tests(self):
-        self.assertEqual(tempest.ALL, command.parse([]).regex)
-        self.assertEqual(tempest.SAMPLE, command.parse(['--sample']).regex)
-        self.assertEqual('x', command.parse(['x']).regex)
-        status, text = self.main('--sample', 'x')
-        self.assertEqual(2, status)
-        self.assertIn('not allowed with', text)
+        self.assertEqual((tempest.ALL, False), self.chosen())
+        self.assertEqual(('x', True), self.chosen('--sample', 'x'))
 
-    def test_the_sample_is_a_part_of_all(self):
+    def chosen(self, *arguments):
+        """Which tests."""
+        options = command.parse(arguments)
+        return options.regex, options.sample
+
+    def test_all(self):
         for name in ('tempest.api.volume.x.Y.test_z',
                      'cinder_tempest_plugin.api.volume.x.Y.test_z'):
             self.assertRegex(name, tempest.ALL)
         self.assertNotRegex('tempest.api.compute.x.Y.test_z', tempest.ALL)
-        re.compile(tempest.SAMPLE)
+
+    def test_the_sample_has_some_of_each_kind(self):
+        """A backup, a migration, an image; and what takes no time."""
+        for name in ('test_volumes_backup.VolumesBackupsV39Test.test_x',
+                     'admin.test_volume_retype.VolumeRetypeWithMigrationTest.'
+                     'test_available_volume_retype_with_migration',
+                     'test_volumes_actions.VolumesActionsTest.'
+                     'test_volume_upload'):
+            self.assertFalse(self.is_long(f'tempest.api.volume.{name}'))
+        for name in ('test_volumes_backup.VolumesBackupsTest.test_x',
+                     'admin.test_volumes_backup.VolumesBackupsAdminTest.x'):
+            self.assertTrue(self.is_long(f'tempest.api.volume.{name}'))
+
+    def is_long(self, name):
+        """Whether the sample goes without it."""
+        return any(re.search(long, name) for long in tempest.LONG)
 
 
 class FilesTest(unittest.TestCase):
