@@ -132,9 +132,14 @@ def run(options: argparse.Namespace) -> run_tests.Tally:
         left_out = (*tempest.LEFT_OUT,
                     *(tempest.LONG if options.sample else ()))
         try:
-            return tempest.run(
+            tally = tempest.run(
                 tempest.write_settings(house, images, left_out),
                 options.regex, options.workers, options.again)
+            # A test that fails may leave something.
+            for name, left in ({} if tally.failed
+                               else stack.leftovers(house)).items():
+                tally.fail(f'{name} still has {left}')
+            return tally
         finally:
             stack.stop_guest(house, started[-1])
 

@@ -47,6 +47,11 @@ expiration = 86400
 
 [identity]
 password_hash_rounds = 4
+
+# In its process, which is the only one: tokens are checked again and again.
+[cache]
+enabled = True
+backend = oslo_cache.dict
 """
 _GLANCE = """\
 [DEFAULT]

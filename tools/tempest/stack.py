@@ -26,6 +26,7 @@ import time
 from cinderclient import client as cinder_client
 import requests
 
+from tools.cloud import array
 from tools.cloud import children
 from tools.cloud import console
 from tools.cloud import errors
@@ -38,14 +39,14 @@ from tools.tempest import volume_host
 
 DATABASES = ('keystone', 'glance', 'cinder')
 # Seconds, on a machine that is busy.
-READY, SCHEMA, REQUEST = 240.0, 600.0, 10.0
+READY, SCHEMA, REQUEST, EMPTY = 240.0, 600.0, 10.0, 60.0
 # What the services in the guest write goes to its memory, too.
 GUEST_MEMORY = '6G'
 BIN = f'{sys.prefix}/bin'
 _API_VERSION = '3.71'
 # Of a service in a list: a back end has one of its own.
 _UP = {('cinder-scheduler', 'cloud'), ('cinder-backup', 'cloud'), *(
-    ('cinder-volume', f'cloud@{array.name}') for array in layout.ARRAYS)}
+    ('cinder-volume', f'cloud@{one.name}') for one in layout.ARRAYS)}
 
 
 def start(run: layout.Layout, seconds: float, debug: bool,
@@ -86,27 +87,27 @@ def environment(**more: str) -> dict[str, str]:
 
 def _start_arrays(run: layout.Layout, started: list[children.Child]) -> None:
     """Start the arrays, which are each other's peers."""
-    for array, peer in zip(layout.ARRAYS, reversed(layout.ARRAYS)):
-        child = children.Child(array.name, [
-            f'{BIN}/k2-sim', '--name', array.name,
-            '--listen', array.address, '--profile', 'sdp',
-            '--state-dir', str(run.array_state(array)),
+    for one, peer in zip(layout.ARRAYS, reversed(layout.ARRAYS)):
+        child = children.Child(one.name, [
+            f'{BIN}/k2-sim', '--name', one.name,
+            '--listen', one.address, '--profile', 'sdp',
+            '--state-dir', str(run.array_state(one)),
             '--switch', 'clones_movable=true',
             '--switch', 'grow_suspended=true',
             '--data-plane', 'tgt', '--require-data-plane',
-            *(f'--portal={portal}' for portal in array.portals),
+            *(f'--portal={portal}' for portal in one.portals),
             '--login', layout.ADMIN,
             '--password-file', str(run.password_file),
             '--peer', f'{peer.name}={peer.address}',
             '--peer-login', layout.ADMIN,
             '--peer-password-file', str(run.password_file),
             '--peer-ca', str(run.authority(peer))],
-            run.logs / f'{array.name}.log', environment(), run_tests.ROOT)
+            run.logs / f'{one.name}.log', environment(), run_tests.ROOT)
         started.append(child)
-        child.wait_ready(lambda: run.authority(array).exists()
-                         and servers.listens(array.port), READY)
+        child.wait_ready(lambda: run.authority(one).exists()
+                         and servers.listens(one.port), READY)
     run.authorities.write_text(''.join(
-        run.authority(array).read_text() for array in layout.ARRAYS))
+        run.authority(one).read_text() for one in layout.ARRAYS))
 
 
 def _make_schemas(run: layout.Layout) -> None:
@@ -202,6 +203,23 @@ def wait_for_cinder(run: layout.Layout, guest: children.Child) -> None:
                            cinder.pools.list()) == len(layout.ARRAYS)
 
     guest.wait_ready(all_up, READY)
+
+
+def leftovers(run: layout.Layout) -> dict[str, dict[str, array.Objects]]:
+    """Return what arrays still have when nobody deletes anything any more.
+
+    :returns: objects by resource, of each array that has some
+    """
+    readers = {one.name: array.Array(
+        f'https://{one.address}', str(run.authority(one)), run.secret,
+        run.array_state(one) / 'control.password') for one in layout.ARRAYS}
+    deadline = time.monotonic() + EMPTY
+    while True:
+        found = {name: left for name, reader in readers.items()
+                 if (left := reader.leftovers())}
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(1)
 
 
 def stop_guest(run: layout.Layout, guest: children.Child) -> None:
