@@ -54,7 +54,8 @@ def known_options() -> dict[str, Any]:
     """Every option that a section of ours can have, by name."""
     found = [*driver.K2ISCSIDriver.get_driver_options(),
              *driver.K2FCDriver.get_driver_options(),
-             *cinder_driver.volume_opts, *cinder_driver.fqdn_opts,
+             *cinder_driver.volume_opts, *cinder_driver.image_opts,
+             *cinder_driver.backup_opts, *cinder_driver.fqdn_opts,
              *cinder_manager.volume_backend_opts]
     return {option.dest: option for option in found}
 

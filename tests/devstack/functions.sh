@@ -117,6 +117,9 @@ function cinder_defaults {
 # each_backend FUNCTION: call FUNCTION_TYPE NAME for each back end.
 function each_backend {
     local item
+    if ! is_service_enabled c-vol; then
+        return 0
+    fi
     for item in ${CINDER_ENABLED_BACKENDS//,/ }; do
         if type "${1}_${item%%:*}" >/dev/null 2>&1; then
             "${1}_${item%%:*}" "${item##*:}"
@@ -125,7 +128,7 @@ function each_backend {
 }
 
 function configure_cinder {
-    local names
+    local name names
     mkdir -p "$CINDER_CONF_DIR"
     rm -f "$CINDER_CONF"
     each_backend configure_cinder_backend
@@ -147,9 +150,16 @@ function cleanup_cinder {
 
 function create_volume_types {
     local item name
+    if ! is_service_enabled c-api; then
+        return 0
+    fi
     for item in ${CINDER_ENABLED_BACKENDS//,/ }; do
         name=${item##*:}
         openstack volume type create --property "volume_backend_name=$name" \
             "$name"
     done
+    if [[ $ENABLE_VOLUME_MULTIATTACH == True ]]; then
+        openstack volume type create --property "multiattach=<is> True" \
+            multiattach
+    fi
 }

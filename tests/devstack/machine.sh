@@ -100,6 +100,10 @@ function stop_process {
     done
 }
 
+function is_keystone_enabled {
+    [[ ,$ENABLED_SERVICES, == *,key,* ]]
+}
+
 function openstack {
     echo "$*" >>"$LOGDIR/openstack.log"
     # Types that were made are there.
