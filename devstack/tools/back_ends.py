@@ -35,7 +35,6 @@ objects.register_all()
 
 from cinder.volume import driver as cinder_driver  # noqa: E402
 from cinder.volume import manager as cinder_manager  # noqa: E402
-from oslo_config import cfg  # noqa: E402
 
 from cinder_k2 import driver  # noqa: E402
 

@@ -98,7 +98,8 @@ class DevStack:
         """Run stack.sh, unstack.sh or clean.sh; raise if one fails."""
         for action in actions:
             if self.run(action, **environ):
-                raise AssertionError(f'{action} failed:\n{self.output[-9000:]}')
+                raise AssertionError(
+                    f'{action} failed:\n{self.output[-9000:]}')
 
     def run(self, action, **environ):
         """Run one of them and return its exit status."""
