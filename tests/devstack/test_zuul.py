@@ -126,8 +126,8 @@ class ZuulTest(unittest.TestCase):
         self.addCleanup(machine.close)
         password = machine.dest / 'password'
         password.write_text('Sesame')
-        values = {'{{ k2_san_ip }}': '192.0.2.1',
-                  '{{ k2_tls_fingerprint }}': 'ab' * 32}
+        values = {'{{ array_address }}': '192.0.2.1',
+                  '{{ array_fingerprint }}': 'ab' * 32}
         lines = []
         for name, value in self.localrc(job).items():
             text = values.get(value, str(value))
