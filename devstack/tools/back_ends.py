@@ -65,25 +65,28 @@ def read(data: bytes) -> BackEnds:
     found: BackEnds = {}
     for back_end in words:
         name = next(words)
-        found.setdefault(back_end, {})[name] = next(words)
+        options = found.setdefault(back_end, {})
+        # The later one goes to the end.
+        options.pop(name, None)
+        options[name] = next(words)
     return found
 
 
 def resolve(options: Mapping[str, str], known: Mapping[str, Any]
             ) -> dict[str, str]:
-    """Read the values that are in files; the file goes before the option.
+    """Read the values that are in files.
 
     :raises Mistake: an option is not known, or a file cannot be read
     """
-    found = dict(options)
-    for name, path in options.items():
-        if name in known:
-            continue
+    found = {}
+    for name, text in options.items():
         stem = name.removesuffix(_FROM_FILE)
-        if stem == name or stem not in known:
+        if name in known:
+            found[name] = text
+        elif stem != name and stem in known:
+            found[stem] = first_line(name, text)
+        else:
             raise Mistake(f'there is no option {name}{meant(name, known)}')
-        del found[name]
-        found[stem] = first_line(name, path)
     return found
 
 

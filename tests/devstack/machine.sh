@@ -113,7 +113,16 @@ function openstack {
 }
 
 function configure_tempest {
+    local feature variable
     : >"$TEMPEST_CONFIG"
+    for feature in manage_volume=TEMPEST_VOLUME_MANAGE_VOLUME \
+            manage_snapshot=TEMPEST_VOLUME_MANAGE_SNAPSHOT \
+            volume_revert=TEMPEST_VOLUME_REVERT_TO_SNAPSHOT \
+            extend_attached_volume=TEMPEST_EXTEND_ATTACHED_VOLUME; do
+        variable=${feature#*=}
+        iniset "$TEMPEST_CONFIG" volume-feature-enabled "${feature%=*}" \
+            "${!variable:-False}"
+    done
 }
 
 # Of configure_cinder and its like, what is not about back ends.

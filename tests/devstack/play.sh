@@ -45,6 +45,7 @@ set -o xtrace
 source "$DEST/localrc"
 ENABLE_VOLUME_MULTIATTACH=$(trueorfalse False ENABLE_VOLUME_MULTIATTACH)
 plugin_override_defaults
+CINDER_TARGET_HELPER=${CINDER_TARGET_HELPER:-lioadm}
 if [[ -n $DEVSTACK_DIR ]]; then
     source "$TOP_DIR/lib/cinder"
     source "$HERE/machine.sh"

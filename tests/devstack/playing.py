@@ -139,12 +139,12 @@ class DevStack:
         """Process ids of all that was started below our directory."""
         found = []
         for entry in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
-            try:
+            with contextlib.suppress(OSError):
                 text = entry.read_bytes().decode(errors='replace')
-            except OSError:
-                continue
-            if str(self.dest) in text and 'k2-sim' in text:
-                found.append(int(entry.parent.name))
+                place = os.readlink(entry.parent / 'cwd')
+                if 'k2-sim' in text and str(self.dest) in text or \
+                        place.startswith(f'{self.state}/'):
+                    found.append(int(entry.parent.name))
         return found
 
     def option(self, back_end, name, kind=cfg.StrOpt):

@@ -44,10 +44,10 @@ class MistakesTest(playing.Case):
                      'K2_BACKEND_a_san_logn=x', 'K2_BACKEND_b_pool=x'],
                     'back end a: there is no option san_logn; did you mean '
                     'san_login?', 'back end b: there is no option pool')
-        self.assertNotIn('[a]', self.conf_text())
-
-    def conf_text(self):
-        return self.stack.conf.read_text() if self.stack.conf.exists() else ''
+        said = self.stack.output.partition('[ERROR] ')[2]
+        self.assertEqual(2, len(said.strip().splitlines()), said)
+        self.assertFalse(self.stack.conf.exists() and
+                         '[a]' in self.stack.conf.read_text())
 
     def test_a_value_that_cannot_be(self):
         self.refuse(['K2_ALL_k2_read_timeout=soon'],
@@ -101,6 +101,10 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
     def test_one_of_several(self):
         self.refuse(['K2_DATA_PLANE=scst'], 'auto none tgt lio')
         self.refuse(['K2_SIM_PROFILE=k3'], 'use one of: k2 sdp')
+
+    def test_an_address_that_is_none(self):
+        for host in ('::1', 'https://k2'):
+            self.refuse([f'K2_SIM_HOST={host}'], 'IPv4')
 
     def test_ports_that_are_none(self):
         for port in ('0', '65536', 'https', '-1', '08443'):

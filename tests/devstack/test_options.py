@@ -101,6 +101,21 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual({'k2': [('device', 'a:1,b:2'), ('device', 'a:3')]},
                          lines)
 
+    def test_the_later_one_counts(self):
+        """Also of an option and the file for it."""
+        with tempfile.NamedTemporaryFile('w') as file:
+            file.write('from file')
+            file.flush()
+            lines = [('a', 'pass', 'x'), ('a', 'pass_file', file.name),
+                     ('b', 'pass_file', file.name), ('b', 'pass', 'x'),
+                     ('c', 'pass', 'x'), ('c', 'pass_file', file.name),
+                     ('c', 'pass', 'y')]
+            found = back_ends.checked(back_ends.read(''.join(
+                f'{word}\0' for line in lines for word in line).encode()),
+                self.known)
+        self.assertEqual({'a': [('pass', 'from file')], 'b': [('pass', 'x')],
+                          'c': [('pass', 'y')]}, found)
+
     def test_no_secret_in_a_mistake(self):
         for name in ('pass', 'pin'):
             self.assertNotIn('Sesame', self.mistake(**{name: 'Sesame\n'}))
@@ -145,11 +160,14 @@ class ShellTest(playing.Case, unittest.TestCase):
 
     def test_who_wins(self):
         """Of two back ends that begin alike the one that is meant."""
+        password = self.stack.dest / 'password'
+        password.write_text('d')
         self.stack.local(
             'CINDER_ENABLED_BACKENDS=k2:k2,k2:k2-fc',
             'K2_SIMULATOR=False', 'K2_CHECK=False', 'K2_ALL_san_ip=192.0.2.1',
             'K2_ALL_san_password=a', 'K2_BACKEND_k2_san_login=b',
-            'K2_BACKEND_k2_fc_san_login=c', 'K2_BACKEND_k2_fc_san_password=d')
+            'K2_BACKEND_k2_fc_san_login=c',
+            f'K2_BACKEND_k2_fc_san_password_file={password}')
         self.stack.play('stack')
         self.assertEqual(['b', 'a', 'c', 'd'], [
             self.stack.option(back_end, name) for back_end in ('k2', 'k2-fc')
@@ -160,20 +178,25 @@ class ShellTest(playing.Case, unittest.TestCase):
         """With all that TLS and two arrays take."""
         self.stack.local(
             'K2_ALL_san_ip=k2.example.com', 'K2_CHECK=False',
-            'K2_ALL_san_password=x', 'K2_ALL_driver_ssl_cert_verify=True',
+            'K2_ALL_san_password=Geheim', 'K2_ALL_driver_ssl_cert_verify=True',
             'K2_ALL_driver_ssl_cert_path=/etc/ssl/k2.pem',
             "K2_ALL_replication_device='backend_id:dr,password:Sesame,rpo:60\n"
-            "backend_id:dr2,password:Open'")
+            "backend_id:dr2,password:Zitrone,rpo:60'")
         self.stack.play('stack')
         self.assertEqual(
             ['backend_id:dr,password:Sesame,rpo:60',
-             'backend_id:dr2,password:Open'],
+             'backend_id:dr2,password:Zitrone,rpo:60'],
             self.stack.option('k2-iscsi', 'replication_device',
                               cfg.MultiStrOpt))
         self.assertEqual([], self.stack.arrays())
         self.assertIn('k2-iscsi-replicated', self.stack.log('openstack'))
-        self.assertNotIn('Sesame', self.after_local_conf())
+        self.check_trace('Sesame', 'Zitrone', 'Geheim')
+        self.stack.play('unstack')
+        self.check_trace('Sesame', 'Zitrone', 'Geheim')
 
-    def after_local_conf(self):
-        """What is traced once bash has read local.conf."""
-        return self.stack.output.partition('plugin_override_defaults')[2]
+    def check_trace(self, *secrets):
+        """None of them is there once bash has read local.conf."""
+        trace = self.stack.output.partition('plugin_override_defaults')[2]
+        self.assertGreater(trace.count('k2_'), 5)
+        for secret in secrets:
+            self.assertFalse(secret in trace, 'a password is traced')
