@@ -121,6 +121,12 @@ class DevStack:
         return [line for line in self.output.splitlines()
                 if line.startswith('[ERROR] ')]
 
+    @property
+    def message(self):
+        """What ``die`` has said, to its last line."""
+        said = self.output.partition('[ERROR] ')[2].splitlines()
+        return '\n'.join(line for line in said if line[:1] != '+')
+
     def log(self, name):
         """What was written to a log, such as machine or openstack."""
         path = self.dest / 'logs' / f'{name}.log'
@@ -201,7 +207,7 @@ class Case:
         self.assertEqual(1, self.stack.run(action), self.stack.output[-3000:])
         self.assertEqual(1, len(self.stack.errors), self.stack.errors)
         for part in parts:
-            self.assertIn(part, self.stack.output)
+            self.assertIn(part, self.stack.message)
         self.assertEqual([], self.stack.arrays())
         self.assertFalse(self.stack.secrets.exists())
         self.assertEqual([], sorted(self.stack.state.glob('k2-sim-*')))

@@ -44,8 +44,7 @@ class MistakesTest(playing.Case):
                      'K2_BACKEND_a_san_logn=x', 'K2_BACKEND_b_pool=x'],
                     'back end a: there is no option san_logn; did you mean '
                     'san_login?', 'back end b: there is no option pool')
-        said = self.stack.output.partition('[ERROR] ')[2]
-        self.assertEqual(2, len(said.strip().splitlines()), said)
+        self.assertEqual(2, len(self.stack.message.splitlines()))
         self.assertFalse(self.stack.conf.exists() and
                          '[a]' in self.stack.conf.read_text())
 
@@ -57,7 +56,9 @@ class MistakesTest(playing.Case):
     def test_an_array_that_cannot_serve(self):
         """Asked before cinder-volume starts; with what mends it."""
         self.refuse(['K2_ALL_k2_retention_policy=none-such'],
-                    'k2_retention_policy', 'cannot serve it')
+                    'array of the back end k2-iscsi cannot serve it')
+        self.assertRegex(self.stack.output,
+                         r'(?m)^  problem .*k2_retention_policy')
 
     def test_a_port_that_is_taken(self):
         port = self.stack.ports[1]
@@ -164,5 +165,7 @@ class PasswordFileTest(playing.Case, unittest.TestCase):
         port = self.stack.ports[0]
         self.local(path, 'K2_CHECK=True', 'K2_ALL_san_ip=127.0.0.1',
                    f'K2_ALL_san_api_port={port}')
-        self.assert_refused(f'127.0.0.1:{port}', 'K2_CHECK=False')
+        self.assert_refused('K2_CHECK=False')
+        self.assertRegex(self.stack.output,
+                         f'(?m)^  problem .*127.0.0.1:{port}')
         self.assertNotIn('Sesame', self.stack.output)

@@ -163,7 +163,7 @@ class ShellTest(playing.Case, unittest.TestCase):
         password = self.stack.dest / 'password'
         password.write_text('d')
         self.stack.local(
-            'CINDER_ENABLED_BACKENDS=k2:k2,k2:k2-fc',
+            'CINDER_ENABLED_BACKENDS=k2:k2-fc,k2:k2',
             'K2_SIMULATOR=False', 'K2_CHECK=False', 'K2_ALL_san_ip=192.0.2.1',
             'K2_ALL_san_password=a', 'K2_BACKEND_k2_san_login=b',
             'K2_BACKEND_k2_fc_san_login=c',
