@@ -83,6 +83,12 @@ function run_process {
     echo $pid >"$DEST/$1.pid"
 }
 
+# Nobody may ever ask for the status of one that has ended.
+function is_alive {
+    local state
+    read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [[ $state != Z ]]
+}
+
 function stop_process {
     local pid end
     if ! [[ -e $DEST/$1.pid ]]; then
@@ -92,7 +98,7 @@ function stop_process {
     rm "$DEST/$1.pid"
     end=$((SECONDS + 15))
     kill "$pid" 2>/dev/null || return 0
-    while [[ $(ps -o stat= -p "$pid") == [!Z]* ]]; do
+    while is_alive "$pid"; do
         if [[ $SECONDS -ge $end ]]; then
             kill -9 "$pid"
         fi

@@ -19,6 +19,7 @@ of DevStack. What would change the machine is only written down.
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -28,8 +29,6 @@ import tempfile
 import unittest
 
 from oslo_config import cfg
-
-from tools.cloud import settings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).parent
@@ -61,6 +60,15 @@ def listening(host, port):
         yield
 
 
+def free_port():
+    """A port that no connection takes before an array listens there."""
+    while True:
+        # Below those that the kernel gives to connections.
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), listening('127.0.0.1', port):
+            return port
+
+
 class DevStack:
     """One developer's machine.
 
@@ -78,7 +86,7 @@ class DevStack:
                         / 'cinder-k2.conf')
         self.state = self.dest / 'data' / 'k2'
         self.tempest_conf = self.dest / 'etc' / 'tempest.conf'
-        self.ports = [settings.free_port() for _ in ARRAYS]
+        self.ports = [free_port() for _ in ARRAYS]
         self.output = ''
         self._checkout = checkout
         (self.dest / 'cinder-k2').symlink_to(ROOT)
@@ -196,6 +204,8 @@ class Case:
 
     def setUp(self):
         super().setUp()
+        if shutil.which('curl') is None:
+            self.skipTest('curl is not installed')
         directory = os.environ.get(CHECKOUT, '')
         if self.checkout and not directory:
             self.skipTest(f'{CHECKOUT} names no checkout of DevStack')
