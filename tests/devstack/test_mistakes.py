@@ -98,6 +98,10 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
 
     def test_neither_true_nor_false(self):
         self.refuse(['K2_ALL_replication=sync'], 'use True or False')
+        for name in ('SIMULATOR', 'CHECK', 'MULTIATTACH', 'MULTIPATH',
+                     'VOLUME_TYPES'):
+            self.refuse([f'K2_{name}=Flase'], f'K2_{name}=Flase',
+                        'use one of: True False')
 
     def test_one_of_several(self):
         self.refuse(['K2_DATA_PLANE=scst'], 'auto none tgt lio')

@@ -173,7 +173,7 @@ class ChoicesTest(playing.Case, playing.unittest.TestCase):
                       'start_service multipathd', self.stack.log('machine'))
 
     def test_without_extras(self):
-        self.stack.local('K2_MULTIATTACH=False', 'K2_VOLUME_TYPES=False',
+        self.stack.local('K2_MULTIATTACH=no', 'K2_VOLUME_TYPES=0',
                          'K2_CHECK=False')
         self.stack.play('stack')
         self.assertNotIn('multiattach', self.stack.log('openstack'))
