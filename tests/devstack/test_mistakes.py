@@ -1,0 +1,175 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is wrong in local.conf ends stack.sh with one message."""
+
+import os
+import unittest
+
+from tests.devstack import playing
+
+REAL = ('K2_SIMULATOR=False', 'K2_CHECK=False')
+
+
+@playing.every_devstack
+class MistakesTest(playing.Case):
+    """Found before anything is made, unless it takes Cinder to find it."""
+
+    def refuse(self, lines, *parts):
+        self.stack.local(*lines)
+        self.assert_refused(*parts)
+
+    def test_a_variable_that_is_none(self):
+        self.refuse(['K2_SIMULATR=True'], 'no variable K2_SIMULATR',
+                    'K2_SIMULATOR ', 'K2_BACKEND_<back end>_<option>')
+        self.assertEqual('', self.stack.log('machine'))
+
+    def test_options_of_no_back_end(self):
+        self.refuse(['K2_BACKEND_iscsi_san_ip=x'],
+                    'K2_BACKEND_iscsi_san_ip belongs to no back end',
+                    'CINDER_ENABLED_BACKENDS=k2:k2-iscsi')
+
+    def test_an_option_that_is_none(self):
+        """Both mistakes at once, and no section is written."""
+        self.refuse(['CINDER_ENABLED_BACKENDS=k2:a,k2:b',
+                     'K2_BACKEND_a_san_logn=x', 'K2_BACKEND_b_pool=x'],
+                    'back end a: there is no option san_logn; did you mean '
+                    'san_login?', 'back end b: there is no option pool')
+        self.assertEqual(2, len(self.stack.message.splitlines()))
+        self.assertFalse(self.stack.conf.exists() and
+                         '[a]' in self.stack.conf.read_text())
+
+    def test_a_value_that_cannot_be(self):
+        self.refuse(['K2_ALL_k2_read_timeout=soon'],
+                    'back end k2-iscsi: k2_read_timeout cannot have this '
+                    'value', 'soon')
+
+    def test_an_array_that_cannot_serve(self):
+        """Asked before cinder-volume starts; with what mends it."""
+        self.refuse(['K2_ALL_k2_retention_policy=none-such'],
+                    'array of the back end k2-iscsi cannot serve it')
+        self.assertRegex(self.stack.output,
+                         r'(?m)^  problem .*k2_retention_policy')
+
+    def test_a_port_that_is_taken(self):
+        port = self.stack.ports[1]
+        with playing.listening('127.0.0.1', port):
+            self.refuse(['K2_ALL_replication=True'],
+                        f'Port {port} of 127.0.0.1 is taken', 'K2_SIM_PORT_2')
+
+    def test_a_simulator_that_does_not_start(self):
+        self.refuse(['K2_SIM_OPTIONS=--no-such', 'SERVICE_TIMEOUT=2'],
+                    'k2-sim-1 does not answer',
+                    'journalctl -u devstack@k2-sim-1')
+
+
+class MoreMistakesTest(playing.Case, unittest.TestCase):
+    """The same, on our functions alone."""
+
+    def refuse(self, lines, *parts):
+        self.stack.local(*lines)
+        self.assert_refused(*parts)
+        self.assertEqual('', self.stack.log('machine'))
+
+    def test_a_real_array_without_an_address(self):
+        self.refuse(REAL, 'k2-iscsi has no array',
+                    'K2_BACKEND_k2_iscsi_san_ip', 'K2_SIMULATOR=True')
+
+    def test_a_real_array_without_a_password(self):
+        self.refuse([*REAL, 'K2_ALL_san_ip=192.0.2.1'],
+                    'no password', 'K2_BACKEND_k2_iscsi_san_password_file')
+
+    def test_replication_of_a_real_array(self):
+        self.refuse([*REAL, 'K2_ALL_san_ip=192.0.2.1',
+                     'K2_ALL_replication=True'],
+                    'K2_BACKEND_k2_iscsi_replication_device')
+
+    def test_protocols_that_are_none(self):
+        self.refuse(['K2_ALL_protocol=nvme'], '"nvme"; use iSCSI or FC')
+
+    def test_neither_true_nor_false(self):
+        self.refuse(['K2_ALL_replication=sync'], 'use True or False')
+        for name in ('SIMULATOR', 'CHECK', 'MULTIATTACH', 'MULTIPATH',
+                     'VOLUME_TYPES'):
+            self.refuse([f'K2_{name}=Flase'], f'K2_{name}=Flase',
+                        'use one of: True False')
+
+    def test_one_of_several(self):
+        self.refuse(['K2_DATA_PLANE=scst'], 'auto none tgt lio')
+        self.refuse(['K2_SIM_PROFILE=k3'], 'use one of: k2 sdp')
+
+    def test_an_address_that_is_none(self):
+        for host in ('::1', 'https://k2'):
+            self.refuse([f'K2_SIM_HOST={host}'], 'IPv4')
+
+    def test_ports_that_are_none(self):
+        for port in ('0', '65536', 'https', '-1', '08443'):
+            self.refuse([f'K2_SIM_PORT={port}'], f'K2_SIM_PORT={port} is no')
+        self.refuse(['K2_SIM_PORT=1', 'K2_SIM_PORT_2=1'], 'must differ')
+
+    def test_names_that_cannot_be(self):
+        self.refuse(["CINDER_ENABLED_BACKENDS='k2:a/b'"],
+                    '"a/b" cannot have this name')
+        self.refuse(['CINDER_ENABLED_BACKENDS=k2:a-b,k2:a.b'],
+                    'K2_BACKEND_a_b_<option>', 'give a.b another name')
+
+    def test_a_service_that_is_disabled(self):
+        self.stack.local()
+        with (self.stack.dest / 'localrc').open('a') as file:
+            file.write('function enable_service { :; }\n')
+        self.assert_refused('service k2-sim-1 is disabled')
+
+    def test_nothing_to_do(self):
+        """No mistake: other back ends may be meant. But it is said."""
+        self.stack.local('CINDER_ENABLED_BACKENDS=lvm:lvm')
+        self.stack.play('stack')
+        self.assertIn('[WARNING] cinder-k2 does nothing', self.stack.output)
+
+
+class PasswordFileTest(playing.Case, unittest.TestCase):
+    """A real array; nobody listens there, so nothing is asked."""
+
+    def local(self, path, *lines):
+        self.stack.local(*REAL, 'K2_ALL_san_ip=192.0.2.1',
+                         f'K2_ALL_san_password_file={path}', *lines)
+
+    def test_what_it_holds(self):
+        path = self.stack.dest / 'password'
+        path.write_text('Sesame 1\nnot this\n')
+        self.local(path)
+        self.stack.play('stack')
+        self.assertEqual('Sesame 1',
+                         self.stack.option('k2-iscsi', 'san_password'))
+        self.assertNotIn('Sesame', self.stack.output)
+        self.assertNotIn('Sesame', self.stack.conf.read_text())
+        self.assertEqual([], self.stack.arrays())
+        self.assertIsNone(
+            self.stack.option('k2-iscsi', 'driver_ssl_cert_path'))
+
+    def test_one_that_cannot_be_read(self):
+        self.local(self.stack.dest / 'none')
+        self.assert_refused('san_password_file', 'No such file or directory')
+
+    def test_an_empty_one(self):
+        self.local(os.devnull)
+        self.assert_refused('the first line of /dev/null is empty')
+
+    def test_an_array_that_is_not_there(self):
+        path = self.stack.dest / 'password'
+        path.write_text('Sesame 1')
+        port = self.stack.ports[0]
+        self.local(path, 'K2_CHECK=True', 'K2_ALL_san_ip=127.0.0.1',
+                   f'K2_ALL_san_api_port={port}')
+        self.assert_refused('K2_CHECK=False')
+        self.assertRegex(self.stack.output,
+                         f'(?m)^  problem .*127.0.0.1:{port}')
+        self.assertNotIn('Sesame', self.stack.output)

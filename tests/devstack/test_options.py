@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of back ends, from local.conf to Cinder, with any characters."""
+
+import importlib.util
+import shlex
+import tempfile
+import unittest
+
+import hypothesis
+from hypothesis import strategies
+from oslo_config import cfg
+from oslo_config import types
+
+from tests.devstack import playing
+
+# What bash, sed, oslo.config and its interpolation would each like to change.
+TEXTS = (' leading and trailing ', '"quoted"', "'quoted'", '"', 'a = b', '#c',
+         '; c', 'a # b, c', '$HOME', '$$', '\\$x', 'a\\nb', 'a\\', '&', '*',
+         '-n', '%s', '`id`', '!!', 'two  blanks', '\N{SNOWMAN}', '[a]', ',')
+
+
+def load():
+    """The program of the plugin, which is in no package."""
+    path = playing.ROOT / 'devstack' / 'tools' / 'back_ends.py'
+    spec = importlib.util.spec_from_file_location('back_ends', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+back_ends = load()
+
+
+def read_back(text):
+    """What oslo.config makes of a written value."""
+    with tempfile.NamedTemporaryFile('w', encoding='utf-8') as file:
+        file.write(back_ends.section('k2', [('value', text)]))
+        file.flush()
+        conf = cfg.ConfigOpts()
+        conf(['--config-file', file.name], default_config_files=[],
+             default_config_dirs=[])
+        conf.register_opt(cfg.StrOpt('value'), group='k2')
+        return conf.k2.value
+
+
+class WrittenTest(unittest.TestCase):
+
+    def test_known_traps(self):
+        for text in TEXTS:
+            self.assertEqual(text, read_back(text))
+
+    @hypothesis.given(strategies.text(strategies.characters(
+        exclude_categories=('C', 'Z'), include_characters=' \t')))
+    def test_any_text(self, text):
+        self.assertEqual(text, read_back(text))
+
+
+class SectionsTest(unittest.TestCase):
+    """A file in which others write, too."""
+
+    def test_a_section_takes_the_place_of_its_forerunner(self):
+        text = '[DEFAULT]\na = 1\n\n[k2]\nold = 1\n\n[k2-b]\nb = 1\n'
+        self.assertEqual(
+            '[DEFAULT]\na = 1\n\n[k2-b]\nb = 1\n\n[k2]\nnew = 1\n',
+            back_ends.replaced(text, 'k2', '[k2]\nnew = 1\n'))
+
+    def test_no_secret_no_section(self):
+        self.assertEqual('', back_ends.section('k2', []))
+
+
+class ChecksTest(unittest.TestCase):
+
+    known = {option.dest: option for option in (
+        cfg.StrOpt('plain'), cfg.StrOpt('pass', secret=True),
+        cfg.PortOpt('pin', secret=True),
+        cfg.MultiOpt('device', item_type=types.Dict()))}
+
+    def mistake(self, **options):
+        with self.assertRaises(back_ends.Mistake) as caught:
+            back_ends.checked({'k2': options}, self.known)
+        return str(caught.exception)
+
+    def test_line_breaks(self):
+        for text in ('a\nb', 'a\rb', 'a\0b', 'a\x85b', 'a\x1bb'):
+            self.assertIn('control character', self.mistake(plain=text))
+
+    def test_an_option_that_repeats(self):
+        lines = back_ends.checked(
+            {'k2': {'device': 'a:1,b:2\na:3\n'}}, self.known)
+        self.assertEqual({'k2': [('device', 'a:1,b:2'), ('device', 'a:3')]},
+                         lines)
+
+    def test_the_later_one_counts(self):
+        """Also of an option and the file for it."""
+        with tempfile.NamedTemporaryFile('w') as file:
+            file.write('from file')
+            file.flush()
+            lines = [('a', 'pass', 'x'), ('a', 'pass_file', file.name),
+                     ('b', 'pass_file', file.name), ('b', 'pass', 'x'),
+                     ('c', 'pass', 'x'), ('c', 'pass_file', file.name),
+                     ('c', 'pass', 'y')]
+            found = back_ends.checked(back_ends.read(''.join(
+                f'{word}\0' for line in lines for word in line).encode()),
+                self.known)
+        self.assertEqual({'a': [('pass', 'from file')], 'b': [('pass', 'x')],
+                          'c': [('pass', 'y')]}, found)
+
+    def test_no_secret_in_a_mistake(self):
+        for name in ('pass', 'pin'):
+            self.assertNotIn('Sesame', self.mistake(**{name: 'Sesame\n'}))
+        self.assertIn('pin cannot have this value',
+                      self.mistake(pin='Sesame'))
+        self.assertNotIn('Sesame', self.mistake(pin='Sesame'))
+
+    def test_secrets_are_known_as_such(self):
+        known = back_ends.known_options()
+        secret = {name for name, option in known.items() if option.secret}
+        self.assertLessEqual(
+            {'san_password', 'k2_app_token', 'k2_replication_password',
+             'replication_device'}, secret)
+
+    def test_options_of_cinder_and_of_the_driver(self):
+        known = back_ends.known_options()
+        for name in ('san_ip', 'k2_read_timeout', 'filter_function',
+                     'volume_driver', 'image_volume_cache_enabled',
+                     'use_multipath_for_image_xfer', 'unique_fqdn_network',
+                     'backend_availability_zone', 'use_chap_auth'):
+            self.assertIn(name, known)
+
+
+class ShellTest(playing.Case, unittest.TestCase):
+    """Through bash, which reads local.conf, into files that Cinder reads."""
+
+    def test_any_characters(self):
+        names = sorted(
+            name for name, option in back_ends.known_options().items()
+            if type(option) is cfg.StrOpt and option.type == types.String()
+            and name not in ('san_ip', 'volume_driver', 'protocol'))
+        self.assertGreater(len(names), len(TEXTS))
+        self.assertIn('san_password', names)
+        pairs = list(zip(names, TEXTS * 5))
+        self.stack.local(
+            'K2_SIMULATOR=False', 'K2_CHECK=False', 'K2_ALL_san_ip=192.0.2.1',
+            *(f'K2_BACKEND_k2_iscsi_{name}={shlex.quote(text)}'
+              for name, text in pairs))
+        self.stack.play('stack')
+        for name, text in pairs:
+            self.assertEqual(text, self.stack.option('k2-iscsi', name), name)
+
+    def test_who_wins(self):
+        """Of two back ends that begin alike the one that is meant."""
+        password = self.stack.dest / 'password'
+        password.write_text('d')
+        self.stack.local(
+            'CINDER_ENABLED_BACKENDS=k2:k2-fc,k2:k2',
+            'K2_SIMULATOR=False', 'K2_CHECK=False', 'K2_ALL_san_ip=192.0.2.1',
+            'K2_ALL_san_password=a', 'K2_BACKEND_k2_san_login=b',
+            'K2_BACKEND_k2_fc_san_login=c',
+            f'K2_BACKEND_k2_fc_san_password_file={password}')
+        self.stack.play('stack')
+        self.assertEqual(['b', 'a', 'c', 'd'], [
+            self.stack.option(back_end, name) for back_end in ('k2', 'k2-fc')
+            for name in ('san_login', 'san_password')])
+        self.assertEqual('192.0.2.1', self.stack.option('k2-fc', 'san_ip'))
+
+    def test_a_real_array_that_is_replicated(self):
+        """With all that TLS and two arrays take."""
+        self.stack.local(
+            'K2_ALL_san_ip=k2.example.com', 'K2_CHECK=False',
+            'K2_ALL_san_password=Geheim', 'K2_ALL_driver_ssl_cert_verify=True',
+            'K2_ALL_driver_ssl_cert_path=/etc/ssl/k2.pem',
+            "K2_ALL_replication_device='backend_id:dr,password:Sesame,rpo:60\n"
+            "backend_id:dr2,password:Zitrone,rpo:60'")
+        self.stack.play('stack')
+        self.assertEqual(
+            ['backend_id:dr,password:Sesame,rpo:60',
+             'backend_id:dr2,password:Zitrone,rpo:60'],
+            self.stack.option('k2-iscsi', 'replication_device',
+                              cfg.MultiStrOpt))
+        self.assertEqual([], self.stack.arrays())
+        self.assertIn('k2-iscsi-replicated', self.stack.log('openstack'))
+        self.check_trace('Sesame', 'Zitrone', 'Geheim')
+        self.stack.play('unstack')
+        self.check_trace('Sesame', 'Zitrone', 'Geheim')
+
+    def check_trace(self, *secrets):
+        """None of them is there once bash has read local.conf."""
+        trace = self.stack.output.partition('plugin_override_defaults')[2]
+        self.assertGreater(trace.count('k2_'), 5)
+        for secret in secrets:
+            self.assertEqual(0, trace.count(secret), 'it is traced')

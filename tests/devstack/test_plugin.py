@@ -1,0 +1,295 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""stack.sh, unstack.sh and clean.sh with the plugin."""
+
+import stat
+import subprocess  # nosec B404
+
+from oslo_config import cfg
+from oslo_config import types
+import requests
+
+from tests.devstack import playing
+
+TWO = ('CINDER_ENABLED_BACKENDS=k2:k2-iscsi,k2:k2-fc',
+       'K2_BACKEND_k2_fc_protocol=FC')
+
+
+class Devices(cfg.MultiOpt):
+    """replication_device as Cinder has it."""
+
+    def __init__(self, name):
+        super().__init__(name, item_type=types.Dict())
+
+
+@playing.every_devstack
+class LifeTest(playing.Case):
+    """From nothing to a configured cloud, and back."""
+
+    def answer(self, port):
+        """Whether an array serves the password of the back end."""
+        reply = requests.get(
+            f'https://127.0.0.1:{port}/api/v2/system/state', timeout=30,
+            auth=('admin', self.stack.option('k2-iscsi', 'san_password')),
+            verify=str(self.stack.state / 'ca.crt'))
+        return reply.status_code
+
+    def test_the_default(self):
+        """enable_plugin alone gives one back end on one array."""
+        self.stack.local()
+        self.stack.play('stack')
+        self.assertEqual('k2-iscsi', self.stack.default('enabled_backends'))
+        self.assertEqual('k2-iscsi', self.stack.default('default_volume_type'))
+        self.assertEqual('cinder_k2.driver.K2ISCSIDriver',
+                         self.stack.option('k2-iscsi', 'volume_driver'))
+        self.assertEqual('k2-iscsi',
+                         self.stack.option('k2-iscsi', 'volume_backend_name'))
+        self.assertEqual('True', self.stack.option(
+            'k2-iscsi', 'image_volume_cache_enabled'))
+        self.assertEqual('True', self.stack.option(
+            'k2-iscsi', 'driver_ssl_cert_verify'))
+        self.assertEqual(['k2-sim-1'], self.stack.running())
+        self.assertEqual(200, self.answer(self.stack.ports[0]))
+        self.assertIn('setup_develop', self.stack.log('machine'))
+        self.stack.play('clean')
+        self.assertEqual([], self.stack.arrays() + self.stack.left())
+
+    def test_everything_twice(self):
+        """Two protocols, one replicated, and every script a second time."""
+        self.stack.local(*TWO, 'K2_BACKEND_k2_fc_replication=True')
+        for _ in range(2):
+            self.stack.play('stack')
+            self.assertEqual(2, len(self.stack.arrays()))
+            self.assertEqual([200, 200], [
+                self.answer(port) for port in self.stack.ports])
+        self.check_two_back_ends()
+        self.check_types()
+        self.check_secrecy()
+        self.stack.play('unstack')
+        self.assertEqual([], self.stack.arrays())
+        self.assertFalse(self.stack.secrets.exists())
+        self.assertTrue(self.stack.state.exists())
+        self.stack.play('unstack', 'clean', 'clean')
+        self.assertEqual([], self.stack.left())
+
+    def check_two_back_ends(self):
+        self.assertEqual('k2-iscsi,k2-fc',
+                         self.stack.default('enabled_backends'))
+        self.assertEqual('cinder_k2.driver.K2FCDriver',
+                         self.stack.option('k2-fc', 'volume_driver'))
+        self.assertEqual([], self.stack.option(
+            'k2-iscsi', 'replication_device', Devices) or [])
+        device, = self.stack.option('k2-fc', 'replication_device', Devices)
+        self.assertEqual(('k2-sim-2', str(self.stack.ports[1])),
+                         (device['backend_id'], device['port']))
+        self.assertEqual(
+            self.stack.option('k2-iscsi', 'san_password'),
+            self.stack.option('k2-fc', 'k2_replication_password'))
+        for array, other in (playing.ARRAYS, playing.ARRAYS[::-1]):
+            self.assertIn(f' --peer {other}=127.0.0.1:',
+                          self.stack.command(array))
+
+    def check_types(self):
+        made = [line.split()[-1] for line in
+                self.stack.log('openstack').splitlines()
+                if ' create ' in line]
+        # DevStack makes its own each time, the plugin what is missing.
+        self.assertEqual(1, made.count('k2-iscsi-nodedup'))
+        self.assertEqual(1, made.count('k2-fc-replicated'))
+        self.assertNotIn('k2-iscsi-replicated', made)
+        self.assertIn('multiattach', made)
+
+    def check_secrecy(self):
+        """No password in a trace, and in no file that others can read."""
+        password = self.stack.option('k2-iscsi', 'san_password')
+        self.assertEqual(0, self.stack.output.count(password), 'traced')
+        self.assertIn('+ ', self.stack.output)
+        paths = [path for top in ('data', 'etc', 'home', 'logs')
+                 for path in (self.stack.dest / top).rglob('*')
+                 if path.is_file()]
+        self.assertIn(self.stack.conf, paths)
+        holders = [path for path in paths
+                   if password.encode() in path.read_bytes()]
+        self.assertIn(self.stack.secrets, holders)
+        for path in holders:
+            self.assertEqual(0, stat.S_IMODE(path.stat().st_mode) & 0o077,
+                             path)
+
+    def test_tempest(self):
+        self.stack.local(*TWO, 'K2_CHECK=False',
+                         'TEMPEST_VOLUME_MANAGE_SNAPSHOT=False')
+        self.stack.play('stack')
+        tempest = self.stack.tempest()
+        self.assertLessEqual({
+            ('volume', 'manage_volume_ref'): 'source-name,cv-%s',
+            ('volume', 'manage_snapshot_ref'): 'source-name,cs-%s',
+            ('volume', 'vendor_name'): 'Kaminario',
+            ('volume', 'storage_protocol'): 'iSCSI',
+            ('volume-feature-enabled', 'consistency_group'): 'True',
+            ('volume-feature-enabled', 'manage_volume'): 'True',
+            ('volume-feature-enabled', 'manage_snapshot'): 'False',
+            ('volume-feature-enabled', 'volume_revert'): 'True',
+            ('volume-feature-enabled', 'extend_attached_volume'): 'True',
+        }.items(), tempest.items())
+
+
+class ChoicesTest(playing.Case, playing.unittest.TestCase):
+    """What variables change; no need to see it on a real DevStack, too."""
+
+    def test_fibre_channel_first(self):
+        self.stack.local('CINDER_ENABLED_BACKENDS=k2:fc',
+                         'K2_ALL_protocol=fc', 'K2_CHECK=False',
+                         'TEMPEST_VOLUME_VENDOR=Silk')
+        self.stack.play('stack')
+        self.assertEqual('FC', self.stack.tempest()[
+            'volume', 'storage_protocol'])
+        self.assertNotIn(('volume', 'vendor_name'), self.stack.tempest())
+
+    def test_multipath(self):
+        self.stack.local('K2_MULTIPATH=True', 'K2_CHECK=False')
+        self.stack.play('stack')
+        self.assertEqual('True', self.stack.option(
+            'k2-iscsi', 'use_multipath_for_image_xfer'))
+        self.assertIn('install_package multipath-tools\n'
+                      'start_service multipathd', self.stack.log('machine'))
+        self.assertIn('volume_use_multipath = True',
+                      (self.stack.dest / 'etc' / 'nova.conf').read_text())
+
+    def test_multipath_on_fedora(self):
+        self.stack.local('K2_MULTIPATH=True', 'K2_CHECK=False')
+        self.stack.play('stack', OS_FAMILY='fedora')
+        self.assertIn('install_package device-mapper-multipath\n'
+                      'mpathconf --enable --user_friendly_names n\n'
+                      'start_service multipathd', self.stack.log('machine'))
+
+    def test_without_extras(self):
+        self.stack.local('K2_MULTIATTACH=no', 'K2_VOLUME_TYPES=0',
+                         'K2_CHECK=False')
+        self.stack.play('stack')
+        self.assertNotIn('multiattach', self.stack.log('openstack'))
+        self.assertNotIn('nodedup', self.stack.log('openstack'))
+        self.assertNotIn('start_service', self.stack.log('machine'))
+
+    def test_beside_another_back_end(self):
+        self.stack.local('CINDER_ENABLED_BACKENDS=lvm:lvm-1,k2:k2.a',
+                         'K2_CHECK=False', 'K2_BACKEND_k2_a_san_login=x')
+        self.stack.play('stack')
+        self.assertEqual('x', self.stack.option('k2.a', 'san_login'))
+        self.assertEqual(['k2-sim-1'], self.stack.running())
+
+    def test_a_compute_node(self):
+        """Nothing but what attaching takes."""
+        self.stack.local('disable_service c-vol c-api c-sch tempest key',
+                         'CINDER_ENABLED_BACKENDS=')
+        self.stack.play('stack')
+        self.assertEqual('', self.stack.log('machine'))
+        self.assertEqual([], self.stack.arrays())
+
+    def test_options_of_the_simulator(self):
+        self.stack.local('K2_SIM_OPTIONS="--size 512GiB --seed volumes=3"',
+                         'K2_SIM_PROFILE=k2', 'K2_CHECK=False')
+        self.stack.play('stack')
+        self.assertIn('--size 512GiB --seed volumes=3',
+                      self.stack.command('k2-sim-1'))
+        self.assertIn('--profile k2 ', self.stack.command('k2-sim-1'))
+
+    def test_an_array_starts_empty(self):
+        """As Cinder's database does."""
+        self.stack.local('K2_CHECK=False')
+        self.stack.play('stack')
+        mark = self.stack.state / 'k2-sim-1' / 'mark'
+        mark.write_text('')
+        self.stack.play('stack')
+        self.assertFalse(mark.exists())
+
+    def test_after_a_stack_that_was_broken_off(self):
+        """Its arrays run, and nobody called unstack.sh."""
+        self.stack.local('K2_CHECK=False')
+        # Of k2-sim-ctl, in the environment of whoever types.
+        self.stack.play('stack', 'stack', K2_SIM_PASSWORD='x')
+        self.assertEqual(1, len(self.stack.arrays()))
+
+
+class DataPlaneTest(playing.Case, playing.unittest.TestCase):
+    """Which data plane, as whom; that it serves is in tests/e2e."""
+
+    PORTALS = 'K2_SIM_PORTALS=127.104.7.1,127.104.7.2'
+
+    def plane(self, *lines, **environ):
+        """User and data plane of an array, or what was said."""
+        self.stack.local(self.PORTALS, 'SERVICE_TIMEOUT=0', *lines)
+        self.stack.run('stack', **environ)
+        return self.stack.command('k2-sim-1')
+
+    def test_by_itself(self):
+        """tgt where it is and nobody has the portals."""
+        command = self.plane('K2_DATA_PLANE=auto')
+        self.assertRegex(command, '^root ')
+        self.assertRegex(command, '--data-plane (tgt|none)')
+        self.assertNotIn('--require-data-plane', command)
+
+    def test_as_asked(self):
+        command = self.plane('K2_DATA_PLANE=lio')
+        self.assertIn('--data-plane lio --require-data-plane', command)
+
+    def test_not_for_fibre_channel(self):
+        command = self.plane('K2_DATA_PLANE=auto', 'K2_ALL_protocol=FC')
+        self.assertIn('--data-plane none', command)
+
+    def test_beside_the_tgt_of_cinder(self):
+        """Which takes all addresses later."""
+        helper = 'CINDER_TARGET_HELPER=tgtadm'
+        self.assertIn('--data-plane none',
+                      self.plane('K2_DATA_PLANE=auto', helper))
+        self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt', helper)
+        self.assert_refused('CINDER_TARGET_HELPER=lioadm')
+
+    def test_what_another_target_has(self):
+        with playing.listening('127.104.7.2', 3260):
+            self.assertIn('--data-plane none',
+                          self.plane('K2_DATA_PLANE=auto'))
+            self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt')
+            self.assert_refused('127.104.7.2', 'K2_SIM_PORTALS',
+                                'K2_DATA_PLANE=none')
+
+    def test_tgt_is_installed(self):
+        """And does not take all addresses, as Debian's would."""
+        for family, package, service in (
+                ('debian', 'tgt', 'tgt'),
+                ('fedora', 'scsi-target-utils', 'tgtd')):
+            self.plane('K2_DATA_PLANE=auto', OS_FAMILY=family, INSTALLED='-')
+            self.assertIn(f'install_package {package}\n'
+                          f'stop_service {service}\n'
+                          f'systemctl disable {service}\n',
+                          self.stack.log('machine'))
+
+    def test_tgt_cannot_be_installed(self):
+        self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt')
+        self.assertEqual(1, self.stack.run(
+            'stack', INSTALLED='-', INSTALLABLE='False'))
+        self.assertIn('needs the package tgt', self.stack.errors[0])
+
+
+class FilesTest(playing.unittest.TestCase):
+
+    def test_packages(self):
+        """get_packages of DevStack looks for the name of the plugin."""
+        for kind in ('debs', 'rpms'):
+            path = (playing.ROOT / 'devstack' / 'files' / kind / 'cinder-k2')
+            self.assertIn('iscsi', path.read_text())
+
+    def test_the_shell_understands_every_file(self):
+        devstack = playing.ROOT / 'devstack'
+        for path in (devstack / 'settings', devstack / 'override-defaults',
+                     devstack / 'plugin.sh', *(devstack / 'lib').iterdir()):
+            subprocess.run(['/bin/bash', '-n', str(path)], check=True)
