@@ -44,6 +44,7 @@ LONG = (
     r'^cinder_tempest_plugin\.api\.volume\.(admin\.)?test_volume_backup\.',
     r'\.test_volumes_backup\.VolumesBackups(Admin)?Test\.',
     r'\.CreateVolumesFromBackupTest\.',
+    r'\.VolumeImageDependencyTests\.',
     r'\.VolumesSnapshotTestJSON\.test_snapshot_backup',
     r'\.test_volume_from_snapshot_retype_with_migration',
     r'\.VolumesGetTest\.test_volume_create_get_update_delete_from_image')
@@ -97,7 +98,7 @@ storage_protocol = iSCSI
 vendor_name = Kaminario
 backend_names = {back_ends}
 build_interval = 1
-build_timeout = 300
+build_timeout = 600
 volume_size = 1
 min_microversion = 3.0
 max_microversion = latest
