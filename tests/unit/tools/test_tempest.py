@@ -16,6 +16,7 @@ import contextlib
 import io
 import pathlib
 import re
+import shlex
 import tempfile
 import unittest
 from unittest import mock
@@ -26,6 +27,7 @@ from tools import run_tests
 from tools.tempest import __main__ as command
 from tools.tempest import files
 from tools.tempest import layout
+from tools.tempest import network
 from tools.tempest import tempest
 
 
@@ -133,11 +135,27 @@ class CommandTest(unittest.TestCase):
         return any(re.search(long, name) for long in tempest.LONG)
 
 
+class NetworkTest(unittest.TestCase):
+
+    def missing(self, outcome):
+        """The reason, where the trial has this outcome."""
+        with mock.patch.object(network.os, 'geteuid', lambda: 0), \
+                mock.patch.object(network, 'namespace', lambda: [outcome]):
+            return network.missing()
+
+    def test_a_machine_that_can(self):
+        self.assertEqual('', self.missing('true'))
+
+    def test_one_that_cannot(self):
+        """Also if the trial says nothing."""
+        self.assertIn('/dev/net/tun', self.missing('false'))
+
+
 class FilesTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        place = self.enterContext(tempfile.TemporaryDirectory())
+        place = self.enterContext(tempfile.TemporaryDirectory(prefix='a b'))
         self.run_ = layout.Layout(pathlib.Path(place), pathlib.Path(place),
                                   'the-secret')
         self.run_.etc.mkdir()
@@ -180,6 +198,13 @@ class FilesTest(unittest.TestCase):
             settings = self.parsed(path)[section]
             self.assertEqual((user, 'the-secret'),
                              (settings['username'], settings['password']))
+
+    def test_programs_in_a_path_with_blanks(self):
+        settings = self.parsed(self.run_.cinder_conf)
+        for section in ('cinder_sys_admin', 'privsep_osbrick'):
+            self.assertEqual(
+                ['--config-file', str(self.run_.cinder_conf)],
+                shlex.split(settings[section]['helper_command'])[-2:])
 
     def test_the_secret_is_not_shown(self):
         self.assertNotIn('the-secret', repr(self.run_))
