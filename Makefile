@@ -34,7 +34,7 @@ e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pict
 
 tempest: venv  ## tempest on the driver (SAMPLE=1: in ten minutes; TESTS=expression, AGAIN=1)
 	@$(IN_VENV) exec python -m tools.tempest $(if $(AGAIN),--again) \
-	    $(if $(SAMPLE),--sample,$(if $(TESTS),'$(TESTS)'))
+	    $(if $(SAMPLE),--sample) $(if $(TESTS),'$(TESTS)')
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/
 	@$(IN_VENV) exec python -m tools.pack_charm

@@ -12,6 +12,7 @@
 
 """stack.sh, unstack.sh and clean.sh with the plugin."""
 
+import shutil
 import stat
 import subprocess  # nosec B404
 
@@ -234,8 +235,13 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
     def test_by_itself(self):
         """tgt where it is and nobody has the portals."""
         command = self.plane('K2_DATA_PLANE=auto')
-        self.assertRegex(command, '^root ')
-        self.assertRegex(command, '--data-plane (tgt|none)')
+        user, plane = 'root', 'tgt'
+        if shutil.which('tgtd') is None:
+            user, plane = subprocess.run(
+                ['whoami'], capture_output=True, text=True,
+                check=True).stdout.strip(), 'none'
+        self.assertTrue(command.startswith(f'{user} '), command)
+        self.assertIn(f'--data-plane {plane} ', command)
         self.assertNotIn('--require-data-plane', command)
 
     def test_as_asked(self):

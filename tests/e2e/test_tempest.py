@@ -46,18 +46,33 @@ class TestEnds(testtools.TestCase):
                 return process
         self.fail('it ended by itself')
 
-    def left(self):
-        """What works in its directory."""
-        found = []
+    def working(self):
+        """Command lines, by process, of what works in its directory."""
+        found = {}
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 if self.temporary in path.read_text():
-                    found.append(path.read_text().replace('\0', ' '))
+                    found[int(path.parent.name)] = \
+                        path.read_text().split('\0')
         return found
+
+    def left(self):
+        """The same in short."""
+        return [' '.join(words) for words in self.working().values()]
 
     def test_sigterm(self):
         process = self.start()
         self.assertNotEqual([], self.left())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(143, process.wait(iscsi.SOON))
+        self.assertEqual(([], []), (self.left(), os.listdir(self.temporary)))
+
+    def test_one_that_hangs(self):
+        """It cannot clean up: its processes and its directory go anyway."""
+        process = self.start()
+        frozen, = [pid for pid, words in self.working().items()
+                   if words[1:4] == ['-m', 'tools.tempest', command.INSIDE]]
+        os.kill(frozen, signal.SIGSTOP)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(143, process.wait(iscsi.SOON))
         self.assertEqual(([], []), (self.left(), os.listdir(self.temporary)))

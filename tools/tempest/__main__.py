@@ -23,10 +23,17 @@ artifacts/tempest. Nothing else is left.
 import argparse
 from collections.abc import Sequence
 import os
+import pathlib
 import secrets
 import shutil
+import signal
 import subprocess  # nosec B404
 import sys
+
+from cinderclient import exceptions as cinder_exceptions
+from keystoneauth1 import exceptions
+import pymysql
+import requests
 
 from tools.cloud import children
 from tools.cloud import console
@@ -44,6 +51,10 @@ from tools.tempest import tempest
 LOGS = run_tests.ROOT / 'artifacts' / 'tempest'
 INSIDE = '--inside'
 SECONDS = 3 * 3600.0
+# What is raised where a service or a program refuses, or hangs.
+NO_ANSWER = (exceptions.ClientException, cinder_exceptions.ClientException,
+             requests.RequestException, pymysql.Error,
+             subprocess.TimeoutExpired)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,10 +66,12 @@ def main(arguments: Sequence[str]) -> int:
             return show(skipped(reason))
         if not options.inside:
             return isolated(arguments)
-        return show(run(options))
+        return show(run(options, options.inside))
     except errors.CloudError as error:
-        print(f'tempest: {error}', file=sys.stderr)
-        return 1
+        return show(broken(str(error)))
+    except NO_ANSWER as error:
+        return show(broken(
+            f'{type(error).__name__}: {error}\n  logs are in {LOGS}'))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -78,7 +91,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
         help='the tests to run (default: all that need no nova)')
-    parser.add_argument(INSIDE, action='store_true', help=argparse.SUPPRESS)
+    parser.add_argument(
+        INSIDE, type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -96,33 +110,49 @@ def skipped(reason: str) -> run_tests.Tally:
     return tally
 
 
+def broken(reason: str) -> run_tests.Tally:
+    """Return the results where something does not start."""
+    tally = run_tests.Tally()
+    tally.break_off(f'tempest: {reason}')
+    return tally
+
+
 def isolated(arguments: Sequence[str]) -> int:
     """Run ourselves in a network of our own; return the exit status.
+
+    The directory of the run is ours, so that it goes even if who uses it must
+    be killed.
 
     :raises CloudError: tempest cannot be installed
     """
     tempest.install()
     parent = os.getpid()
-    with subprocess.Popen(  # nosec B603
+    with scratch.directory() as place, subprocess.Popen(  # nosec B603
             [*network.namespace(), sys.executable, '-m', 'tools.tempest',
-             INSIDE, *arguments], cwd=run_tests.ROOT, start_new_session=True,
+             INSIDE, str(place), *arguments],
+            cwd=run_tests.ROOT, start_new_session=True, env={
+                **os.environ, 'PATH': packages.path(), 'TMPDIR': str(place)},
             preexec_fn=lambda: children.die_with_parent(parent)) as process:
         try:
             return process.wait()
         finally:
+            # A second Ctrl-C would remove the directory under its users.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             run_tests.end(process)
 
 
-def run(options: argparse.Namespace) -> run_tests.Tally:
+def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
     """Start everything, run the tests, end everything.
 
+    :param place: an empty directory for what the services write
     :raises CloudError: something does not start
     """
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     started: list[children.Child] = []
     network.set_up()
-    with scratch.directory() as place, children.stopping(started):
+    with children.stopping(started):
         house = layout.Layout(place, LOGS, secrets.token_hex(16))
         house.etc.mkdir()
         house.password_file.write_text(f'{house.secret}\n')
@@ -131,21 +161,31 @@ def run(options: argparse.Namespace) -> run_tests.Tally:
             images = tempest.make_images(house)
         left_out = (*tempest.LEFT_OUT,
                     *(tempest.LONG if options.sample else ()))
+        tally = tempest.run(
+            tempest.write_settings(house, images, left_out),
+            options.regex, options.workers, options.again)
+        look_around(house, started, tally)
+        stack.stop_guest(house, started[-1])
+        return tally
+
+
+def look_around(house: layout.Layout, started: Sequence[children.Child],
+                tally: run_tests.Tally) -> None:
+    """Count services that have ended, and what is left on the arrays."""
+    for child in started:
         try:
-            tally = tempest.run(
-                tempest.write_settings(house, images, left_out),
-                options.regex, options.workers, options.again)
-            # A test that fails may leave something.
-            for name, left in ({} if tally.failed
-                               else stack.leftovers(house)).items():
-                tally.fail(f'{name} still has {left}')
-            return tally
-        finally:
-            stack.stop_guest(house, started[-1])
+            child.check()
+        except errors.CloudError as error:
+            tally.fail(str(error))
+    # A test that fails may leave something, also if it passes later.
+    for name, left in ({} if tally.failures
+                       else stack.leftovers(house)).items():
+        tally.fail(f'{name} still has {left}')
 
 
 def show(tally: run_tests.Tally) -> int:
-    """Print the end of the results; return the exit status."""
+    """Print the end of the results, and keep it; return the exit status."""
+    run_tests.keep('tempest', tally.failures)
     for reason in sorted(tally.reasons):
         print(f'skipped: {reason}')
     print(f'{tally.passed} passed, {tally.failed} failed,'

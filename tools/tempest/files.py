@@ -12,6 +12,7 @@
 """The settings of the services, as an operator would write them."""
 
 import pathlib
+import shlex
 import shutil
 import sys
 import textwrap
@@ -178,8 +179,9 @@ def _auth(run: layout.Layout, user: str) -> str:
 
 def _cinder(run: layout.Layout, debug: bool) -> str:
     """Return the settings of Cinder, with a back end for each array."""
-    helper = (f'{sys.prefix}/bin/privsep-helper'
-              f' --config-file {run.cinder_conf}')
+    # Split as a shell does: a path may have blanks.
+    helper = shlex.join([f'{sys.prefix}/bin/privsep-helper',
+                         '--config-file', str(run.cinder_conf)])
     primary, secondary = layout.ARRAYS
     return _CINDER.format(
         guest=layout.GUEST, host=layout.HOST, broker=layout.BROKER,

@@ -19,6 +19,8 @@ from tools.tempest import layout
 
 #: Services that have users of their own.
 USERS = ('cinder', 'glance')
+# Seconds, on a machine that is busy.
+REQUEST = 60.0
 _ENDPOINTS = {'image': layout.url(layout.GLANCE),
               'block-storage': layout.url(layout.CINDER, '/v3'),
               'volumev3': layout.url(layout.CINDER, '/v3'),
@@ -30,7 +32,8 @@ def session(run: layout.Layout) -> keystone_session.Session:
     return keystone_session.Session(v3.Password(
         auth_url=layout.url(layout.KEYSTONE, '/v3'), username=layout.ADMIN,
         password=run.secret, project_name=layout.ADMIN,
-        user_domain_id='default', project_domain_id='default'))
+        user_domain_id='default', project_domain_id='default'),
+        timeout=REQUEST)
 
 
 def set_up(run: layout.Layout) -> None:

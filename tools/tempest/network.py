@@ -38,7 +38,10 @@ def missing() -> str:
     tried = subprocess.run(  # nosec B603 B607
         [*namespace(), 'ip', *_NEW_TAP], capture_output=True, text=True,
         timeout=SECONDS)
-    return tried.stderr.strip()
+    if not tried.returncode:
+        return ''
+    return ('needs namespaces and /dev/net/tun, as a container has only if it'
+            f' is given them: {tried.stderr.strip()}')
 
 
 def set_up() -> None:

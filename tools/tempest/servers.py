@@ -61,7 +61,8 @@ def start_database(run: layout.Layout, services: Sequence[str],
         run.logs / 'mariadb.log', os.environ, run.state)
     started.append(child)
     child.wait_ready(control.exists, SECONDS)
-    with pymysql.connect(unix_socket=str(control), user='root') as connection:
+    with pymysql.connect(unix_socket=str(control), user='root',
+                         read_timeout=SECONDS) as connection:
         with connection.cursor() as cursor:
             for name in services:
                 cursor.execute(f'CREATE DATABASE {name} CHARACTER SET utf8')

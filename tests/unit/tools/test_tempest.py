@@ -16,16 +16,22 @@ import contextlib
 import io
 import pathlib
 import re
+import shlex
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
 
+from keystoneauth1 import exceptions
 from oslo_config import cfg
 
+from tools.cloud import children
+from tools.cloud import errors
 from tools import run_tests
 from tools.tempest import __main__ as command
 from tools.tempest import files
 from tools.tempest import layout
+from tools.tempest import network
 from tools.tempest import tempest
 
 
@@ -46,8 +52,6 @@ class RunTest(unittest.TestCase):
         """Results, and the expressions of all runs."""
         run = self.enterContext(mock.patch.object(
             tempest, '_run', autospec=True, side_effect=tallies))
-        self.enterContext(mock.patch.object(
-            run_tests, 'keep', autospec=True))
         with contextlib.redirect_stdout(io.StringIO()) as out:
             found = tempest.run(pathlib.Path('/none'), 'all', 2, again)
         return found, [call.args[1] for call in run.call_args_list], \
@@ -84,6 +88,11 @@ class RunTest(unittest.TestCase):
 
 class CommandTest(unittest.TestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.keep = self.enterContext(mock.patch.object(
+            run_tests, 'keep', autospec=True))
+
     def main(self, *arguments):
         """Exit status, and what is printed."""
         with contextlib.redirect_stdout(io.StringIO()) as out, \
@@ -100,6 +109,23 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(
                 (0, 'skipped: tempest: needs x\n'
                  '0 passed, 0 failed, 1 skipped\n'), self.main())
+
+    def test_what_does_not_start(self):
+        """One failure, which is also kept for the end of CI."""
+        for error, text in (
+                (errors.CloudError('x: ended'), 'tempest: x: ended'),
+                (exceptions.ConnectTimeout('slow'), 'ConnectTimeout: slow'),
+                (subprocess.TimeoutExpired(['x'], 9), 'after 9 seconds')):
+            with self.subTest(text), mock.patch.object(
+                    command, 'run', autospec=True, side_effect=error):
+                status, out = self.main('--inside', '/none')
+            self.assertEqual(1, status)
+            self.assertIn(text, out)
+            self.assertEqual('0 passed, 1 failed, 0 skipped',
+                             out.splitlines()[-1])
+            suite, (failure,) = self.keep.call_args.args
+            self.assertEqual('tempest', suite)
+            self.assertIn(text, failure)
 
     def test_tests(self):
         self.assertEqual((tempest.ALL, False), self.chosen())
@@ -133,11 +159,59 @@ class CommandTest(unittest.TestCase):
         return any(re.search(long, name) for long in tempest.LONG)
 
 
+class LookAroundTest(unittest.TestCase):
+
+    def found(self, tally, ended=()):
+        """What is counted, where an array has something left."""
+        leftovers = self.enterContext(mock.patch.object(
+            command.stack, 'leftovers', autospec=True,
+            return_value={'k2-a': {'volumes': [{'name': 'left-over'}]}}))
+        child = mock.create_autospec(children.Child, instance=True)
+        child.check.side_effect = [errors.CloudError(text) for text in ended]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            command.look_around(mock.sentinel.layout, [child] * len(ended),
+                                tally)
+        return tally.failed, out.getvalue(), leftovers.called
+
+    def test_what_is_left(self):
+        failed, out, _ = self.found(tally(3))
+        self.assertEqual(1, failed)
+        self.assertIn('k2-a still has', out)
+        self.assertIn('left-over', out)
+
+    def test_a_test_that_failed_may_leave_something(self):
+        """Also one that passes when it is run once more."""
+        unstable = tally(3, failed=['a.b'])
+        unstable.failed = 0
+        self.assertEqual((0, '', False), self.found(unstable))
+
+    def test_a_service_that_has_ended(self):
+        """Its array cannot be asked."""
+        self.assertEqual((1, 'k2-b: ended\n', False),
+                         self.found(tally(3), ['k2-b: ended']))
+
+
+class NetworkTest(unittest.TestCase):
+
+    def missing(self, outcome):
+        """The reason, where the trial has this outcome."""
+        with mock.patch.object(network.os, 'geteuid', lambda: 0), \
+                mock.patch.object(network, 'namespace', lambda: [outcome]):
+            return network.missing()
+
+    def test_a_machine_that_can(self):
+        self.assertEqual('', self.missing('true'))
+
+    def test_one_that_cannot(self):
+        """Also if the trial says nothing."""
+        self.assertIn('/dev/net/tun', self.missing('false'))
+
+
 class FilesTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        place = self.enterContext(tempfile.TemporaryDirectory())
+        place = self.enterContext(tempfile.TemporaryDirectory(prefix='a b'))
         self.run_ = layout.Layout(pathlib.Path(place), pathlib.Path(place),
                                   'the-secret')
         self.run_.etc.mkdir()
@@ -180,6 +254,13 @@ class FilesTest(unittest.TestCase):
             settings = self.parsed(path)[section]
             self.assertEqual((user, 'the-secret'),
                              (settings['username'], settings['password']))
+
+    def test_programs_in_a_path_with_blanks(self):
+        settings = self.parsed(self.run_.cinder_conf)
+        for section in ('cinder_sys_admin', 'privsep_osbrick'):
+            self.assertEqual(
+                ['--config-file', str(self.run_.cinder_conf)],
+                shlex.split(settings[section]['helper_command'])[-2:])
 
     def test_the_secret_is_not_shown(self):
         self.assertNotIn('the-secret', repr(self.run_))
