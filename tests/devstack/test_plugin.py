@@ -112,7 +112,14 @@ class LifeTest(playing.Case):
 
     def check_secrecy(self):
         """No password in a trace, and in no file that others can read."""
-        password = self.stack.option('k2-iscsi', 'san_password')
+        holders = self.holders(self.stack.option('k2-iscsi', 'san_password'))
+        self.assertIn(self.stack.secrets, holders)
+        for array in playing.ARRAYS:
+            file = self.stack.state / array / 'control.password'
+            self.assertEqual([file], self.holders(file.read_text().strip()))
+
+    def holders(self, password):
+        """Files with it; none of others, and no trace."""
         self.assertEqual(0, self.stack.output.count(password), 'traced')
         self.assertIn('+ ', self.stack.output)
         paths = [path for top in ('data', 'etc', 'home', 'logs')
@@ -121,10 +128,10 @@ class LifeTest(playing.Case):
         self.assertIn(self.stack.conf, paths)
         holders = [path for path in paths
                    if password.encode() in path.read_bytes()]
-        self.assertIn(self.stack.secrets, holders)
         for path in holders:
             self.assertEqual(0, stat.S_IMODE(path.stat().st_mode) & 0o077,
                              path)
+        return holders
 
     def test_tempest(self):
         self.stack.local(*TWO, 'K2_CHECK=False',

@@ -15,7 +15,6 @@ import pathlib
 import shlex
 import shutil
 import sys
-import textwrap
 
 from tools.tempest import layout
 
@@ -190,7 +189,7 @@ def _cinder(run: layout.Layout, debug: bool) -> str:
         back_ends=','.join(array.name for array in layout.ARRAYS),
         database=run.database_url('cinder'), privsep=helper,
         auth=_auth(run, 'cinder')
-    ) + _back_end(run, primary) + textwrap.dedent(_REPLICATION).format(
+    ) + _back_end(run, primary) + _REPLICATION.format(
         name=secondary.name, host=layout.HOST, port=secondary.port,
         login=layout.ADMIN, secret=run.secret) + _back_end(run, secondary)
 

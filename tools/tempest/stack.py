@@ -98,6 +98,8 @@ def _start_arrays(run: layout.Layout, started: list[children.Child]) -> None:
             *(f'--portal={portal}' for portal in one.portals),
             '--login', layout.ADMIN,
             '--password-file', str(run.password_file),
+            # One that it makes would be in its log.
+            '--control-password-file', str(run.password_file),
             '--peer', f'{peer.name}={peer.address}',
             '--peer-login', layout.ADMIN,
             '--peer-password-file', str(run.password_file),
@@ -212,7 +214,7 @@ def leftovers(run: layout.Layout) -> dict[str, dict[str, array.Objects]]:
     """
     readers = {one.name: array.Array(
         f'https://{one.address}', str(run.authority(one)), run.secret,
-        run.array_state(one) / 'control.password') for one in layout.ARRAYS}
+        run.password_file) for one in layout.ARRAYS}
     deadline = time.monotonic() + EMPTY
     while True:
         found = {name: left for name, reader in readers.items()
