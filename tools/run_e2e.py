@@ -12,6 +12,8 @@
 
 """The tests in a browser, in a guest, and others that take a whole machine.
 
+The DevStack plugin, which starts arrays and their daemons, is one of these.
+
 Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`. What a test needs and the machine does not
 have makes it a skipped one, with the reason above that line. Pictures of
@@ -87,6 +89,9 @@ def main() -> int:
     options = parser.parse_args()
     tallies = [run_tests.run_suite('e2e', RUNNER,
                                    failing if options.again else None),
+               run_tests.run_suite(
+                   'devstack', run_tests.STESTR,
+                   run_tests.failing if options.again else None),
                run_guests(options.again)]
     for reason in sorted(set().union(*[one.reasons for one in tallies])):
         print(f'skipped: {reason}')

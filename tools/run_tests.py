@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every check of the project: lint, unit, charm, DevStack, functional tests.
+"""Every check of the project: lint, and unit, charm and functional tests.
 
 With --weather, what takes longer in place of these: tests/weather. With
 --again, a few tests that failed are run once more, alone: what passes then is
@@ -49,7 +49,7 @@ from tools import signals
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
 FAILURES = ROOT / 'artifacts' / 'failures'
-SUITES = ('unit', 'charm', 'devstack', 'functional')
+SUITES = ('unit', 'charm', 'functional')
 # Twice as many workers as processors: stestr cannot know, on a machine where
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',

@@ -162,14 +162,3 @@ class PasswordFileTest(playing.Case, unittest.TestCase):
     def test_an_empty_one(self):
         self.local(os.devnull)
         self.assert_refused('the first line of /dev/null is empty')
-
-    def test_an_array_that_is_not_there(self):
-        path = self.stack.dest / 'password'
-        path.write_text('Sesame 1')
-        port = self.stack.ports[0]
-        self.local(path, 'K2_CHECK=True', 'K2_ALL_san_ip=127.0.0.1',
-                   f'K2_ALL_san_api_port={port}')
-        self.assert_refused('K2_CHECK=False')
-        self.assertRegex(self.stack.output,
-                         f'(?m)^  problem .*127.0.0.1:{port}')
-        self.assertNotIn('Sesame', self.stack.output)

@@ -15,6 +15,7 @@
 import contextlib
 import io
 import sys
+import unittest
 
 from tests.devstack import playing
 from tests.e2e import iscsi
@@ -113,3 +114,20 @@ class CinderTest(playing.Case):
                 portal, target, lun,
                 scenario.ISCSI_CONNECTOR['initiator'], None)
             path.io('write -P 7 1M 1M', 'read -P 7 1M 1M')
+
+
+class TestNoArray(playing.Case, unittest.TestCase):
+    """The check of the plugin asks again and again, as the driver does."""
+
+    def test_an_array_that_is_not_there(self):
+        path = self.stack.dest / 'password'
+        path.write_text('Sesame 1')
+        port = self.stack.ports[0]
+        self.stack.local(
+            'K2_SIMULATOR=False', 'K2_CHECK=True', 'K2_ALL_san_ip=127.0.0.1',
+            f'K2_ALL_san_api_port={port}',
+            f'K2_ALL_san_password_file={path}')
+        self.assert_refused('K2_CHECK=False')
+        self.assertRegex(self.stack.output,
+                         f'(?m)^  problem .*127.0.0.1:{port}')
+        self.assertNotIn('Sesame', self.stack.output)

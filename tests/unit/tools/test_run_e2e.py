@@ -70,8 +70,10 @@ class AgainTest(unittest.TestCase):
         runners = self.runners('--again')
         self.assertEqual(('tests.e2e', 'tests.e2e.x'),
                          runners['e2e'](['tests.e2e.x']))
+        self.assertIn('--failing', runners['devstack'](['tests.devstack.x']))
         self.assertEqual(('tools.guest.suites', '--failing'),
                          runners['guest'](['tests.guest.x']))
 
     def test_unless_nobody_asks_for_it(self):
-        self.assertEqual({'e2e': None, 'guest': None}, self.runners())
+        self.assertEqual({'e2e': None, 'devstack': None, 'guest': None},
+                         self.runners())
