@@ -287,10 +287,13 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
                           self.stack.log('machine'))
 
     def test_tgt_cannot_be_installed(self):
-        self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt')
-        self.assertEqual(1, self.stack.run(
-            'stack', INSTALLED='-', INSTALLABLE='False'))
-        self.assertIn('needs the package tgt', self.stack.errors[0])
+        """Whoever asks for it must have it, also for Fibre Channel."""
+        for protocol in ('iSCSI', 'FC'):
+            self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt',
+                             f'K2_ALL_protocol={protocol}')
+            self.assertEqual(1, self.stack.run(
+                'stack', INSTALLED='-', INSTALLABLE='False'))
+            self.assertIn('needs the package tgt', self.stack.errors[0])
 
 
 class FilesTest(playing.unittest.TestCase):
