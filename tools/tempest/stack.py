@@ -16,10 +16,8 @@ simulated arrays run on this machine; what attaches volumes runs in a guest.
 """
 
 from collections.abc import Mapping
-from collections.abc import Sequence
 import concurrent.futures
 import os
-import subprocess  # nosec B404
 import sys
 import time
 
@@ -29,11 +27,11 @@ import requests
 from tools.cloud import array
 from tools.cloud import children
 from tools.cloud import console
-from tools.cloud import errors
 from tools import run_tests
 from tools.tempest import files
 from tools.tempest import identity
 from tools.tempest import layout
+from tools.tempest import programs
 from tools.tempest import servers
 from tools.tempest import volume_host
 
@@ -130,21 +128,10 @@ def _make_schemas(run: layout.Layout) -> None:
           'db', 'sync']]]
     variables = environment(OS_BOOTSTRAP_PASSWORD=run.secret)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for future in [pool.submit(_run_all, commands, variables)
-                       for commands in orders]:
+        for future in [
+                pool.submit(programs.run_all, commands, SCHEMA, variables)
+                for commands in orders]:
             future.result()
-
-
-def _run_all(commands: Sequence[Sequence[str]],
-             variables: Mapping[str, str]) -> None:
-    """Run commands, one after the other."""
-    for command in commands:
-        done = subprocess.run(  # nosec B603
-            command, env=variables, stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SCHEMA)
-        if done.returncode:
-            raise errors.CloudError(
-                f'{" ".join(command)} failed:\n{done.stdout[-2000:]}')
 
 
 def _serve(name: str, port: int, started: list[children.Child],

@@ -16,15 +16,14 @@ from collections.abc import Sequence
 import os
 import pathlib
 import re
-import subprocess  # nosec B404
 import sys
 
 import requests
 
-from tools.cloud import errors
 from tools import run_tests
 from tools.tempest import identity
 from tools.tempest import layout
+from tools.tempest import programs
 
 #: What is installed, in an environment of its own.
 PACKAGES = ('tempest==47.0.0', 'cinder-tempest-plugin==1.23.0')
@@ -136,16 +135,11 @@ def install() -> None:
     stamp = VENV / 'packages'
     if stamp.exists() and stamp.read_text() == ' '.join(PACKAGES):
         return
-    for command in (
-            [sys.executable, '-m', 'venv', '--clear', str(VENV)],
-            [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
-             str(run_tests.ROOT / 'constraints.txt'), *PACKAGES]):
-        done = subprocess.run(  # nosec B603
-            command, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=_INSTALL_SECONDS)
-        if done.returncode:
-            raise errors.CloudError(
-                f'{" ".join(command)} failed:\n{done.stdout[-2000:]}')
+    programs.run_all([
+        [sys.executable, '-m', 'venv', '--clear', str(VENV)],
+        [f'{VENV}/bin/pip', 'install', '--quiet', '--constraint',
+         str(run_tests.ROOT / 'constraints.txt'), *PACKAGES]],
+        _INSTALL_SECONDS)
     stamp.write_text(' '.join(PACKAGES))
 
 

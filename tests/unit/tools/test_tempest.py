@@ -32,6 +32,7 @@ from tools.tempest import __main__ as command
 from tools.tempest import files
 from tools.tempest import layout
 from tools.tempest import network
+from tools.tempest import programs
 from tools.tempest import tempest
 
 
@@ -205,6 +206,16 @@ class NetworkTest(unittest.TestCase):
     def test_one_that_cannot(self):
         """Also if the trial says nothing."""
         self.assertIn('/dev/net/tun', self.missing('false'))
+
+
+class ProgramsTest(unittest.TestCase):
+
+    def test_one_that_fails(self):
+        """What it said is told, and the next one does not run."""
+        with self.assertRaisesRegex(
+                errors.CloudError, r'sh -c echo no; exit 3 failed:\nno'):
+            programs.run_all([['true'], ['sh', '-c', 'echo no; exit 3'],
+                              ['sh', '-c', 'echo late; exit 4']], 60)
 
 
 class FilesTest(unittest.TestCase):
