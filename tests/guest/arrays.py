@@ -48,8 +48,6 @@ class Array(iscsi.Simulator):
         self.name = f'array-{letter}'
         number = 'ab'.index(letter) + 1
         self.portals = [f'127.0.{number}.{last}' for last in (11, 12)]
-        # One array has those of the fabrics.
-        self.fc_ports = fabric.names('array') if letter == 'a' else []
         self.address, self.port = '127.0.0.1', _PORTS[letter]
         self._peer = 'ba'['ab'.index(letter)]
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -73,14 +71,16 @@ class Array(iscsi.Simulator):
             '--data-plane', PLANE, '--require-data-plane',
             '--password-file', str(password), *self._replication(password),
             *(f'--portal={address}' for address in self.portals),
-            *(f'--fc-port={name}' for name in self.fc_ports)]
+            *(f'--fc-port={name}' for name in fabric.names(self.name))]
         log = node.OUT / f'{self.name}.log'
         with open(log, 'ab') as stream:
+            before = stream.tell()
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream,
                 stderr=stream, start_new_session=True)
         node.wait_until(lambda: self.process.poll() is not None
-                        or b' listens on ' in log.read_bytes(), self.name)
+                        or b' listens on ' in log.read_bytes()[before:],
+                        self.name)
         if self.process.poll() is not None:
             raise AssertionError(log.read_text())
         self.url = f'https://{self.address}:{self.port}'

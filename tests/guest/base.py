@@ -122,6 +122,8 @@ class GuestTest(testtools.TestCase):
         self.addCleanup(self._check_what_is_left)
         self.backend = self.use(self.letter, **self.options)
         self.array = array(self.letter)
+        # Cinder's own host attaches without it.
+        self.transport.have_multipath(False)
         self.other = self.transport.other(self.array)
 
     def use(self, letter, **options):

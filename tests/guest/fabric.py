@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Fibre Channel in the guest: two fabrics, and ports of three machines.
+"""Fibre Channel in the guest: two fabrics, and ports of four machines.
 
-A fabric is a bridge. The array, the compute node and another host have one
+A fabric is a bridge. Two arrays, the compute node and another host have one
 port each in both, which is FCoE on a virtual network interface; they find
 each other without a switch (VN2VN). All are of one kernel: os-brick and
 multipathd are told which disks are the compute node's.
@@ -33,7 +33,7 @@ HOSTS = ('compute', 'other')
 FOLDER = pathlib.Path('/run/fc_host')
 MODULE = os.environ.get('K2_FCOE', '')
 _MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'veth', 'bridge')
-_MACHINES = ('array', *HOSTS)
+_MACHINES = (*HOSTS, 'array-a', 'array-b')
 _LINK_TRIES, _LOGIN_SECONDS = 5, 45
 # What a frame of Fibre Channel needs.
 _MTU = '2500'
@@ -77,7 +77,7 @@ def names(machine):
 
 def hosts(machine):
     """What the kernel calls the ports of a machine, as host3."""
-    known = {path.read_text().strip().removeprefix('0x'): path.parent.name
+    known = {_digits(path): path.parent.name
              for path in _CLASS.glob('fc_host/*/port_name')}
     return [known[_name(machine, number)] for number in FABRICS]
 
@@ -118,14 +118,20 @@ def _add_port(machine, number):
     _CREATE.write_text(port)
 
 
-@functools.cache
-def link():
-    """Give all ports a link, and wait until hosts have found the array."""
-    for machine in _MACHINES:
-        for number in FABRICS:
-            set_link(machine, number, 'up')
-    node.wait_until(lambda: all(_is_logged_in(host) for machine in HOSTS
-                                for host in hosts(machine)), 'FC logins')
+def link(array):
+    """Give an array's ports a link, and wait until hosts have found them."""
+    for number in FABRICS:
+        for host in HOSTS:
+            set_link(host, number, 'up')
+        port = names(array)[number]
+        _join(array, number, lambda: all(
+            port in targets(host, number) for host in HOSTS))
+
+
+def unlink(array):
+    """Take the link of an array's ports."""
+    for number in FABRICS:
+        set_link(array, number, 'down')
 
 
 def set_link(machine, number, state):
@@ -133,32 +139,45 @@ def set_link(machine, number, state):
     node.run('ip', 'link', 'set', f'{machine}{number}', state)
 
 
-def return_link(machine, number):
-    """Give a port its link again; it is logged in, and has looked for disks.
+def return_link(machine, number, ports):
+    """Give a port its link again; it sees these, and has looked for disks."""
+    _join(machine, number,
+          lambda: set(ports) <= set(targets(machine, number)))
+    scan(machine)
+
+
+def _join(machine, number, is_done):
+    """Give a port a link, and wait for the logins that are then to be had.
 
     A login may get lost when both ports begin one, and with it all disks if
     the port was away for long.
     """
-    host = hosts(machine)[number]
     for _ in range(_LINK_TRIES):
         set_link(machine, number, 'up')
         try:
-            node.wait_until(lambda: _is_logged_in(host), 'an FC login',
-                            _LOGIN_SECONDS)
+            node.wait_until(is_done, 'an FC login', _LOGIN_SECONDS)
+            return
         except node.NodeError:
             set_link(machine, number, 'down')
-        else:
-            scan(machine)
-            return
-    raise node.NodeError(f'{host} finds no target')
+    raise node.NodeError(f'{machine} does not log in on fabric {number}')
 
 
-def _is_logged_in(host):
-    """Whether a host has found a target."""
-    return any(
-        'FCP Target' in (port / 'roles').read_text()
-        and 'Online' in (port / 'port_state').read_text()
-        for port in _CLASS.glob(f'fc_remote_ports/rport-{host[4:]}:*'))
+def targets(machine, number):
+    """The names of the array's ports that a port is logged in to, and ids.
+
+    An id is what the kernel has in addresses of disks.
+    """
+    host = hosts(machine)[number]
+    return {_with_colons(_digits(port / 'port_name')):
+            int((port / 'scsi_target_id').read_text())
+            for port in _CLASS.glob(f'fc_remote_ports/rport-{host[4:]}:*')
+            if 'FCP Target' in (port / 'roles').read_text()
+            and 'Online' in (port / 'port_state').read_text()}
+
+
+def _digits(path):
+    """A name that the kernel shows with 0x before it."""
+    return path.read_text().strip().removeprefix('0x')
 
 
 def scan(machine):
@@ -185,8 +204,8 @@ def has_disk(port, lun):
 def target_of(address):
     """The name of the array's port that a disk is reached by."""
     target = address.rpartition(':')[0]
-    name = (_CLASS / 'fc_transport' / f'target{target}' / 'port_name')
-    return _with_colons(name.read_text().strip().removeprefix('0x'))
+    return _with_colons(_digits(
+        _CLASS / 'fc_transport' / f'target{target}' / 'port_name'))
 
 
 def forget(address):
@@ -196,19 +215,22 @@ def forget(address):
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """A LUN of the array by a port, host3, which sees one target.
+    """A LUN of an array, as the other host has it in one of the fabrics.
 
     A host looks again and again for what is mapped to it: a port that is
     busy with a login sees nothing.
     """
 
-    host: str
+    array: str
+    number: int
     lun: int
     is_mapped: bool
 
     @property
     def _address(self):
-        return f'{self.host[4:]}:0:0:{self.lun}'
+        host = hosts('other')[self.number]
+        target = targets('other', self.number)[names(self.array)[self.number]]
+        return f'{host[4:]}:0:{target}:{self.lun}'
 
     def command(self):
         """The command line of qemu-io; the disk is there if it is mapped."""
@@ -217,8 +239,9 @@ class Path:
         return ['qemu-io', '-f', 'raw', '-t', 'none', str(self._device())]
 
     def _is_found(self):
-        (_CLASS / 'scsi_host' / self.host / 'scan').write_text(
-            f'0 0 {self.lun}')
+        host, *address = self._address.split(':')
+        (_CLASS / 'scsi_host' / f'host{host}' / 'scan').write_text(
+            ' '.join(address))
         return self._device().exists()
 
     def _device(self):

@@ -18,7 +18,7 @@ from tests.guest import transports
 
 _TESTS = (
     'test_attach.TestAttach', 'test_attach.TestExtend', 'test_copies',
-    'test_multipath')
+    'test_multipath', 'test_moves.TestMigration', 'test_replication')
 
 
 class TestTransport(testtools.TestCase):

@@ -12,6 +12,9 @@
 
 """The loss of an array, with the bytes on both."""
 
+import contextlib
+import signal
+
 from tests.guest import base
 from tests.guest import disk
 
@@ -42,6 +45,51 @@ class TestFailover(base.GuestTest):
         for array in self.arrays:
             array.control('POST', 'clock', advance=RPO + 1)
 
+    def assert_on(self, array, attached):
+        """The disk is from this array, not from the other one."""
+        self.assertTrue(self.transport.is_of(
+            attached.row.connection_info, array))
+
+    def test_dead_array(self):
+        """What was copied is on the other one; the rest is lost, and known.
+
+        The array has it still when it comes back, and must not show it.
+        """
+        volume = self.backend.create_volume(1, **REPLICATED)
+        attached = self.attach(volume)
+        self.fill(attached.path, 0, 1023)
+        self.let_copy()
+        self.fill(attached.path, 1)
+        attached.detach()
+        with self.dead(self.arrays[0]):
+            self.backend.beat()
+            service = self.backend.fail_over(TARGET)
+            self.assertEqual('failed-over', service.replication_status)
+            there = self.attach(volume)
+            self.assert_on(self.arrays[1], there)
+            self.assert_filled(there.path, 0, 1023)
+            self.assert_zeros(there.path, 1)
+            self.fill(there.path, 2)
+            there.detach()
+        self.backend.beat()
+        service = self.backend.fail_back()
+        self.assertEqual('enabled', service.replication_status)
+        back = self.attach(volume)
+        self.assert_on(self.arrays[0], back)
+        self.assert_filled(back.path, 0, 2, 1023)
+        self.assert_zeros(back.path, 1)
+
+    @contextlib.contextmanager
+    def dead(self, array):
+        """An array is killed; it starts again at the end."""
+        self.transport.disconnect(array)
+        array.stop(signal.SIGKILL)
+        try:
+            yield
+        finally:
+            array.start()
+            self.transport.connect(array)
+
     def test_there_and_back(self):
         volume = self.backend.create_volume(1, **REPLICATED)
         attached = self.attach(volume)
@@ -52,8 +100,7 @@ class TestFailover(base.GuestTest):
         service = self.backend.fail_over(TARGET)
         self.assertEqual('failed-over', service.replication_status)
         there = self.attach(volume)
-        self.assertEqual(self.arrays[1].iqn,
-                         there.row.connection_info['target_iqn'])
+        self.assert_on(self.arrays[1], there)
         self.assert_filled(there.path, 0, 1023)
         self.fill(there.path, 1)
         disk.write(there.path, 0, disk.pattern('there'))
@@ -62,7 +109,6 @@ class TestFailover(base.GuestTest):
         service = self.backend.fail_back()
         self.assertEqual('enabled', service.replication_status)
         back = self.attach(volume)
-        self.assertEqual(self.arrays[0].iqn,
-                         back.row.connection_info['target_iqn'])
+        self.assert_on(self.arrays[0], back)
         self.assert_filled(back.path, 1, 1023)
         self.assert_bytes(disk.pattern('there'), back.path, 0)

@@ -44,6 +44,9 @@ class Iscsi:
     def connect(self, array):
         """Do what comes after an array has started; nothing here."""
 
+    def disconnect(self, array):
+        """Do what comes before an array has gone; nothing here."""
+
     def have_multipath(self, wanted):
         """Make the compute node one that uses multipath, or not.
 
@@ -53,6 +56,10 @@ class Iscsi:
     def paths(self, array):
         """What a disk has a path to, each."""
         return [f'{portal}:3260' for portal in array.portals]
+
+    def is_of(self, info, array):
+        """Whether an array gives what one attaches."""
+        return info['target_iqn'] == array.iqn
 
     def used(self):
         """To what the compute node has a path."""
@@ -103,7 +110,7 @@ class OtherIscsi(iscsi.Initiator):
 
 
 class FibreChannel:
-    """Ports stay logged in; an array has one in each fabric."""
+    """Ports stay logged in; all have one in each fabric."""
 
     protocol = 'fc'
 
@@ -115,9 +122,13 @@ class FibreChannel:
         """Let hosts log in; the array forgets them again."""
         rows = [array.call('POST', 'host_fc_ports', pwwn=name)
                 for machine in fabric.HOSTS for name in fabric.names(machine)]
-        fabric.link()
+        fabric.link(array.name)
         for row in rows:
             array.call('DELETE', f'host_fc_ports/{row["id"]}')
+
+    def disconnect(self, array):
+        """Take its links: hosts would wait for a target that is no more."""
+        fabric.unlink(array.name)
 
     def have_multipath(self, wanted):
         """Make the compute node one that uses multipath, or not.
@@ -133,7 +144,12 @@ class FibreChannel:
 
     def paths(self, array):
         """What a disk has a path to, each."""
-        return fabric.names('array')
+        return fabric.names(array.name)
+
+    def is_of(self, info, array):
+        """Whether an array gives what one attaches."""
+        return set(info['target_wwn']) == {
+            name.replace(':', '') for name in fabric.names(array.name)}
 
     def used(self):
         """To what the compute node has a path."""
@@ -151,15 +167,16 @@ class FibreChannel:
     @contextlib.contextmanager
     def lost(self, array, number):
         """Nothing comes through on one path, inside."""
+        ports = fabric.targets('compute', number)
         fabric.set_link('compute', number, 'down')
         try:
             yield
         finally:
-            fabric.return_link('compute', number)
+            fabric.return_link('compute', number, ports)
 
     def other(self, array):
         """Another host: further ports of the same kernel."""
-        return OtherFibreChannel()
+        return OtherFibreChannel(array.name)
 
     def wait_for_the_end(self):
         """Remove what the other host has left; the rest stays."""
@@ -170,6 +187,9 @@ class FibreChannel:
 class OtherFibreChannel:
     """A host of whose disks os-brick and multipathd know nothing."""
 
+    def __init__(self, array):
+        self._array = array
+
     def connector(self):
         """What it tells Cinder."""
         return _connector(wwpns=[name.replace(':', '')
@@ -177,8 +197,8 @@ class OtherFibreChannel:
 
     def paths(self, info):
         """All paths to what it has attached."""
-        return [fabric.Path(host, info['target_lun'], is_mapped=True)
-                for host in fabric.hosts('other')]
+        return [fabric.Path(self._array, number, info['target_lun'],
+                            is_mapped=True) for number in fabric.FABRICS]
 
     def path(self, lun, portal=None):
         """The first path to a LUN."""
