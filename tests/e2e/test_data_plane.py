@@ -26,7 +26,7 @@ import threading
 import fixtures
 import testtools
 
-from tests.e2e import iscsi
+from tests import iscsi
 
 SECRET = 'secretsecret12'
 

@@ -18,7 +18,7 @@ import sys
 import unittest
 
 from tests.devstack import playing
-from tests.e2e import iscsi
+from tests import iscsi
 from tools.cloud import array
 from tools.cloud import children
 from tools.cloud import client
@@ -107,12 +107,7 @@ class CinderTest(playing.Case):
                               info['target_portals'])
         if not self.served:
             return
-        for portal, target, lun in zip(
-                info['target_portals'], info['target_iqns'],
-                info['target_luns'], strict=True):
-            path = iscsi.Path(
-                portal, target, lun,
-                scenario.ISCSI_CONNECTOR['initiator'], None)
+        for path in iscsi.paths(info, scenario.ISCSI_CONNECTOR['initiator']):
             path.io('write -P 7 1M 1M', 'read -P 7 1M 1M')
 
 

@@ -23,7 +23,7 @@ import fixtures
 import testtools
 
 from tests.e2e import browser
-from tests.e2e import iscsi
+from tests import iscsi
 
 _WAITING = """\
 import sys, time

@@ -21,7 +21,7 @@ import sys
 import fixtures
 import testtools
 
-from tests.e2e import iscsi
+from tests import iscsi
 from tools.tempest import __main__ as command
 
 

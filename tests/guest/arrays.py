@@ -21,8 +21,8 @@ import pathlib
 import subprocess
 import sys
 
-from tests.e2e import iscsi
 from tests.guest import fabric
+from tests import iscsi
 from tools.guest import node
 
 PLANE = os.environ.get('K2_PLANE', 'tgt')
@@ -97,20 +97,3 @@ class Array(iscsi.Simulator):
         if login == 'admin':
             return (_STATES / 'password').read_text().strip()
         return super().password(login)
-
-    def options(self):
-        """Options of a back end on it."""
-        return {'san_login': 'admin', 'san_password': self.password(),
-                'driver_ssl_cert_verify': True,
-                'driver_ssl_cert_path': str(self.authority)}
-
-    def control(self, method, path, **body):
-        """A reply of the control API."""
-        reply = self.request(method, f'sim/v1/{path}', 'control',
-                             json=body or None)
-        return reply.json() if reply.content else None
-
-    def leftovers(self):
-        """What users have on it, by resource."""
-        return {resource: found for resource, found
-                in self.control('GET', 'leftovers').items() if found}

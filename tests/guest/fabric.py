@@ -23,7 +23,7 @@ import functools
 import os
 import pathlib
 
-from tests.e2e import iscsi
+from tests import iscsi
 from tools.guest import node
 
 FABRICS = (0, 1)

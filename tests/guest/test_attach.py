@@ -15,10 +15,10 @@
 import dataclasses
 import subprocess
 
-from tests.e2e import iscsi
 from tests.guest import base
 from tests.guest import disk
 from tests.guest import second
+from tests import iscsi
 from tools.guest import node
 
 MIB = disk.MIB

@@ -19,8 +19,8 @@ import contextlib
 import dataclasses
 import os
 
-from tests.e2e import iscsi
 from tests.guest import fabric
+from tests import iscsi
 from tools.guest import node
 
 _OTHER_IQN = 'iqn.1993-08.org.debian:01:other'
@@ -101,12 +101,7 @@ class OtherIscsi(iscsi.Initiator):
 
     def paths(self, info):
         """All paths to what it has attached."""
-        account = info.get('auth_username') and (
-            info['auth_username'], info['auth_password'])
-        return [iscsi.Path(portal, target, lun, self.iqn, account)
-                for portal, target, lun in zip(
-                    info['target_portals'], info['target_iqns'],
-                    info['target_luns'], strict=True)]
+        return iscsi.paths(info, self.iqn)
 
 
 class FibreChannel:

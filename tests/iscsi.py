@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 import fixtures
 import requests
@@ -129,10 +130,10 @@ def run(*command):
         raise
 
 
-def portals():
-    """Two addresses that no other run has: the port is always 3260."""
+def address(net):
+    """One of loopback that no other run has, in 127.net.0.0/16."""
     high, low = divmod(os.getpid() % 2 ** 16, 256)
-    return [f'127.{net}.{high}.{low}' for net in (101, 102)]
+    return f'127.{net}.{high}.{low}'
 
 
 class NotStarted(Exception):
@@ -140,17 +141,21 @@ class NotStarted(Exception):
 
 
 class Simulator:
-    """A process of k2-sim with a data plane."""
+    """A process of k2-sim with a data plane.
+
+    :param portals: addresses; the port is always 3260
+    :ivar address: of its API, as ``port``
+    """
 
     # As the array tells it.
     iqn = '-'
 
-    def __init__(self, directory, plane=TGT, options=()):
+    def __init__(self, directory, plane=TGT, options=(), portals=None):
         self.plane = plane
         self.directory = pathlib.Path(directory)
         self.authority = self.directory / 'ca.crt'
         self._options = options
-        self.portals = portals()
+        self.portals = portals or [address(101), address(102)]
 
     def start(self):
         """Give the process, or raise NotStarted."""
@@ -167,6 +172,8 @@ class Simulator:
             ready = _READY.fullmatch(line)
             if ready:
                 self.url = ready[1]
+                parts = urllib.parse.urlsplit(self.url)
+                self.address, self.port = parts.hostname, parts.port
                 self.target, = self.hits('system/state')
                 self.iqn = self.target['iscsi_qualified_target_name']
                 return self.process
@@ -191,6 +198,12 @@ class Simulator:
     def password(self, login='admin'):
         """What k2-sim made up at its first start."""
         return (self.directory / f'{login}.password').read_text().strip()
+
+    def options(self):
+        """Options of a back end on it."""
+        return {'san_login': 'admin', 'san_password': self.password(),
+                'driver_ssl_cert_verify': True,
+                'driver_ssl_cert_path': str(self.authority)}
 
     def request(self, method, path, login='admin', **options):
         """A reply of the array."""
@@ -223,6 +236,17 @@ class Simulator:
         self.request(
             'PUT', f'sim/v1/data/{resource}/{number}', 'control', data=data,
             headers={'Content-Range': f'bytes {offset}-{end}/*'})
+
+    def control(self, method, path, **body):
+        """A reply of the control API."""
+        reply = self.request(method, f'sim/v1/{path}', 'control',
+                             json=body or None)
+        return reply.json() if reply.content else None
+
+    def leftovers(self):
+        """What users have on it, by resource."""
+        return {resource: found for resource, found
+                in self.control('GET', 'leftovers').items() if found}
 
     def traces(self):
         """What this machine has of its data plane."""
@@ -272,6 +296,16 @@ class Path:
         """Log in, run commands of qemu-io, log out."""
         return run(*self.command(), *(
             word for command in commands for word in ('-c', command)))
+
+
+def paths(info, initiator):
+    """What a driver has returned, for all of its portals."""
+    account = info.get('auth_username') and (
+        info['auth_username'], info['auth_password'])
+    return [Path(portal, target, lun, initiator, account)
+            for portal, target, lun in zip(
+                info['target_portals'], info['target_iqns'],
+                info['target_luns'], strict=True)]
 
 
 class Initiator:
