@@ -116,6 +116,19 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
             self.refuse([f'K2_SIM_PORT={port}'], f'K2_SIM_PORT={port} is no')
         self.refuse(['K2_SIM_PORT=1', 'K2_SIM_PORT_2=1'], 'must differ')
 
+    def test_portals_that_are_none(self):
+        for portal in ('localhost', '127.0.0.300', '127.0.0.11:3260'):
+            self.refuse([f'K2_SIM_PORTALS=127.0.0.12,{portal}'],
+                        f'portal "{portal}" is no address')
+        self.refuse(['K2_SIM_PORTALS_2=127.0.0.13,127.0.0.11'],
+                    'both have 127.0.0.11')
+
+    def test_another_name_for_cinder(self):
+        """No volume would ever be made of the type that DevStack makes."""
+        for option in ('K2_ALL_', 'K2_BACKEND_k2_iscsi_'):
+            self.refuse([f'{option}volume_backend_name=other'],
+                        'volume_backend_name "other"', 'volume type')
+
     def test_names_that_cannot_be(self):
         self.refuse(["CINDER_ENABLED_BACKENDS='k2:a/b'"],
                     '"a/b" cannot have this name')
