@@ -298,6 +298,13 @@ class Path:
             word for command in commands for word in ('-c', command)))
 
 
+def strangers(path):
+    """The same path, by those who have not the host's password."""
+    name, password = path.account
+    return [dataclasses.replace(path, account=account) for account in (
+        None, (name, password[::-1]), ('admin', password))]
+
+
 def paths(info, initiator):
     """What a driver has returned, for all of its portals."""
     account = info.get('auth_username') and (

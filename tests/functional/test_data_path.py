@@ -144,10 +144,7 @@ class TgtTest(LifeTests, DataPathTest):
     def test_wrong_passwords(self) -> None:
         self.start(use_chap_auth=True)
         path = self.disk(self.backend.create_volume(1))
-        assert path.account is not None
-        name, password = path.account
-        for account in (None, (name, password[::-1]), ('admin', password)):
-            wrong = dataclasses.replace(path, account=account)
+        for wrong in iscsi.strangers(path):
             error = self.assertRaises(subprocess.CalledProcessError,
                                       wrong.io, 'length')
             self.assertIn('uthentication', error.stderr)

@@ -12,11 +12,11 @@
 
 """Hosts that must show a password."""
 
-import dataclasses
 import subprocess
 
 from tests.guest import base
 from tests.guest import disk
+from tests import iscsi
 from tools.guest import node
 
 
@@ -41,9 +41,7 @@ class TestChap(base.GuestTest):
         row, paths = self.attach_to_other(volume)
         path = paths[0]
         path.io('write -P 0x66 0 1M')
-        name, password = path.account
-        for account in (None, (name, password[::-1]), ('admin', password)):
-            wrong = dataclasses.replace(path, account=account)
+        for wrong in iscsi.strangers(path):
             error = self.assertRaises(subprocess.CalledProcessError,
                                       wrong.io, 'length')
             self.assertIn('uthentication', error.stderr)

@@ -45,39 +45,37 @@ class TestFailover(base.GuestTest):
         for array in self.arrays:
             array.control('POST', 'clock', advance=RPO + 1)
 
-    def assert_on(self, array, attached):
-        """The disk is from this array, not from the other one."""
-        self.assertTrue(self.transport.is_of(
-            attached.row.connection_info, array))
-
-    def test_dead_array(self):
-        """What was copied is on the other one; the rest is lost, and known.
-
-        The array has it still when it comes back, and must not show it.
-        """
+    def protected(self):
+        """A volume, and its disk, with data that is on both arrays."""
         volume = self.backend.create_volume(1, **REPLICATED)
         attached = self.attach(volume)
         self.fill(attached.path, 0, 1023)
         self.let_copy()
-        self.fill(attached.path, 1)
-        attached.detach()
-        with self.dead(self.arrays[0]):
-            self.backend.beat()
-            service = self.backend.fail_over(TARGET)
-            self.assertEqual('failed-over', service.replication_status)
-            there = self.attach(volume)
-            self.assert_on(self.arrays[1], there)
-            self.assert_filled(there.path, 0, 1023)
-            self.assert_zeros(there.path, 1)
-            self.fill(there.path, 2)
-            there.detach()
+        return volume, attached
+
+    def failed_over(self, volume):
+        """The disk of a volume, from the other array, with that data."""
+        self.backend.beat()
+        service = self.backend.fail_over(TARGET)
+        self.assertEqual('failed-over', service.replication_status)
+        there = self.attach(volume)
+        self.assert_on(self.arrays[1], there)
+        self.assert_filled(there.path, 0, 1023)
+        return there
+
+    def failed_back(self, volume):
+        """The disk of a volume, from the first array again."""
         self.backend.beat()
         service = self.backend.fail_back()
         self.assertEqual('enabled', service.replication_status)
         back = self.attach(volume)
         self.assert_on(self.arrays[0], back)
-        self.assert_filled(back.path, 0, 2, 1023)
-        self.assert_zeros(back.path, 1)
+        return back
+
+    def assert_on(self, array, attached):
+        """The disk is from this array, not from the other one."""
+        self.assertTrue(self.transport.is_of(
+            attached.row.connection_info, array))
 
     @contextlib.contextmanager
     def dead(self, array):
@@ -91,24 +89,29 @@ class TestFailover(base.GuestTest):
             self.transport.connect(array)
 
     def test_there_and_back(self):
-        volume = self.backend.create_volume(1, **REPLICATED)
-        attached = self.attach(volume)
-        self.fill(attached.path, 0, 1023)
-        self.let_copy()
+        volume, attached = self.protected()
         attached.detach()
-        self.backend.beat()
-        service = self.backend.fail_over(TARGET)
-        self.assertEqual('failed-over', service.replication_status)
-        there = self.attach(volume)
-        self.assert_on(self.arrays[1], there)
-        self.assert_filled(there.path, 0, 1023)
+        there = self.failed_over(volume)
         self.fill(there.path, 1)
         disk.write(there.path, 0, disk.pattern('there'))
         there.detach()
-        self.backend.beat()
-        service = self.backend.fail_back()
-        self.assertEqual('enabled', service.replication_status)
-        back = self.attach(volume)
-        self.assert_on(self.arrays[0], back)
+        back = self.failed_back(volume)
         self.assert_filled(back.path, 1, 1023)
         self.assert_bytes(disk.pattern('there'), back.path, 0)
+
+    def test_dead_array(self):
+        """What was copied is on the other one; the rest is lost, and known.
+
+        The array has it still when it comes back, and must not show it.
+        """
+        volume, attached = self.protected()
+        self.fill(attached.path, 1)
+        attached.detach()
+        with self.dead(self.arrays[0]):
+            there = self.failed_over(volume)
+            self.assert_zeros(there.path, 1)
+            self.fill(there.path, 2)
+            there.detach()
+        back = self.failed_back(volume)
+        self.assert_filled(back.path, 0, 2, 1023)
+        self.assert_zeros(back.path, 1)
