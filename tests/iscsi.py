@@ -18,7 +18,6 @@ import glob
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,10 +32,11 @@ import testtools
 from cinder_k2.simulator.planes import base
 from cinder_k2.simulator.planes import lio
 from cinder_k2.simulator.planes import tgtd
+from tools.guest import packages
 
 # Of the initiator.
 PROGRAMS = {'iscsi-ls': 'libiscsi-bin', 'qemu-io': 'qemu-utils'}
-DRIVER = '/usr/lib/*/qemu/block-iscsi.so'
+FILES = {'/usr/lib/*/qemu/block-iscsi.so': 'qemu-block-extra'}
 MIB = 2 ** 20
 # Seconds; all of it takes far less, unless something hangs.
 LIMIT = 240
@@ -57,7 +57,7 @@ class Tgt:
 
     def missing(self):
         """Why tests with it cannot run here, or an empty text."""
-        return _missing(tgtd.check)
+        return _missing(tgtd.check, {'tgtd': 'tgt'})
 
     def identifier(self, serial):
         """What iscsi-inq shows of the identifiers of a disk (VOL-15)."""
@@ -81,7 +81,7 @@ class Lio:
 
     def missing(self):
         """Why tests with it cannot run here, or an empty text."""
-        return _missing(lio.check)
+        return _missing(lio.check, {'dmsetup': 'dmsetup'})
 
     def identifier(self, serial):
         """What iscsi-inq shows of the identifiers of a disk (VOL-15).
@@ -105,13 +105,10 @@ class Lio:
 TGT, LIO = Tgt(), Lio()
 
 
-def _missing(check):
-    packages = sorted({package for program, package in PROGRAMS.items()
-                       if shutil.which(program) is None})
-    if not glob.glob(DRIVER):
-        packages.append('qemu-block-extra')
-    if packages:
-        return f'needs the packages {", ".join(packages)}'
+def _missing(check, programs):
+    reason = packages.missing({**PROGRAMS, **programs}, FILES)
+    if reason:
+        return reason
     try:
         check()
     except base.UnavailableError as exc:
