@@ -32,6 +32,7 @@ import testtools
 from cinder_k2.simulator.planes import base
 from cinder_k2.simulator.planes import lio
 from cinder_k2.simulator.planes import tgtd
+from tools.cloud import children
 from tools.guest import packages
 
 # Of the initiator.
@@ -162,9 +163,25 @@ class Simulator:
             '--require-data-plane', '--state-dir', str(self.directory),
             *(f'--portal={address}' for address in self.portals),
             *self._options]
+        parent = os.getpid()
+        # Killed, it would leave what the kernel serves.
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True)
+            text=True, preexec_fn=lambda: children.die_with_parent(
+                parent, signal.SIGTERM))
+        timer = threading.Timer(LIMIT, self.process.kill)
+        timer.start()
+        try:
+            self._meet()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            timer.cancel()
+        return self.process
+
+    def _meet(self):
+        """Wait until it listens, and ask it for its names."""
         for line in self.process.stdout:
             ready = _READY.fullmatch(line)
             if ready:
@@ -173,7 +190,7 @@ class Simulator:
                 self.address, self.port = parts.hostname, parts.port
                 self.target, = self.hits('system/state')
                 self.iqn = self.target['iscsi_qualified_target_name']
-                return self.process
+                return
         raise NotStarted(self.process.stderr.read(),
                          self.process.wait(LIMIT))
 

@@ -20,6 +20,7 @@ changed; with LIO its kernel is, and has nothing left of it in the end.
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -443,6 +444,18 @@ class TestLioAccess(AccessTests, DataPlaneTest):
         self.assertIn('wrote 65536/65536', session.io('write -P 1 0 64k'))
 
 
+_WAITING = """\
+import sys, time
+from tests import iscsi
+
+plane, = [one for one in (iscsi.TGT, iscsi.LIO) if one.name == sys.argv[1]]
+simulator = iscsi.Simulator(sys.argv[2], plane)
+simulator.start()
+print(simulator.iqn, flush=True)
+time.sleep(1000)
+"""
+
+
 class LifeTests:
     """Starts and ends, each with a simulator of its own."""
 
@@ -515,6 +528,20 @@ class LifeTests:
                       ' assign requested address; give', complaint)
         self.assertEqual(1, complaint.count('\n'))
         self.assertEqual([], self.simulator.traces())
+
+    def test_tests_that_are_killed(self):
+        """What they have started ends by itself, and leaves nothing."""
+        tests = subprocess.Popen(
+            [sys.executable, '-c', _WAITING, self.plane.name,
+             str(self.simulator.directory)],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(tests.communicate)
+        self.addCleanup(tests.kill)
+        self.simulator.iqn = tests.stdout.readline().strip()
+        self.assertNotEqual([], self.simulator.traces())
+        tests.kill()
+        iscsi.wait_until(lambda: not self.simulator.traces(),
+                         'the end of what killed tests have started')
 
     def test_portal_that_another_has(self):
         self.start()
