@@ -53,12 +53,26 @@ class Tgt:
     """What is particular to the data plane tgt."""
 
     name = 'tgt'
+    #: What k2-sim is started with: a user namespace does in place of root.
+    wrapper = [] if os.geteuid() == 0 else [
+        'unshare', '--user', '--map-root-user']
     #: What strangers are told.
     refusal = 'Target not found'
 
     def missing(self):
         """Why tests with it cannot run here, or an empty text."""
-        return _missing(tgtd.check, {'tgtd': 'tgt'})
+        return _missing(self._check, {'tgtd': 'tgt'})
+
+    def _check(self):
+        try:
+            if self.wrapper:
+                run(*self.wrapper, 'true')
+            else:
+                tgtd.check()
+        except subprocess.CalledProcessError as exc:
+            raise base.UnavailableError(
+                'tgtd needs root, or a user namespace, which this machine'
+                f' does not give: {exc.stderr.strip()}') from exc
 
     def identifier(self, serial):
         """What iscsi-inq shows of the identifiers of a disk (VOL-15)."""
@@ -78,6 +92,7 @@ class Lio:
     """What is particular to the data plane lio."""
 
     name = 'lio'
+    wrapper: list[str] = []
     refusal = 'Authorization failure'
 
     def missing(self):
@@ -158,6 +173,7 @@ class Simulator:
     def start(self):
         """Give the process, or raise NotStarted."""
         command = [
+            *self.plane.wrapper,
             sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.sim',
             '--listen', '127.0.0.1:0', '--data-plane', self.plane.name,
             '--require-data-plane', '--state-dir', str(self.directory),

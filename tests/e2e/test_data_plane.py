@@ -28,6 +28,7 @@ import fixtures
 import testtools
 
 from tests import iscsi
+from tools.guest import packages
 
 SECRET = 'secretsecret12'
 
@@ -563,8 +564,10 @@ class TestTgtLife(LifeTests, iscsi.SimulatorTest):
         directory = self.useFixture(fixtures.TempDir()).path
         address = self.simulator.portals[0].replace('127.101', '127.103')
         process = subprocess.Popen(
-            ['tgtd', '-f', '--iscsi', f'portal={address}:3260'],
-            env={**os.environ, 'TGT_IPC_SOCKET': f'{directory}/socket'},
+            [*self.plane.wrapper, 'tgtd', '-f', '--iscsi',
+             f'portal={address}:3260'],
+            env={**os.environ, 'PATH': packages.path(),
+                 'TGT_IPC_SOCKET': f'{directory}/socket'},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
