@@ -111,6 +111,15 @@ class GuestTest(unittest.TestCase):
                     ' kill -ABRT $$')
         self.assert_no_verdict(134, "the guest's kernel panicked: no luck")
 
+    def test_no_room_for_its_memory(self):
+        """What the kernel says of that comes before its consoles."""
+        self.kernel('echo "<3>Bus error - the host /dev/shm or /tmp mount'
+                    ' likely just ran out of space"; kill -ABRT $$')
+        self.assert_no_verdict(
+            134, "the guest's kernel panicked: /dev/shm of this machine is"
+            ' full; make it larger, as with: mount -o remount,size=24G'
+            ' /dev/shm')
+
     def test_panic_after_the_command(self):
         self.kernel(VERDICT + 'kill -ABRT $$')
         self.assert_no_verdict(134, "the guest's kernel panicked: signal 6")
