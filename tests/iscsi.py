@@ -18,7 +18,6 @@ import glob
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,10 +32,12 @@ import testtools
 from cinder_k2.simulator.planes import base
 from cinder_k2.simulator.planes import lio
 from cinder_k2.simulator.planes import tgtd
+from tools.cloud import children
+from tools.guest import packages
 
 # Of the initiator.
 PROGRAMS = {'iscsi-ls': 'libiscsi-bin', 'qemu-io': 'qemu-utils'}
-DRIVER = '/usr/lib/*/qemu/block-iscsi.so'
+FILES = {'/usr/lib/*/qemu/block-iscsi.so': 'qemu-block-extra'}
 MIB = 2 ** 20
 # Seconds; all of it takes far less, unless something hangs.
 LIMIT = 240
@@ -52,12 +53,26 @@ class Tgt:
     """What is particular to the data plane tgt."""
 
     name = 'tgt'
+    #: What k2-sim is started with: a user namespace does in place of root.
+    wrapper = [] if os.geteuid() == 0 else [
+        'unshare', '--user', '--map-root-user']
     #: What strangers are told.
     refusal = 'Target not found'
 
     def missing(self):
         """Why tests with it cannot run here, or an empty text."""
-        return _missing(tgtd.check)
+        return _missing(self._check, {'tgtd': 'tgt'})
+
+    def _check(self):
+        try:
+            if self.wrapper:
+                run(*self.wrapper, 'true')
+            else:
+                tgtd.check()
+        except subprocess.CalledProcessError as exc:
+            raise base.UnavailableError(
+                'tgtd needs root, or a user namespace, which this machine'
+                f' does not give: {exc.stderr.strip()}') from exc
 
     def identifier(self, serial):
         """What iscsi-inq shows of the identifiers of a disk (VOL-15)."""
@@ -77,11 +92,12 @@ class Lio:
     """What is particular to the data plane lio."""
 
     name = 'lio'
+    wrapper: list[str] = []
     refusal = 'Authorization failure'
 
     def missing(self):
         """Why tests with it cannot run here, or an empty text."""
-        return _missing(lio.check)
+        return _missing(lio.check, {'dmsetup': 'dmsetup'})
 
     def identifier(self, serial):
         """What iscsi-inq shows of the identifiers of a disk (VOL-15).
@@ -105,13 +121,10 @@ class Lio:
 TGT, LIO = Tgt(), Lio()
 
 
-def _missing(check):
-    packages = sorted({package for program, package in PROGRAMS.items()
-                       if shutil.which(program) is None})
-    if not glob.glob(DRIVER):
-        packages.append('qemu-block-extra')
-    if packages:
-        return f'needs the packages {", ".join(packages)}'
+def _missing(check, programs):
+    reason = packages.missing({**PROGRAMS, **programs}, FILES)
+    if reason:
+        return reason
     try:
         check()
     except base.UnavailableError as exc:
@@ -160,14 +173,31 @@ class Simulator:
     def start(self):
         """Give the process, or raise NotStarted."""
         command = [
+            *self.plane.wrapper,
             sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.sim',
             '--listen', '127.0.0.1:0', '--data-plane', self.plane.name,
             '--require-data-plane', '--state-dir', str(self.directory),
             *(f'--portal={address}' for address in self.portals),
             *self._options]
+        parent = os.getpid()
+        # Killed, it would leave what the kernel serves.
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True)
+            text=True, preexec_fn=lambda: children.die_with_parent(
+                parent, signal.SIGTERM))
+        timer = threading.Timer(LIMIT, self.process.kill)
+        timer.start()
+        try:
+            self._meet()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            timer.cancel()
+        return self.process
+
+    def _meet(self):
+        """Wait until it listens, and ask it for its names."""
         for line in self.process.stdout:
             ready = _READY.fullmatch(line)
             if ready:
@@ -176,7 +206,7 @@ class Simulator:
                 self.address, self.port = parts.hostname, parts.port
                 self.target, = self.hits('system/state')
                 self.iqn = self.target['iscsi_qualified_target_name']
-                return self.process
+                return
         raise NotStarted(self.process.stderr.read(),
                          self.process.wait(LIMIT))
 

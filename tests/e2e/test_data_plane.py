@@ -20,6 +20,7 @@ changed; with LIO its kernel is, and has nothing left of it in the end.
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -27,6 +28,7 @@ import fixtures
 import testtools
 
 from tests import iscsi
+from tools.guest import packages
 
 SECRET = 'secretsecret12'
 
@@ -443,6 +445,18 @@ class TestLioAccess(AccessTests, DataPlaneTest):
         self.assertIn('wrote 65536/65536', session.io('write -P 1 0 64k'))
 
 
+_WAITING = """\
+import sys, time
+from tests import iscsi
+
+plane, = [one for one in (iscsi.TGT, iscsi.LIO) if one.name == sys.argv[1]]
+simulator = iscsi.Simulator(sys.argv[2], plane)
+simulator.start()
+print(simulator.iqn, flush=True)
+time.sleep(1000)
+"""
+
+
 class LifeTests:
     """Starts and ends, each with a simulator of its own."""
 
@@ -516,6 +530,20 @@ class LifeTests:
         self.assertEqual(1, complaint.count('\n'))
         self.assertEqual([], self.simulator.traces())
 
+    def test_tests_that_are_killed(self):
+        """What they have started ends by itself, and leaves nothing."""
+        tests = subprocess.Popen(
+            [sys.executable, '-c', _WAITING, self.plane.name,
+             str(self.simulator.directory)],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(tests.communicate)
+        self.addCleanup(tests.kill)
+        self.simulator.iqn = tests.stdout.readline().strip()
+        self.assertNotEqual([], self.simulator.traces())
+        tests.kill()
+        iscsi.wait_until(lambda: not self.simulator.traces(),
+                         'the end of what killed tests have started')
+
     def test_portal_that_another_has(self):
         self.start()
         second = iscsi.Simulator(
@@ -536,8 +564,10 @@ class TestTgtLife(LifeTests, iscsi.SimulatorTest):
         directory = self.useFixture(fixtures.TempDir()).path
         address = self.simulator.portals[0].replace('127.101', '127.103')
         process = subprocess.Popen(
-            ['tgtd', '-f', '--iscsi', f'portal={address}:3260'],
-            env={**os.environ, 'TGT_IPC_SOCKET': f'{directory}/socket'},
+            [*self.plane.wrapper, 'tgtd', '-f', '--iscsi',
+             f'portal={address}:3260'],
+            env={**os.environ, 'PATH': packages.path(),
+                 'TGT_IPC_SOCKET': f'{directory}/socket'},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

@@ -143,8 +143,10 @@ class FibreChannel:
 
     def is_of(self, info, array):
         """Whether an array gives what one attaches."""
-        return set(info['target_wwn']) == {
-            name.replace(':', '') for name in fabric.names(array.name)}
+        ports = {name.replace(':', '') for name in fabric.names(array.name)}
+        # os-brick finds disks also with half of what the second one says.
+        return all(set(named) == ports for named in (
+            info['target_wwn'], *info['initiator_target_map'].values()))
 
     def used(self):
         """To what the compute node has a path."""

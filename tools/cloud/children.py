@@ -34,13 +34,16 @@ LIBC = ctypes.CDLL(None)
 STOP_SECONDS = 15.0
 
 
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent has died.
+def die_with_parent(parent: int,
+                    number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel end this process when its parent has died.
 
     Runs in the child between fork and exec, so that even a kill -9 of the
     parent leaves nothing running.
+
+    :param number: the signal, for what has to clean up first
     """
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    LIBC.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 

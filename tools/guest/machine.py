@@ -52,6 +52,8 @@ _SCRIPTS = ('init.sh', 'system.sh')
 #: Variables of the environment that the command has, too.
 _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
+# What it says of its memory, on whichever console it has by then.
+_FULL = 'Bus error - the host /dev/shm'
 
 
 class GuestError(Exception):
@@ -215,6 +217,10 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     # The kernel's own status is that of the command, if nothing went wrong.
     if panic or status > _SIGNAL and status != found:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
+        if any(_FULL in (out / name).read_text(errors='replace')
+               for name in (CONSOLE, KERNEL)):
+            what = ('/dev/shm of this machine is full; make it larger, as'
+                    ' with: mount -o remount,size=24G /dev/shm')
         raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
     if found is None:
         raise GuestError('the guest was switched off before the command'

@@ -16,6 +16,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,11 +24,13 @@ import unittest
 from unittest import mock
 
 from tests.unit.tools import kernels
+from tools.guest import fcoe
 from tools.guest import machine
 from tools.guest import packages
 from tools.guest import processor
 from tools.guest import scratch
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 
 
@@ -108,6 +111,15 @@ class GuestTest(unittest.TestCase):
                     ' kill -ABRT $$')
         self.assert_no_verdict(134, "the guest's kernel panicked: no luck")
 
+    def test_no_room_for_its_memory(self):
+        """What the kernel says of that comes before its consoles."""
+        self.kernel('echo "<3>Bus error - the host /dev/shm or /tmp mount'
+                    ' likely just ran out of space"; kill -ABRT $$')
+        self.assert_no_verdict(
+            134, "the guest's kernel panicked: /dev/shm of this machine is"
+            ' full; make it larger, as with: mount -o remount,size=24G'
+            ' /dev/shm')
+
     def test_panic_after_the_command(self):
         self.kernel(VERDICT + 'kill -ABRT $$')
         self.assert_no_verdict(134, "the guest's kernel panicked: signal 6")
@@ -145,6 +157,27 @@ class PackagesTest(unittest.TestCase):
             'needs packages, as with: apt-get install p1 p2',
             packages.missing({'no-such-program': 'p2', 'sh': 'dash'},
                              {'/no/such/*.so': 'p1'}))
+
+    def test_what_is_to_be_installed(self):
+        """The page and CI name just what is looked for."""
+        compiler = {*processor.PROGRAMS.values(), *processor.FILES.values()}
+        for lists, first, apart in (
+                ((packages.PROGRAMS, packages.FILES), 'user-mode-linux',
+                 compiler),
+                ((fcoe.PROGRAMS, fcoe.FILES), 'flex',
+                 {'apt', 'dpkg', 'tar', 'user-mode-linux'})):
+            wanted = {package for found in lists
+                      for package in found.values()}
+            for place in ('doc/source/contributor/guest.rst', '.ci/run'):
+                with self.subTest(place, first=first):
+                    self.assertEqual(sorted(wanted - apart),
+                                     self.installed(place, first))
+
+    def installed(self, place, first):
+        """The packages of the command whose list begins with one."""
+        text = re.sub(r'\\\n *', '', (ROOT / place).read_text())
+        return sorted(re.search(f'{first} [a-z0-9. -]+$', text, re.M)[0]
+                      .split())
 
 
 class ProcessorTest(GuestTest):
