@@ -21,7 +21,7 @@ from tools.guest import processor
 
 #: The package of Debian that each program is in.
 PROGRAMS = {
-    'dmsetup': 'dmsetup', 'iscsi-ls': 'libiscsi-bin',
+    'dmsetup': 'dmsetup', 'ip': 'iproute2', 'iscsi-ls': 'libiscsi-bin',
     'iscsiadm': 'open-iscsi', 'linux.uml': 'user-mode-linux',
     'lsscsi': 'lsscsi', 'mkfs.ext4': 'e2fsprogs', 'modprobe': 'kmod',
     'multipathd': 'multipath-tools', 'qemu-io': 'qemu-utils',

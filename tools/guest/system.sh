@@ -28,7 +28,7 @@ mkdir -p /dev/shm /dev/pts
 { modprobe configfs && mount -t configfs configfs /sys/kernel/config; } ||
     fail 'mount configfs'
 hostname guest
-ip link set lo up
+ip link set lo up || fail 'bring the loopback up'
 setsid /bin/sh /run/guest/command
 status=$?
 sync

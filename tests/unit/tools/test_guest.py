@@ -16,6 +16,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,6 +30,9 @@ from tools.guest import processor
 from tools.guest import scratch
 
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
+
+# Of packages that another program stands for, or that each Debian has.
+BESIDE = {'fsck.ext4', 'insmod', 'mount', 'umount'}
 
 
 class GuestTest(unittest.TestCase):
@@ -145,6 +149,13 @@ class PackagesTest(unittest.TestCase):
             'needs packages, as with: apt-get install p1 p2',
             packages.missing({'no-such-program': 'p2', 'sh': 'dash'},
                              {'/no/such/*.so': 'p1'}))
+
+    def test_every_program_is_asked_for(self):
+        """No test fails in a guest for a program that nobody named."""
+        for path in (machine.HERE.parents[1] / 'tests' / 'guest').glob('*.py'):
+            for name in re.findall(r"node\.run\(\s*'([^']+)'",
+                                   path.read_text()):
+                self.assertIn(name, packages.PROGRAMS.keys() | BESIDE, path)
 
 
 class ProcessorTest(GuestTest):
