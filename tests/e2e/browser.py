@@ -73,7 +73,7 @@ def missing():
     if any(shutil.which(program) is None
            for program in ('chromium', 'chromedriver')):
         return 'needs the packages chromium, chromium-driver'
-    return ''
+    return machine.refused()
 
 
 def live():

@@ -174,6 +174,16 @@ def namespace() -> list[str]:
             '--kill-child=KILL', 'sh', '-c', '"$@"; exit $?', 'guest']
 
 
+def refused() -> str:
+    """Return why nobody can have namespaces here, or nothing."""
+    done = subprocess.run(  # nosec B603
+        [*namespace(), 'true'], capture_output=True, text=True)
+    if not done.returncode:
+        return ''
+    return ('needs namespaces, which this machine refuses:'
+            f' {done.stderr.strip()}')
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End it, and all with it; its number may be another's once it ended."""
     if process.poll() is None:

@@ -35,7 +35,8 @@ VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 BESIDE = {'fsck.ext4', 'insmod', 'mount', 'umount'}
 
 
-class GuestTest(unittest.TestCase):
+class GuestCase(unittest.TestCase):
+    """A guest that a script plays."""
 
     def setUp(self):
         super().setUp()
@@ -59,6 +60,9 @@ class GuestTest(unittest.TestCase):
 
     def assert_nothing_left(self):
         self.assertEqual([], self.kernels.left())
+
+
+class GuestTest(GuestCase):
 
     def test_status_of_the_command(self):
         self.kernel(VERDICT + 'exit $status')
@@ -141,6 +145,27 @@ class GuestTest(unittest.TestCase):
         self.assert_nothing_left()
 
 
+class RefusedTest(unittest.TestCase):
+    """A machine that lets nobody make namespaces."""
+
+    def unshare(self, text):
+        place = self.enterContext(tempfile.TemporaryDirectory())
+        program = pathlib.Path(place, 'unshare')
+        program.write_text(f'#!/bin/sh\n{text}\n')
+        program.chmod(0o755)
+        self.enterContext(mock.patch.dict(
+            os.environ, {'PATH': f'{place}:{os.environ["PATH"]}'}))
+
+    def test_refused(self):
+        self.unshare('echo "unshare: not permitted" >&2; exit 1')
+        self.assertEqual('needs namespaces, which this machine refuses:'
+                         ' unshare: not permitted', machine.refused())
+
+    def test_allowed(self):
+        self.unshare('exit 0')
+        self.assertEqual('', machine.refused())
+
+
 class PackagesTest(unittest.TestCase):
 
     def test_what_is_missing(self):
@@ -158,7 +183,7 @@ class PackagesTest(unittest.TestCase):
                 self.assertIn(name, packages.PROGRAMS.keys() | BESIDE, path)
 
 
-class ProcessorTest(GuestTest):
+class ProcessorTest(GuestCase):
     """A processor that the kernel of the guest does not know."""
 
     def setUp(self):
