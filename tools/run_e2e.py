@@ -94,8 +94,7 @@ def main() -> int:
                    'devstack', run_tests.STESTR,
                    run_tests.failing if options.again else None),
                run_guests(options.again)]
-    for reason in sorted(set().union(*[one.reasons for one in tallies])):
-        print(f'skipped: {reason}')
+    run_tests.tell_reasons(tallies)
     failed = sum(one.failed for one in tallies)
     if options.docs:
         try:
