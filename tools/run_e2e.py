@@ -28,6 +28,7 @@ import pathlib
 import shutil
 import sys
 
+from tools.guest import machine
 from tools.guest import packages
 from tools import run_tests
 from tools import signals
@@ -71,7 +72,7 @@ def failing_in_guests(_: Sequence[str]) -> Sequence[str]:
 
 def run_guests(again: bool) -> run_tests.Tally:
     """Run what runs in guests; one skipped test where none can boot."""
-    reason = packages.missing()
+    reason = packages.missing() or machine.refused()
     if not reason:
         return run_tests.run_suite('guest', GUESTS,
                                    failing_in_guests if again else None)
@@ -93,8 +94,7 @@ def main() -> int:
                    'devstack', run_tests.STESTR,
                    run_tests.failing if options.again else None),
                run_guests(options.again)]
-    for reason in sorted(set().union(*[one.reasons for one in tallies])):
-        print(f'skipped: {reason}')
+    run_tests.tell_reasons(tallies)
     failed = sum(one.failed for one in tallies)
     if options.docs:
         try:

@@ -16,13 +16,14 @@ With --weather, what takes longer in place of these: tests/weather. With
 --again, a few tests that failed are run once more, alone: what passes then is
 shown as unstable and does not fail the run.
 
-Prints each failure when it happens, and as its last line
-`N passed, N failed, N skipped`, totalled over all suites. A lint that fails,
-a suite that cannot be run, a table of rules that does not fit the tests and a
-support matrix that does not say what they showed count as one failure each, so
-the line never says `0 failed` when the exit status is not 0. The failures of a
-suite stay in artifacts/failures, in a file with its name. What stestr keeps of
-the runs (`stestr last`, `stestr failing`) is there as usual.
+Prints each failure when it happens, at the end why tests were skipped, and as
+its last line `N passed, N failed, N skipped`, totalled over all suites. A lint
+that fails, a suite that cannot be run, a table of rules that does not fit the
+tests and a support matrix that does not say what they showed count as one
+failure each, so the line never says `0 failed` when the exit status is not 0.
+The failures of a suite stay in artifacts/failures, in a file with its name.
+What stestr keeps of the runs (`stestr last`, `stestr failing`) is there as
+usual.
 """
 
 import argparse
@@ -311,6 +312,12 @@ def run_all(again: Callable[[Sequence[str]], Sequence[str]] | None
     return [checks, *tallies]
 
 
+def tell_reasons(tallies: Sequence[Tally]) -> None:
+    """Print why tests were skipped, each reason once."""
+    for reason in sorted(set().union(*[one.reasons for one in tallies])):
+        print(f'skipped: {reason}')
+
+
 def add_again(parser: argparse.ArgumentParser) -> None:
     """Let a command line have --again."""
     parser.add_argument(
@@ -330,6 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again = failing if options.again else None
     tallies = ([run_suite('weather', again=again)]
                if options.weather else run_all(again))
+    tell_reasons(tallies)
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)
     skipped = sum(tally.skipped for tally in tallies)

@@ -53,6 +53,12 @@ def every_devstack(case):
     return case
 
 
+def require_curl(case):
+    """Skip a test that starts arrays where DevStack's curl is missing."""
+    if shutil.which('curl') is None:
+        case.skipTest('needs the package curl')
+
+
 @contextlib.contextmanager
 def listening(host, port):
     """Take a port for a while."""
@@ -204,8 +210,7 @@ class Case:
 
     def setUp(self):
         super().setUp()
-        if shutil.which('curl') is None:
-            self.skipTest('curl is not installed')
+        require_curl(self)
         directory = os.environ.get(CHECKOUT, '')
         if self.checkout and not directory:
             self.skipTest(f'{CHECKOUT} names no checkout of DevStack')

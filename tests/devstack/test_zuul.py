@@ -116,6 +116,7 @@ class ZuulTest(unittest.TestCase):
                 re.search(pattern, path) for pattern in patterns), path)
 
     def test_the_plugin_takes_the_variables(self):
+        playing.require_curl(self)
         for job in self.concrete():
             with self.subTest(job['name']):
                 self.play(job)

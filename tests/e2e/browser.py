@@ -70,10 +70,10 @@ def missing():
     """What is missing for a browser, or ''."""
     if webdriver is None:
         return 'selenium is not installed'
-    for program in ('chromium', 'chromedriver'):
-        if shutil.which(program) is None:
-            return f'{program} is not installed'
-    return ''
+    if any(shutil.which(program) is None
+           for program in ('chromium', 'chromedriver')):
+        return 'needs the packages chromium, chromium-driver'
+    return machine.refused()
 
 
 def live():

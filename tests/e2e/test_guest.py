@@ -24,6 +24,7 @@ import time
 import fixtures
 import testtools
 
+from tools.guest import machine
 from tools.guest import packages
 
 # Seconds; a boot takes a few, unless the machine is loaded.
@@ -34,7 +35,7 @@ class TestGuest(testtools.TestCase):
 
     def setUp(self):
         super().setUp()
-        reason = packages.missing()
+        reason = packages.missing() or machine.refused()
         if reason:
             self.skipTest(reason)
         self.out = pathlib.Path(self.useFixture(fixtures.TempDir()).path)

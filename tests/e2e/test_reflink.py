@@ -26,6 +26,8 @@ MIB = 2 ** 20
 # The smallest that XFS takes.
 SIZE = 400 * MIB
 LIMIT = 240
+# The package of Debian that makes each kind.
+PACKAGES = {'btrfs': 'btrfs-progs', 'xfs': 'xfsprogs'}
 
 
 @ddt.ddt
@@ -35,7 +37,7 @@ class TestReflink(testtools.TestCase):
         """An empty file system of this kind, in a file."""
         program = shutil.which(f'mkfs.{kind}', path=f'{os.defpath}:/sbin')
         if program is None:
-            self.skipTest(f'needs mkfs.{kind}')
+            self.skipTest(f'needs the package {PACKAGES[kind]}')
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         with open(folder / 'image', 'wb') as image:
             image.truncate(SIZE)
@@ -58,7 +60,7 @@ class TestReflink(testtools.TestCase):
         status = os.statvfs(place)
         return (status.f_blocks - status.f_bfree) * status.f_frsize
 
-    @ddt.data('btrfs', 'xfs')
+    @ddt.data(*PACKAGES)
     def test_snapshot(self, kind):
         """A copy takes no room, and each side changes alone."""
         place = self.mounted(kind)

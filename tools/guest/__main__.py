@@ -33,7 +33,7 @@ from tools import signals
 def main() -> int:
     """Run the command of the command line; return the exit status."""
     options = _parser().parse_args()
-    reason = packages.missing()
+    reason = packages.missing() or machine.refused()
     if reason:
         print(f'guest: {reason}', file=sys.stderr)
         return 1

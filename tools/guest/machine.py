@@ -43,6 +43,8 @@ OUT = '/out'
 CONSOLE = 'console.log'
 KERNEL = 'dmesg'
 SECONDS = 600.0
+# To make namespaces takes milliseconds.
+_NAMESPACE_SECONDS = 30.0
 MEMORY = '2G'
 #: Exit statuses of a guest that has no status of its own.
 TIMED_OUT, PANICKED, NO_VERDICT, NO_BOOT = 124, 134, 70, 1
@@ -174,6 +176,17 @@ def namespace() -> list[str]:
     user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']
     return ['unshare', *user, '--pid', '--fork', '--mount-proc',
             '--kill-child=KILL', 'sh', '-c', '"$@"; exit $?', 'guest']
+
+
+def refused() -> str:
+    """Return why nobody can have namespaces here, or nothing."""
+    done = subprocess.run(  # nosec B603
+        [*namespace(), 'true'], capture_output=True, text=True,
+        timeout=_NAMESPACE_SECONDS)
+    if not done.returncode:
+        return ''
+    return ('needs namespaces, which this machine refuses:'
+            f' {done.stderr.strip()}')
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -78,7 +78,7 @@ class ScriptsTest(testtools.TestCase):
 
     def test_the_example(self):
         if shutil.which('curl') is None:
-            self.skipTest('curl is not installed')
+            self.skipTest('needs the package curl')
         done = self.run_it('sh', FILES / 'storage-tests')
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn('The reply is lost.', done.stdout)

@@ -19,6 +19,7 @@ import tempfile
 import time
 from unittest import mock
 
+from tools.guest import machine
 from tools.guest import processor
 
 # Of the kernel's command line it knows the directory.
@@ -39,6 +40,7 @@ class Kernels:
     """
 
     def __init__(self, test):
+        self._test = test
         place = tempfile.TemporaryDirectory()
         test.addCleanup(place.cleanup)
         self.place = pathlib.Path(place.name)
@@ -53,7 +55,13 @@ class Kernels:
             test.enterContext(patch)
 
     def kernel(self, text):
-        """What runs in place of the kernel; it knows $work."""
+        """What runs in place of the kernel; it knows $work.
+
+        Where nothing can run so, the test is skipped.
+        """
+        reason = machine.refused()
+        if reason:
+            self._test.skipTest(reason)
         program = self.place / 'linux.uml'
         program.write_text(_BEGIN + text)
         program.chmod(0o755)

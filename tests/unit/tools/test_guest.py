@@ -33,8 +33,12 @@ from tools.guest import scratch
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 
+# Of packages that another program stands for, or that each Debian has.
+BESIDE = {'fsck.ext4', 'insmod', 'mount', 'umount'}
 
-class GuestTest(unittest.TestCase):
+
+class GuestCase(unittest.TestCase):
+    """A guest that a script plays."""
 
     def setUp(self):
         super().setUp()
@@ -58,6 +62,9 @@ class GuestTest(unittest.TestCase):
 
     def assert_nothing_left(self):
         self.assertEqual([], self.kernels.left())
+
+
+class GuestTest(GuestCase):
 
     def test_status_of_the_command(self):
         self.kernel(VERDICT + 'exit $status')
@@ -149,6 +156,27 @@ class GuestTest(unittest.TestCase):
         self.assert_nothing_left()
 
 
+class RefusedTest(unittest.TestCase):
+    """A machine that lets nobody make namespaces."""
+
+    def unshare(self, text):
+        place = self.enterContext(tempfile.TemporaryDirectory())
+        program = pathlib.Path(place, 'unshare')
+        program.write_text(f'#!/bin/sh\n{text}\n')
+        program.chmod(0o755)
+        self.enterContext(mock.patch.dict(
+            os.environ, {'PATH': f'{place}:{os.environ["PATH"]}'}))
+
+    def test_refused(self):
+        self.unshare('echo "unshare: not permitted" >&2; exit 1')
+        self.assertEqual('needs namespaces, which this machine refuses:'
+                         ' unshare: not permitted', machine.refused())
+
+    def test_allowed(self):
+        self.unshare('exit 0')
+        self.assertEqual('', machine.refused())
+
+
 class PackagesTest(unittest.TestCase):
 
     def test_what_is_missing(self):
@@ -179,8 +207,15 @@ class PackagesTest(unittest.TestCase):
         return sorted(re.search(f'{first} [a-z0-9. -]+$', text, re.M)[0]
                       .split())
 
+    def test_every_program_is_asked_for(self):
+        """No test fails in a guest for a program that nobody named."""
+        for path in (machine.HERE.parents[1] / 'tests' / 'guest').glob('*.py'):
+            for name in re.findall(r"node\.run\(\s*'([^']+)'",
+                                   path.read_text()):
+                self.assertIn(name, packages.PROGRAMS.keys() | BESIDE, path)
 
-class ProcessorTest(GuestTest):
+
+class ProcessorTest(GuestCase):
     """A processor that the kernel of the guest does not know."""
 
     def setUp(self):

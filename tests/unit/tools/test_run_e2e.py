@@ -19,6 +19,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+from tools.guest import machine
 from tools.guest import packages
 from tools import run_e2e
 from tools import run_tests
@@ -61,6 +62,7 @@ class AgainTest(unittest.TestCase):
         run = mock.Mock(return_value=tally)
         with mock.patch.object(run_tests, 'run_suite', run), \
                 mock.patch.object(packages, 'missing', lambda: ''), \
+                mock.patch.object(machine, 'refused', lambda: ''), \
                 mock.patch('sys.argv', ['run_e2e', *arguments]), \
                 contextlib.redirect_stdout(io.StringIO()):
             run_e2e.main()

@@ -180,6 +180,17 @@ class MainTest(unittest.TestCase):
         self.assertEqual((0, '4 passed, 0 failed, 0 skipped'),
                          self.main(0, 0))
 
+    def test_reasons_of_skipped_tests_are_told(self):
+        """Once each, before the last line."""
+        tally = run_tests.Tally()
+        tally.skipped, tally.reasons = 2, {'needs y', 'needs x'}
+        with mock.patch.object(run_tests, 'run_all', lambda again: [tally]), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            run_tests.main([])
+        self.assertEqual(
+            ['skipped: needs x', 'skipped: needs y',
+             '0 passed, 0 failed, 2 skipped'], out.getvalue().splitlines())
+
     def test_bad_weather_alone(self):
         tally = run_tests.Tally()
         tally.passed = 3

@@ -30,6 +30,7 @@ import subunit
 
 from tests.unit.tools import kernels
 from tools.guest import fcoe
+from tools.guest import machine
 from tools.guest import packages
 from tools.guest import suites
 from tools import run_e2e
@@ -77,6 +78,10 @@ class SuitesTest(unittest.TestCase):
             suites, 'PLANES', {'one': 'lio'}))
         self.enterContext(mock.patch.dict(os.environ))
         os.environ.pop('K2_PLANE', None)
+        # Those who boot guests look for everything that these need.
+        reason = packages.missing()
+        if reason:
+            self.skipTest(reason)
         self.guest('echo 0 >"$work/verdict"')
 
     def guest(self, end):
@@ -238,13 +243,20 @@ class SuitesTest(unittest.TestCase):
 
 class SkippedTest(unittest.TestCase):
 
-    def test_no_packages(self):
-        """One skipped test, with the packages as the reason."""
-        with mock.patch.object(packages, 'missing', lambda: 'needs x'):
+    def assert_skipped(self, lacking, refused):
+        """One skipped test, with the reason."""
+        with mock.patch.object(packages, 'missing', lambda: lacking), \
+                mock.patch.object(machine, 'refused', lambda: refused):
             tally = run_e2e.run_guests(again=False)
         self.assertEqual(
             (0, 0, 1, {'the tests in a guest: needs x'}),
             (tally.passed, tally.failed, tally.skipped, tally.reasons))
+
+    def test_no_packages(self):
+        self.assert_skipped('needs x', '')
+
+    def test_no_namespaces(self):
+        self.assert_skipped('', 'needs x')
 
 
 REAL = dict(suites.SUITES)
