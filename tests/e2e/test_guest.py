@@ -29,6 +29,9 @@ from tools.guest import packages
 
 # Seconds; a boot takes a few, unless the machine is loaded.
 LIMIT = 300
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NOBODY = 65534
+USER: dict = {'user': NOBODY, 'group': NOBODY, 'extra_groups': ()}
 
 
 class TestGuest(testtools.TestCase):
@@ -103,6 +106,26 @@ class TestGuest(testtools.TestCase):
         self.assertEqual('kept\n', (self.out / 'kept').read_text())
         self.assertFalse(os.path.exists('/etc/mark'))
         self.assertIn('Linux version', (self.out / 'dmesg').read_text())
+
+    def test_of_a_user(self):
+        """Who is not root boots one, too; all can reach Debian's Python."""
+        if os.geteuid():
+            self.skipTest('all tests here are those of a user')
+        try:
+            subprocess.run(['test', '-r', __file__], cwd=ROOT, check=True,
+                           **USER)
+        except (PermissionError, subprocess.CalledProcessError):
+            self.skipTest('nobody but root can read this checkout')
+        for place in (self.out, self.temporary):
+            os.chown(place, NOBODY, NOBODY)
+        done = subprocess.run(
+            ['/usr/bin/python3', '-m', 'tools.guest', '--memory=512M',
+             f'--out={self.out}', '--', 'sh', '-c',
+             'id -u; mount -t tmpfs t /mnt && umount /mnt && echo mounted'],
+            cwd=ROOT, env={**os.environ, 'TMPDIR': self.temporary},
+            capture_output=True, text=True, timeout=LIMIT, **USER)
+        self.assertEqual((0, '0\nmounted\n', ''),
+                         (done.returncode, done.stdout, done.stderr))
 
     def test_hang(self):
         status, _, error = self.run_guest('sleep', '1000', seconds=5)

@@ -2,6 +2,10 @@
 # The first process of the guest. Its root is the host's, read-only: lay a
 # tmpfs over it, and go on with system.sh on top of both.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# The host's is set-uid to root, who is nobody in the guest of a user.
+mount() {
+    "$GUEST_WORK/mount" "$@"
+}
 fail() {
     echo "guest: cannot $*" >/dev/tty1
     echo 70 >/proc/exitcode

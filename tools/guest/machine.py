@@ -51,6 +51,7 @@ TIMED_OUT, PANICKED, NO_VERDICT, NO_BOOT = 124, 134, 70, 1
 # What a shell adds to the number of the signal that ended a program.
 _SIGNAL = 128
 _SCRIPTS = ('init.sh', 'system.sh')
+_MOUNT = '/bin/mount'
 #: Variables of the environment that the command has, too.
 _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
@@ -117,6 +118,8 @@ def _furnish(work: pathlib.Path, out: pathlib.Path | None,
     """Put down what the guest finds through the path of one directory."""
     for name in _SCRIPTS:
         shutil.copy(HERE / name, work)
+    shutil.copyfile(_MOUNT, work / 'mount')
+    (work / 'mount').chmod(0o700)
     if out is None:
         (work / 'out').mkdir()
     else:
