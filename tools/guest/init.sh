@@ -2,6 +2,10 @@
 # The first process of the guest. Its root is the host's, read-only: lay a
 # tmpfs over it, and go on with system.sh on top of both.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Who is not root on the host sees its files as nobody's, and a program that
+# is setuid, as mount is, would make nobody of root.
+[ "$GUEST_IS_ROOT" ] ||
+    GUEST_IS_ROOT=yes exec setpriv --no-new-privs /bin/sh "$0"
 fail() {
     echo "guest: cannot $*" >/dev/tty1
     echo 70 >/proc/exitcode
