@@ -31,6 +31,7 @@ import testtools
 
 from cinder_k2.simulator.planes import base
 from cinder_k2.simulator.planes import lio
+from cinder_k2.simulator.planes import portals as portals_module
 from cinder_k2.simulator.planes import tgtd
 from tools.cloud import children
 from tools.guest import packages
@@ -129,6 +130,11 @@ def _missing(check, programs):
         check()
     except base.UnavailableError as exc:
         return str(exc)
+    try:
+        portals_module.check(address(101))
+    except base.PlaneError:
+        return ('another iSCSI target has all addresses, as that has which'
+                ' Debian starts; stop it: systemctl disable --now tgt')
     return ''
 
 

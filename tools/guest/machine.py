@@ -51,12 +51,13 @@ TIMED_OUT, PANICKED, NO_VERDICT, NO_BOOT = 124, 134, 70, 1
 # What a shell adds to the number of the signal that ended a program.
 _SIGNAL = 128
 _SCRIPTS = ('init.sh', 'system.sh')
-_MOUNT = '/bin/mount'
 #: Variables of the environment that the command has, too.
 _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
 # What it says of its memory, on whichever console it has by then.
 _FULL = 'Bus error - the host /dev/shm'
+_NO_ROOM = ('the memory of this machine for files (/dev/shm) is full; make it'
+            ' larger, as with: mount -o remount,size=24G /dev/shm')  # nosec
 
 
 class GuestError(Exception):
@@ -118,8 +119,6 @@ def _furnish(work: pathlib.Path, out: pathlib.Path | None,
     """Put down what the guest finds through the path of one directory."""
     for name in _SCRIPTS:
         shutil.copy(HERE / name, work)
-    shutil.copyfile(_MOUNT, work / 'mount')
-    (work / 'mount').chmod(0o700)
     if out is None:
         (work / 'out').mkdir()
     else:
@@ -235,8 +234,7 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
         if any(_FULL in (out / name).read_text(errors='replace')
                for name in (CONSOLE, KERNEL)):
-            what = ('/dev/shm of this machine is full; make it larger, as'
-                    ' with: mount -o remount,size=24G /dev/shm')
+            what = _NO_ROOM
         raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
     if found is None:
         raise GuestError('the guest was switched off before the command'

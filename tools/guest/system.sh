@@ -12,8 +12,6 @@ fail() {
     finish 70
 }
 release=$(uname -r)
-# As in init.sh; from here on they can be changed.
-chmod u-s /bin/mount /bin/umount || fail 'change mount'
 { mkdir -p /lib/modules &&
     ln -sfn "/usr/lib/uml/modules/$release" "/lib/modules/$release"; } ||
     fail 'find the modules of the kernel'
