@@ -56,8 +56,8 @@ _PASSED = re.compile('PATH|LANG|(PYTHON|OS_|K2_).*')
 _PANIC = re.compile(r'Kernel panic - not syncing: (.*)')
 # What it says of its memory, on whichever console it has by then.
 _FULL = 'Bus error - the host /dev/shm'
-_NO_ROOM = ('the memory of this machine for files (/dev/shm) is full; make it'
-            ' larger, as with: mount -o remount,size=24G /dev/shm')  # nosec
+_NO_ROOM = ('/dev/shm of this machine is full; make it larger, as'  # nosec
+            ' with: mount -o remount,size=24G /dev/shm')
 
 
 class GuestError(Exception):
