@@ -116,7 +116,8 @@ def hints(run: settings.Settings) -> list[str]:
         f'OS_VOLUME_API_VERSION={client.API_VERSION}',
         'cinder list',
         'cinder create --volume-type k2-iscsi --name mine 1',
-        '# the array, behind Cinder\'s back, with curl; the last one makes it busy',
+        '# the array, behind Cinder\'s back, with curl; the last one makes it'
+        ' busy',
         f'k2() {{ {curl} -u {settings.LOGIN}:"$(cat {password_file})" '
         f'{site.url}/api/v2"$@"; }}',
         f'sim() {{ {curl} '

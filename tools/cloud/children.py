@@ -12,6 +12,10 @@
 
 """The programs that make cloud starts: watched, and gone when it is gone."""
 
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 import contextlib
 import ctypes
 import errno
@@ -21,10 +25,6 @@ import signal
 import socket
 import subprocess  # nosec B404
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
 
 from tools.cloud import errors
 from tools.cloud import settings

@@ -12,9 +12,9 @@
 
 """The volume API as a user has it: python-cinderclient, and waiting."""
 
+from collections.abc import Callable
 import pathlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 from cinderclient import client as cinder_client

@@ -12,10 +12,10 @@
 
 """What Cinder has beside what the array has, and whether they agree."""
 
-import dataclasses
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
 from typing import Any
 
 from tools.cloud import console

@@ -12,10 +12,10 @@
 
 """Lines for the person at the terminal."""
 
-import contextlib
-import time
 from collections.abc import Iterator
 from collections.abc import Sequence
+import contextlib
+import time
 
 WIDTH = 66
 

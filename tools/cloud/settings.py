@@ -13,11 +13,11 @@
 """What one run of `make cloud` is asked to do, and where its files are."""
 
 import argparse
+from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 import pathlib
 import socket
-from collections.abc import Mapping
-from collections.abc import Sequence
 
 from tools.cloud import errors
 

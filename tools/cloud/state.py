@@ -12,6 +12,8 @@
 
 """The state directory: fresh or kept, ours alone, with a cinder.conf."""
 
+from collections.abc import Iterable
+from collections.abc import Iterator
 import contextlib
 import fcntl
 import pathlib
@@ -19,8 +21,6 @@ import secrets
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
-from collections.abc import Iterator
 
 from tools.cloud import errors
 from tools.cloud import settings
@@ -84,7 +84,7 @@ BACKEND_TEMPLATE = """
 REPLICATION_TEMPLATE = """\
     replication_device = backend_id:{target},san_ip:{host},port:{port},login:{login},rpo:60
     k2_replication_password = {password}
-    """
+    """  # noqa: E501
 
 DRIVERS = {'k2-iscsi': 'cinder_k2.driver.K2ISCSIDriver',
            'k2-fc': 'cinder_k2.driver.K2FCDriver'}
