@@ -88,7 +88,7 @@ class PagesTest(unittest.TestCase):
     def test_images_exist(self):
         found = [(path, image) for path in [*TOP, *PAGES] for image in
                  re.findall(r'^\.\. image:: (\S+)', path.read_text(), re.M)]
-        self.assertEqual(11, len(found))
+        self.assertEqual(12, len(found))
         for path, image in found:
             self.assertTrue((path.parent / image).is_file(), (path, image))
 
