@@ -19,12 +19,14 @@ tests/guest.
 
 import contextlib
 import dataclasses
+import logging
 import pathlib
 import signal
 import subprocess
 import tempfile
 from typing import Any
 
+import fixtures
 import testtools
 
 from tests.functional import backend
@@ -65,6 +67,10 @@ class DataPathTest(testtools.TestCase):
     def _start(cls, simulator: iscsi.Simulator) -> None:
         simulator.start()
         cls.addClassCleanup(simulator.kill)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger(level=logging.INFO))
 
     def start(self, **options: Any) -> None:
         """Start the back end."""
