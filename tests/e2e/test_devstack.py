@@ -120,6 +120,7 @@ class TestNoArray(playing.Case, unittest.TestCase):
         port = self.stack.ports[0]
         self.stack.local(
             'K2_SIMULATOR=False', 'K2_CHECK=True', 'K2_ALL_san_ip=127.0.0.1',
+            'SERVICE_TIMEOUT=3',
             f'K2_ALL_san_api_port={port}',
             f'K2_ALL_san_password_file={path}')
         self.assert_refused('K2_CHECK=False')
