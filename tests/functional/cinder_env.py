@@ -38,6 +38,8 @@ from oslo_log import log as logging
 import sqlalchemy
 from sqlalchemy import pool
 
+from tools.cloud import database
+
 CONF = cfg.CONF
 HOST = 'tester'
 # Where this process's Cinder is, if it shares another's; see ``join``.
@@ -115,7 +117,7 @@ class Cinder:
         # The file keeps it: commits append.
         with sqlite3.connect(os.path.join(self.state, _DATABASE)) as file:
             file.execute('PRAGMA journal_mode = WAL')
-        _begin_immediately(_engine())
+        database.begin_immediately(_engine())
         migration.db_sync()
         rpc.init(CONF)
         coordination.COORDINATOR.start()
@@ -205,19 +207,3 @@ def _engine() -> Any:
     db_api.main_context_manager.configure(thread_checkin=False)
     with mock.patch.object(pool, 'NullPool', _Pool):
         return db_api.get_engine()
-
-
-def _begin_immediately(engine: Any) -> None:
-    """Let writers on SQLite wait for one another.
-
-    A transaction that reads first and writes later cannot wait: SQLite says
-    "database is locked" at once. Taking the write lock at the start makes
-    the time-out of the connection count.
-    """
-    @sqlalchemy.event.listens_for(engine, 'before_cursor_execute',
-                                  retval=True)
-    def begin(connection: Any, cursor: Any, statement: str,
-              parameters: Any, *args: Any) -> tuple[str, Any]:
-        if statement == 'BEGIN':
-            statement = 'BEGIN IMMEDIATE'
-        return statement, parameters

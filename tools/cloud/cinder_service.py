@@ -34,6 +34,7 @@ import types  # noqa: E402
 from cheroot import wsgi as cheroot_wsgi  # noqa: E402
 from cinder.common import config  # noqa: E402
 from cinder.common import constants  # noqa: E402
+from cinder.db import api as db_api  # noqa: E402
 from cinder.db import migration  # noqa: E402
 from cinder import objects  # noqa: E402
 from cinder import rpc  # noqa: E402
@@ -46,6 +47,7 @@ from oslo_log import log as logging  # noqa: E402
 from oslo_privsep import priv_context  # noqa: E402
 from oslo_service import wsgi  # noqa: E402
 
+from tools.cloud import database  # noqa: E402
 from tools.cloud import errors  # noqa: E402
 
 CONF = cfg.CONF
@@ -135,6 +137,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     configure(sys.argv[1:])
+    database.begin_immediately(db_api.get_engine())
     migration.db_sync()
     services = start_services()
     server = start_api()

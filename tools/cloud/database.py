@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cinder's database in a file of SQLite, for several threads and processes."""
+
+from typing import Any
+
+import sqlalchemy
+
+
+def begin_immediately(engine: Any) -> None:
+    """Let writers on SQLite wait for one another.
+
+    A transaction that reads first and writes later cannot wait: SQLite says
+    "database is locked" at once. Taking the write lock at the start makes
+    the time-out of the connection count.
+
+    :param engine: Cinder's, of SQLAlchemy
+    """
+    @sqlalchemy.event.listens_for(engine, 'before_cursor_execute',
+                                  retval=True)
+    def begin(connection: Any, cursor: Any, statement: str,
+              parameters: Any, *args: Any) -> tuple[str, Any]:
+        if statement == 'BEGIN':
+            statement = 'BEGIN IMMEDIATE'
+        return statement, parameters
