@@ -241,6 +241,13 @@ class Simulator:
                 'driver_ssl_cert_verify': True,
                 'driver_ssl_cert_path': str(self.authority)}
 
+    def device(self, backend_id, rpo):
+        """What replication_device says of it."""
+        found = {'backend_id': backend_id, 'san_ip': self.address,
+                 'port': self.port, 'login': 'admin',
+                 'password': self.password(), 'rpo': rpo}
+        return ','.join(f'{key}:{value}' for key, value in found.items())
+
     def request(self, method, path, login='admin', **options):
         """A reply of the array."""
         with requests.Session() as session:

@@ -29,7 +29,6 @@ import shutil
 import sys
 
 from tools.guest import machine
-from tools.guest import packages
 from tools import run_tests
 from tools import signals
 
@@ -72,7 +71,7 @@ def failing_in_guests(_: Sequence[str]) -> Sequence[str]:
 
 def run_guests(again: bool) -> run_tests.Tally:
     """Run what runs in guests; one skipped test where none can boot."""
-    reason = packages.missing() or machine.refused()
+    reason = machine.unavailable()
     if not reason:
         return run_tests.run_suite('guest', GUESTS,
                                    failing_in_guests if again else None)

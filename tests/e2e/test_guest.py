@@ -25,7 +25,6 @@ import fixtures
 import testtools
 
 from tools.guest import machine
-from tools.guest import packages
 
 # Seconds; a boot takes a few, unless the machine is loaded.
 LIMIT = 300
@@ -38,7 +37,7 @@ class TestGuest(testtools.TestCase):
 
     def setUp(self):
         super().setUp()
-        reason = packages.missing() or machine.refused()
+        reason = machine.unavailable()
         if reason:
             self.skipTest(reason)
         self.out = pathlib.Path(self.useFixture(fixtures.TempDir()).path)

@@ -288,12 +288,8 @@ class ReplicationTest(DataPathTest):
 
     def setUp(self) -> None:
         super().setUp()
-        device = {'backend_id': TARGET, 'san_ip': self.peer.address,
-                  'port': self.peer.port, 'login': 'admin',
-                  'password': self.peer.password(), 'rpo': RPO}
         self.start(driver_ssl_cert_path=self.authorities,
-                   replication_device=','.join(
-                       f'{key}:{value}' for key, value in device.items()))
+                   replication_device=self.peer.device(TARGET, RPO))
 
     def check_what_is_left(self) -> None:
         super().check_what_is_left()

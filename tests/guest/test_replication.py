@@ -29,16 +29,10 @@ class TestFailover(base.GuestTest):
         self.arrays = [base.array(letter) for letter in 'ab']
         self.options = {
             'driver_ssl_cert_path': base.authorities(),
-            'replication_device': self.device(self.arrays[1])}
+            'replication_device': self.arrays[1].device(TARGET, RPO)}
         super().setUp()
         # What Cinder has must be gone from both.
         self.used.append((self.backend, self.arrays[1]))
-
-    def device(self, array):
-        found = {'backend_id': TARGET, 'san_ip': array.address,
-                 'port': array.port, 'login': 'admin',
-                 'password': array.password(), 'rpo': RPO}
-        return ','.join(f'{key}:{value}' for key, value in found.items())
 
     def let_copy(self):
         """A round of replication passes."""

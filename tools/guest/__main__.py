@@ -26,14 +26,13 @@ import pathlib
 import sys
 
 from tools.guest import machine
-from tools.guest import packages
 from tools import signals
 
 
 def main() -> int:
     """Run the command of the command line; return the exit status."""
     options = _parser().parse_args()
-    reason = packages.missing() or machine.refused()
+    reason = machine.unavailable()
     if reason:
         print(f'guest: {reason}', file=sys.stderr)
         return 1

@@ -180,6 +180,11 @@ def namespace() -> list[str]:
             '--kill-child=KILL', 'sh', '-c', '"$@"; exit $?', 'guest']
 
 
+def unavailable() -> str:
+    """Return why no guest can boot here, or nothing."""
+    return packages.missing() or refused()
+
+
 def refused() -> str:
     """Return why nobody can have namespaces here, or nothing."""
     done = subprocess.run(  # nosec B603
