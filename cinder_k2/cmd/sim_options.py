@@ -90,8 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         help='directory of state and certificates, made if missing')
     parser.add_argument(
         '--profile', choices=profiles.NAMES,
-        help='k2: no thin clones; sdp: thin clones and larger pages'
-        ' (default: sdp); a state keeps its profile')
+        help='k2: no thin clones; sdp: thin clones and larger pages;'
+        ' known: refuses requests that are not known to work on every'
+        ' array (default: sdp); a state keeps its profile')
     parser.add_argument(
         '--no-tls', dest='tls', action='store_false', help='plain HTTP')
     parser.add_argument(

@@ -52,6 +52,7 @@ from cinder_k2.simulator.faults import visibility
 from cinder_k2.simulator.initial import archive as archive_module
 from cinder_k2.simulator.initial import factory
 from cinder_k2.simulator.initial import opening
+from cinder_k2.simulator.known import known_requests
 from cinder_k2.simulator.peers import links
 from cinder_k2.simulator.planes import base as planes
 from cinder_k2.simulator.planes import publisher as publisher_module
@@ -80,16 +81,17 @@ T = TypeVar('T')
 class Array:
     """One simulated array, safe for threads.
 
-    profile: k2 (no thin clones) or sdp. store: path of its SQLite file, or
-    None to keep the state in memory only. clock: the array's time, real if
-    not given. seed: makes the chance in fault rules repeatable. name,
-    portals, wan_addresses and capacity (KiB) matter when the state is new,
-    and so does equipment, which takes the place of all of them; later the
-    state knows them. role: that of login; users: accounts beside it.
-    control_user: the one account of the control API; None opens it to all
-    of the array's. flex: a second way to the resources, with a token.
-    switches: choices that differ from the profile's. seeding: what a new
-    state has from the start, until it is reset. contents: the bytes of
+    profile: k2 (no thin clones), sdp, or known (refuses what is not known
+    of every array). store: path of its SQLite file, or None to keep the
+    state in memory only. clock: the array's time, real if not given. seed:
+    makes the chance in fault rules repeatable. name, portals, wan_addresses
+    and capacity (KiB) matter when the state is new, and so does equipment,
+    which takes the place of all of them; later the state knows them. role:
+    that of login; users: accounts beside it. control_user: the one account
+    of the control API; None opens it to all of the array's. flex: a
+    second way to the resources, with a token. switches: choices that differ
+    from the profile's. seeding: what a new state has from the start, until
+    it is reset. contents: the bytes of
     volumes, which no other array uses; None lets tokens stand for them and
     nothing else.
 
@@ -341,13 +343,16 @@ class Array:
             path = request.path.removeprefix(base_path)
             if path == request.path or path and path[0] != '/':
                 raise errors.no_resource()
+            request = known_requests.admit(Request(
+                request.method, path, request.query, request.headers,
+                request.body, user.role, user.login),
+                self.switches.refuse_unlisted)
             roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
-            return Exchange(messages.refusal(exc.status, exc.message),
-                            self.faults.delay())
-        request = Request(request.method, path, request.query,
-                          request.headers, request.body, user.role,
-                          user.login)
+            return Exchange(
+                messages.refusal(exc.status, exc.message),
+                self.faults.delay(),
+                'reset' if isinstance(exc, errors.DroppedError) else '')
         self.outages.settle()
         plan = self.faults.plan(
             request.method, path.strip('/'),

@@ -22,6 +22,13 @@ class ApiError(Exception):
         self.message = message
 
 
+class DroppedError(ApiError):
+    """The connection breaks in place of a reply."""
+
+    def __init__(self) -> None:
+        super().__init__(500, 'Connection dropped')
+
+
 class StateError(Exception):
     """The state on disk cannot be used; the text says what to do."""
 

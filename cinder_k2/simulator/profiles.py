@@ -31,7 +31,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     'failed_over_from': ('any', 'in_sync', 'suspended'),
     'create_reply': ('object', 'empty'),
     'create_status': (200, 201),
-    'unknown_filter': ('none', 'ignored')}
+    'unknown_filter': ('none', 'ignored'),
+    'refuse_unlisted': ('none', '400', '404', '405', '500', '501', 'drop',
+                        'no_hits', 'ignored')}
 
 
 @dataclasses.dataclass
@@ -94,6 +96,16 @@ class Switches:
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
     one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
+    refuse_unlisted: what becomes of requests that are not known to work on
+        every array (section 16, known/requests.json), of all roles but
+        root: none are refused; a status answers all of them; drop breaks
+        the connection each time. no_hits and ignored do not say a word: the
+        header X-K2-Sequence, control parameters and unlisted fields are
+        passed over, and unlisted conditions select nothing (QRY-2), or are
+        passed over, too, until what is left is listed. A POST of which
+        nothing listed is left, and a list without conditions that is not
+        listed, are still refused with 400, paths and methods with 404 and
+        405.
     """
 
     thin_clones: bool = False
@@ -140,6 +152,7 @@ class Switches:
     dedup_patch: bool = False
     vmware_support_patch: bool = False
     one_lun_map: bool = False
+    refuse_unlisted: str = 'none'
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the
@@ -180,6 +193,9 @@ class Switches:
         kind = type(getattr(self, name))
         if kind is float and type(value) is int:
             value = float(value)
+        if kind is str and type(value) is int:
+            # Where the name of a choice is a status.
+            value = str(value) if name in CHOICES else value
         if type(value) is not kind:
             raise errors.refused(
                 f'Switch {name} must be of type {kind.__name__}')
@@ -197,12 +213,14 @@ class Switches:
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
     'sdp': {'thin_clones': True, 'page_size': 1000},
+    # Without a request that deletes initiators hosts must go with theirs.
+    'known': {'refuse_unlisted': '400', 'delete_host_with_initiators': True},
 }
 NAMES = tuple(_PROFILES)
 
 
 def switches_of(profile: str) -> Switches:
-    """The switches of a profile: k2 (no thin clones) or sdp.
+    """The switches of a profile: k2 (no thin clones), sdp or known.
 
     Raises ValueError for an unknown name.
     """

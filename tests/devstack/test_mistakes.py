@@ -105,7 +105,7 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
 
     def test_one_of_several(self):
         self.refuse(['K2_DATA_PLANE=scst'], 'auto none tgt lio')
-        self.refuse(['K2_SIM_PROFILE=k3'], 'use one of: k2 sdp')
+        self.refuse(['K2_SIM_PROFILE=k3'], 'use one of: k2 sdp known')
 
     def test_an_address_that_is_none(self):
         for host in ('::1', 'https://k2'):

@@ -35,7 +35,8 @@ TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
 # The ways that need less of the driver; tests of the strict ones switch.
 _SWITCHES = {'clones_movable': True, 'grow_suspended': True}
-_ADMIN = simulator.User('administrator', 'their-own-password')
+# Free of what the array refuses others (refuse_unlisted).
+_ADMIN = simulator.User('administrator', 'their-own-password', 'root')
 # Of somebody who may change nothing.
 VIEWER = simulator.User('viewer', 'what-viewers-know', 'read-only')
 _ADMIN_TOKEN = base64.b64encode(

@@ -30,7 +30,8 @@ _HOST_FC_PORTS = catalogue.HOST_FC_PORTS.name
 _MAPPINGS = catalogue.MAPPINGS.name
 KIB = 1024
 # What disks say they are, by profile (VOL-15).
-_NAMES = {'k2': ('KMNRIO', 'KDP'), 'sdp': ('SILK', 'SDP')}
+_NAMES = {'k2': ('KMNRIO', 'KDP'), 'sdp': ('SILK', 'SDP'),
+          'known': ('KMNRIO', 'KDP')}
 # The fields that matter, by resource.
 _FIELDS: dict[str, tuple[str, ...]] = {
     _MAPPINGS: ('host', 'volume', 'lun'),

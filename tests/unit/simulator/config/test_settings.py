@@ -109,7 +109,7 @@ class TestFile(FileTest):
         ('tls: {cert: x}', 'tls.cert: unknown; allowed are enabled, names'),
         ('tls: true', 'tls: must be a mapping of enabled, names, not True'),
         ('tls: {enabled: "yes"}', 'tls.enabled: must be true or false'),
-        ('profile: k3', "profile: must be one of k2, sdp, not 'k3'"),
+        ('profile: k3', "profile: must be one of k2, sdp, known, not 'k3'"),
         ('name: ""', 'name: must be a name of 1 to 42 characters'),
         ('name: 5', 'name: must be a name of 1 to 42 characters that can be'
          ' printed, not 5'),
@@ -171,9 +171,11 @@ class TestFile(FileTest):
         ('name: 2026-01-01', 'name: must be a name of 1 to 42 characters that'
          ' can be printed, not datetime.date(2026, 1, 1)'),
         ('name: "a\\nb"', 'name: must be a name of 1 to 42 characters that'),
-        ('profile: &a [*a]', 'profile: must be one of k2, sdp, not [[[[[['),
+        ('profile: &a [*a]',
+         'profile: must be one of k2, sdp, known, not [[[[[['),
         ('size: 0x' + 5000 * 'f', 'Exceeds the limit'),
-        (f'profile: {"x" * 500}', "profile: must be one of k2, sdp, not 'xx"),
+        (f'profile: {"x" * 500}',
+         "profile: must be one of k2, sdp, known, not 'xx"),
         ('state_dir: ~nosuchuser/k2', 'state_dir: must be a path, without'
          ' NUL and without the ~ of a user whom this machine does not know,'
          " not '~nosuchuser/k2'"),

@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""In-tree Cinder on an array that serves only what is known to work.
+
+What the in-tree driver can do never needs a request that the list lacks, so
+the array, however it refuses others, refuses none here.
+"""
+
+import types
+from typing import Any
+from unittest import mock
+
+from cinder.volume.drivers.kaminario import kaminario_common
+import ddt
+
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import images
+from tests.functional import replicated
+from tests.functional import test_upgrade
+
+MIB = 1 << 20
+NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+# Those that test_all does not take.
+REFUSALS = ('404', '405', '500', '501', 'drop', 'no_hits', 'ignored')
+
+
+def refused(*served: Any) -> list[str]:
+    """What arrays did not serve, since their journals were cleared."""
+    return [f'{entry.method} {entry.path}?{entry.query} {entry.status}'
+            for one in served for entry in one.control.journal()
+            if not entry.status or entry.status >= 400]
+
+
+class InTreeBase(base.FunctionalTest):
+    """A test of the in-tree driver on a clean array."""
+
+    profile = 'known'
+    # Volumes of in-tree Cinder have no ids: names are looked up.
+    keeps_budgets = False
+
+    def _shared(self, protocol: str, **options: Any) -> backend.Backend:
+        return self.own(test_upgrade.OLD[protocol], san_api_port=None,
+                        san_ip=self.array.host, **options)
+
+
+@ddt.ddt
+class InTreeTest(InTreeBase, images.ImagesTest):
+    """Over iSCSI."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.disks.scale = 64
+
+    @ddt.data(*REFUSALS)
+    def test_volumes(self, refusal: str) -> None:
+        self.switch(refuse_unlisted=refusal)
+        volume = self.backend.create_volume(1)
+        attachment = self.backend.attach(volume, self.host())
+        self.backend.detach(attachment)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+        self.assertEqual([], refused(self.array))
+
+    def test_all(self) -> None:
+        """The array answers anything else with 400."""
+        plain = self.backend.create_volume(1, **NODEDUP)
+        source = self.backend.volume_from_image(self.image(b'first'))
+        self._copies(source)
+        self.backend.extend_volume(plain, 2)
+        self._attachments(source, plain)
+        self._managed()
+        self.assertEqual(3, self.backend.stats()['total_volumes'])
+        self.backend.delete_everything()
+        self.assertNothingLeft()
+        self.assertEqual([], refused(self.array))
+
+    def _copies(self, source: Any) -> None:
+        snapshot = self.backend.create_snapshot(source)
+        for copy in (self.backend.volume_from_snapshot(snapshot),
+                     self.backend.clone(source)):
+            self.assertEqual(b'first', self.disks.read(copy, 0, 5))
+            self.backend.delete_volume(copy)
+        self.upload(source, 'raw')
+        self.disks.write(source, 0, b'later')
+        self.backend.revert(source, snapshot)
+        self.assertEqual(b'first', self.disks.read(source, 0, 5))
+        self.backend.delete_snapshot(snapshot)
+
+    def _attachments(self, *volumes: Any) -> None:
+        host = self.host()
+        made = [self.backend.attach(volume, host) for volume in volumes]
+        self.assertEqual({'hosts': 1, 'mappings': 2}, {
+            name: number for name, number in self.left().items()
+            if name in ('hosts', 'mappings')})
+        self.backend.detach(made[0])
+        self.backend.force_detach(volumes[1])
+        self.assertNotIn('hosts', self.left())
+
+    def _managed(self) -> None:
+        group = self.admin.create('volume_groups', name='db', quota=0)
+        self.admin.create(
+            'volumes', name='db-data', size=MIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        volume = self.backend.manage({'source-name': 'db-data'})
+        self.backend.unmanage(volume)
+        found = self.admin.list('volumes', name=f'cv-{volume.id}')
+        self.backend.manage({'source-name': found[0]['name']})
+
+
+class InTreeOverFCTest(InTreeTest):
+    """Over Fibre Channel."""
+
+    protocol = 'fc'
+
+
+class InTreeReplicationTest(InTreeBase, replicated.ReplicatedTest):
+    """Replicated volumes, as far as in-tree Cinder goes with them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Nobody waits: time passes on the arrays.
+        time = types.SimpleNamespace(
+            time=self.primary.array.clock.time, sleep=self.clock.sleep)
+        self.enterContext(mock.patch.object(kaminario_common, 'time', time))
+
+    def device(self, **more: Any) -> str:
+        """In-tree Cinder knows the peer by its address only."""
+        return super().device(backend_id=self.secondary.host, **more)
+
+    def test_all(self) -> None:
+        volume, other = self.replicated(), self.backend.create_volume(1)
+        self.backend.retype(other, **replicated.REPLICATED)
+        self.assertEqual(
+            {'in_sync'}, {state for _, state in self.sessions().values()})
+        self.backend.retype(other)
+        self.backend.retype(other, **replicated.REPLICATED)
+        self.backend.delete_volume(other)
+        self.backend.fail_over(self.secondary.host)
+        self.assertEqual(
+            ('target', 'failed_over'), self.sessions()[f'rssn-{volume.id}'])
+        self.backend.detach(self.backend.attach(volume, self.host()))
+        # It goes back when it is told to go where it is.
+        self.backend.fail_over(self.secondary.host)
+        self.assertEqual(
+            ('source', 'in_sync'), self.sessions()[f'ssn-{volume.id}'])
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+        self.assertEqual([], refused(self.primary, self.secondary))
