@@ -69,6 +69,7 @@ from cinder_k2.simulator.recording import recorder
 from cinder_k2.simulator.rules import base
 from cinder_k2.simulator.rules import peers
 from cinder_k2.simulator.rules import replicas
+from cinder_k2.simulator.state import reused_ids
 
 LOG = logging.getLogger(__name__)
 # How often one request may find that it has more to ask for.
@@ -146,6 +147,9 @@ class Array:
             self.store, self.switches, self.clock, self._visibility,
             self.io)
         self.links = links.Links(self)
+        self.store.reused_ids = reused_ids.ReusedIds(
+            self.store, self.switches, self._visibility.knows,
+            {'volumes': self.io.retire, replicas.PEERS: self.links.forget})
         self.control = control.Control(self)
         self.outages = outages.Outages(self.control, self.clock.time)
         self.console = console_module.Console(

@@ -96,6 +96,8 @@ class Switches:
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
     one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
+    reuse_ids: a new object gets the lowest free id of its resource, not the
+        next one (OBJ-7).
     refuse_unlisted: what becomes of requests that are not known to work on
         every array (section 16, known/requests.json), of all roles but
         root: none are refused; a status answers all of them; drop breaks
@@ -153,6 +155,7 @@ class Switches:
     vmware_support_patch: bool = False
     one_lun_map: bool = False
     refuse_unlisted: str = 'none'
+    reuse_ids: bool = False
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the

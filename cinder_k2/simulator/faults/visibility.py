@@ -152,6 +152,12 @@ class Visibility:
             return None
         return found
 
+    def knows(self, resource: str, number: int) -> bool:
+        """Whether reads still have to do with what had this id."""
+        left = self._hidden.get((resource, number))
+        return (self.ghost(resource, number) is not None
+                or left is not None and not left.is_over(self._clock.time()))
+
     def seen(self, resource: str, ghost: Ghost) -> None:
         """Count one read of a deleted record."""
         ghost.left.reads -= 1

@@ -106,6 +106,10 @@ class Links:
             self._untold.clear()
             self._due = 0.0
 
+    def forget(self, number: int) -> None:
+        """Another peer gets the id of one that is gone."""
+        self._states.pop(number, None)
+
     def may_wait(self, path: str) -> bool:
         """Whether a request may have to wait for another array.
 

@@ -150,10 +150,14 @@ class Publisher:
         array, live = self._array, self._contents.live
         with array.lock:
             refs = exports.mapped(array.store, self._plane.has_fc)
+            serials = {ref: self._serial(ref) for ref in refs}
         tokens, failures = self._tokens(refs)
         files = {ref: self._contents.path(token)
                  for ref, token in tokens.items()}
         with array.lock:
+            # Meanwhile another row may have got the id: its turn comes next.
+            files = {ref: path for ref, path in files.items()
+                     if self._serial(ref) == serials[ref]}
             wanted = exports.of(array.store, array.profile, files,
                                 self._plane.has_fc)
             self._volumes = exports.volumes(array.store, files)
@@ -163,6 +167,11 @@ class Publisher:
             live.intersection_update(tokens.values())
         for failure in failures:
             raise failure
+
+    def _serial(self, ref: str) -> str | None:
+        """What tells a row from all others that ever have its id."""
+        row = self._array.store.get(*schema.split_ref(ref))
+        return None if row is None else str(row['scsi_sn'])
 
     def _tokens(self, refs: Iterable[str]
                 ) -> tuple[dict[str, str], list[errors.StateError]]:

@@ -26,6 +26,8 @@ KEPT_SECONDS = 3600
 # Classes of breakdowns: sizes of requests in bytes, and below which.
 _SIZES = (('lt8k', 2 ** 13), ('8k_64k', 2 ** 16), ('64k_256k', 2 ** 18))
 _LARGEST = 'gt256k'
+# Stands for volumes that are gone: ids begin at 1.
+_NOBODY = 0
 # rw and bs of stats/system.
 Kind = tuple[str, str]
 
@@ -123,6 +125,17 @@ class Performance:
         for second in range(max(oldest, end - seconds + 1), end + 1):
             if second in self._seconds:
                 yield self._seconds[second]
+
+    def retire(self, volume: int) -> None:
+        """Another volume gets this id: what was counted is nobody's.
+
+        The whole array keeps it.
+        """
+        with self._lock:
+            for second in self._seconds.values():
+                for kind, load in second.pop(volume, {}).items():
+                    second.setdefault(_NOBODY, {}).setdefault(
+                        kind, Load()).add(load)
 
     def clear(self) -> None:
         """Forget everything."""

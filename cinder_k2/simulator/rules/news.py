@@ -60,9 +60,8 @@ def merge(scope: Scope, peer: Row, views: Iterable[View],
     for item in views:
         mentioned.add(item['remote'])
         row = scope.store.get(replicas.SESSIONS, item['remote'] or 0)
-        if (row is None or not pairing.is_with(row, peer)
-                or row['remote_replication_session_id'] not in (
-                    None, item['id'])):
+        if row is None or not pairing.is_with(row, peer) or not _is_of(
+                row, item):
             unknown.append(item['id'])
         elif item['version'] >= row['peer_version']:
             _merge_pairs(scope, row, item, full)
@@ -72,6 +71,17 @@ def merge(scope: Scope, peer: Row, views: Iterable[View],
                        in replicas.sessions_with(scope, peer['id'])
                        if row['id'] not in mentioned])
     return unknown
+
+
+def _is_of(row: Row, item: View) -> bool:
+    """Whether a session is the one that the other side means.
+
+    Before it was told of an id it knows the name: the id may have been that
+    of an earlier session, which the other side still has (OBJ-7).
+    """
+    number = row['remote_replication_session_id']
+    return bool(number == item['id'] or number is None and item['name']
+                == row['remote_replication_session_name'])
 
 
 def forget(scope: Scope, numbers: Iterable[int]) -> None:

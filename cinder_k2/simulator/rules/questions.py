@@ -160,6 +160,8 @@ def _add_volume(scope: Scope, peer: Row, fields: dict[str, Any]
                 ) -> dict[str, Any]:
     """Make the counterpart of a volume (REP-1)."""
     row = _target(scope, peer, fields['session'])
+    if row['remote_replication_session_id'] not in (None, fields['asker']):
+        raise errors.refused(f'Peer session {row["name"]} does not match')
     if not replicas.is_closed(row) or row['state'] != replicas.IDLE:
         raise errors.refused(f'Session {row["name"]} is not idle')
     return {'volume': _make_volume(
@@ -175,7 +177,8 @@ def _rename(scope: Scope, peer: Row, fields: dict[str, Any]
     ref = schema.make_ref(rules.name, fields['number'])
     session = replicas.session_of(scope, ref) if rules is _GROUPS \
         else pairing.session_of_volume(scope, ref)
-    if not pairing.is_with(session, peer):
+    if (session is None or not pairing.is_with(session, peer)
+            or session['remote_replication_session_id'] != fields['asker']):
         raise errors.refused('The peer has no such object')
     rules.update(scope, scope.store.at(ref), {'name': fields['name']})
     return {}
@@ -253,6 +256,7 @@ class _Create(TypedDict):
 
 class _AddVolume(TypedDict):
     session: int
+    asker: int
     name: str
     size: int
     vmware_support: bool
@@ -260,6 +264,7 @@ class _AddVolume(TypedDict):
 
 class _Rename(TypedDict):
     resource: Literal['volume_groups', 'volumes']
+    asker: int
     number: int
     name: str
 

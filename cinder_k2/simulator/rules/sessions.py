@@ -338,7 +338,7 @@ class PeerVolumeRules(base.Rules):
         made = peers.ask(
             scope, scope.store.at(session['replication_peer_k2array']),
             'add_volume', session=session['remote_replication_session_id'],
-            name=values['name'], size=volume['size'],
+            asker=session['id'], name=values['name'], size=volume['size'],
             vmware_support=volume['vmware_support'])
         scope.talk.touched.add(session['id'])
         # The peer hears of the new record with the session's next version.
@@ -352,7 +352,7 @@ class PeerVolumeRules(base.Rules):
             session = scope.store.at(row['replication_session'])
             peers.ask(
                 scope, scope.store.at(session['replication_peer_k2array']),
-                'rename', resource='volumes',
+                'rename', resource='volumes', asker=session['id'],
                 number=row['remote_volume_id'], name=values['name'])
         return super().update(scope, row, values)
 
@@ -393,6 +393,7 @@ class PeerGroupRules(base.Rules):
             peers.ask(
                 scope, scope.store.at(row['replication_peer_k2array']),
                 'rename', resource='volume_groups',
+                asker=schema.split_ref(row['replication_session'])[1],
                 number=row['remote_volume_group_id'], name=values['name'])
         return super().update(scope, row, values)
 

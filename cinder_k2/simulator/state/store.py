@@ -27,6 +27,7 @@ from cinder_k2.simulator.state import accountant
 from cinder_k2.simulator.state import catalogue
 from cinder_k2.simulator.state import commits
 from cinder_k2.simulator.state import disk as disk_module
+from cinder_k2.simulator.state import reused_ids
 from cinder_k2.simulator.state import schema
 from cinder_k2.simulator.state.schema import Row
 from cinder_k2.simulator.state import table
@@ -54,7 +55,8 @@ class Store:
     """All tables, counters and sequence numbers of one array.
 
     Not safe for threads: the array holds its lock around every use.
-    listeners hear of every change of a row, undone ones too.
+    listeners hear of every change of a row, undone ones too. reused_ids
+    may have an id for a new row.
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
@@ -62,6 +64,7 @@ class Store:
         self.listeners: list[table.Listener] = [self._accountant.changed]
         self.tables = {name: table.Table(resource, self._changed)
                        for name, resource in catalogue.RESOURCES.items()}
+        self.reused_ids: reused_ids.ReusedIds | None = None
         self._reads: set[Read] | None = None
         self.counters: dict[str, int] = {}
         self.sequences: dict[str, tuple[int, int]] = {}
@@ -190,9 +193,13 @@ class Store:
         return self._accountant.written
 
     def insert(self, resource: str, values: Row) -> Row:
-        """Add a row under the next id of its resource (OBJ-7)."""
-        number = self.next_number(resource)
-        return self.insert_as(resource, number, values)
+        """Add a row under the next id of its resource, or a free one.
+
+        OBJ-7: counted, unless ids are reused.
+        """
+        number = self.reused_ids and self.reused_ids.take(resource)
+        return self.insert_as(
+            resource, number or self.next_number(resource), values)
 
     def insert_as(self, resource: str, number: int, values: Row) -> Row:
         """Add a row under a given id."""

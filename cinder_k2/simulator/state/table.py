@@ -53,6 +53,14 @@ class Table:
         """
         return self._indexes[field].get(value, ())
 
+    def free_number(self, above: int) -> int:
+        """The lowest id above a number that no row has."""
+        begin = bisect.bisect_right(self.numbers, above)
+        # Up to the first gap ids rise by one from place to place.
+        return above + 1 + bisect.bisect_left(
+            range(len(self.numbers) - begin), True, key=lambda place:
+            self.numbers[begin + place] > above + 1 + place)
+
     def put(self, row: Row) -> None:
         """Add a row, or put it in the place of the one with its id."""
         number = row['id']

@@ -171,7 +171,7 @@ class TestPeerRoles(RoleTest):
         self.assertEqual(
             [{}, 'The peer has no such object'],
             self.ask('mgmt-app', 'rename', resource=resource,
-                     number=number, name='stolen'))
+                     asker=1, number=number, name='stolen'))
         self.assertEqual(before, self.control.dump())
 
     @ddt.data('introduce', 'create', 'add_volume', 'rename', 'follow',
