@@ -268,6 +268,8 @@ def _server(array: simulator.Array,
             ready_line: str) -> 'uvicorn.Server':
     import uvicorn
 
+    from cinder_k2.simulator.adapters import uvicorn_options
+
     logging.getLogger('uvicorn.error').addFilter(_is_news)
 
     class Server(uvicorn.Server):
@@ -285,7 +287,7 @@ def _server(array: simulator.Array,
         simulator.asgi_app(array), log_config=None, log_level='warning',
         access_log=False,
         server_header=False, date_header=False, proxy_headers=False,
-        lifespan='off', ws='none',
+        lifespan='off', ws='none', **uvicorn_options.OPTIONS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=None if certificate is None else certificate.path,
         ssl_keyfile=None if certificate is None

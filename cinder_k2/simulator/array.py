@@ -290,7 +290,10 @@ class Array:
         status = 0
         exchange = None
         try:
-            exchange = self._awaiting(self._answered(request, entry))
+            exchange = self._awaiting(
+                self._answered(request, entry)
+                if len(path) + len(query) < messages.LONGEST_URL
+                else Exchange(messages.url_too_long(), self.faults.delay()))
             status = 0 if exchange.cut == 'reset' \
                 else exchange.response.status
             yield exchange

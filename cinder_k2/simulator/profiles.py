@@ -32,6 +32,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     'create_reply': ('object', 'empty'),
     'create_status': (200, 201),
     'unknown_filter': ('none', 'ignored'),
+    'unknown_fields': ('refused', 'ignored'),
     'refuse_unlisted': ('none', '400', '404', '405', '500', '501', 'drop',
                         'no_hits', 'ignored')}
 
@@ -96,6 +97,8 @@ class Switches:
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
     one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
+    unknown_fields: refused or ignored: what becomes of fields of a POST or
+        PATCH that the array does not have, or only shows (OBJ-12).
     reuse_ids: a new object gets the lowest free id of its resource, not the
         next one (OBJ-7).
     refuse_unlisted: what becomes of requests that are not known to work on
@@ -156,6 +159,7 @@ class Switches:
     one_lun_map: bool = False
     refuse_unlisted: str = 'none'
     reuse_ids: bool = False
+    unknown_fields: str = 'refused'
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the

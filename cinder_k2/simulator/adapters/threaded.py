@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 _HANDSHAKE_TIMEOUT = 10.0
 _PART = 2 ** 16
+# Of a request: more than the longest URL needs beside method and version.
+_LONGEST_LINE = 2 * messages.LONGEST_URL
 # Close sends a reset at once: linger on, for no time.
 _RESET = struct.pack('ii', 1, 0)
 
@@ -131,11 +133,26 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
 
-    def __getattr__(self, name: str) -> Any:
-        # do_GET, do_POST and whatever else callers try: the array answers.
-        if name.startswith('do_'):
-            return self._serve
-        raise AttributeError(name)
+    def handle_one_request(self) -> None:
+        """Serve a request, or wait for its end; any method, any URL.
+
+        The library answers longer URLs itself, and not in JSON.
+        """
+        self.raw_requestline = self._request_line()
+        if not self.raw_requestline:
+            self.close_connection = True
+        elif self.parse_request():
+            self._serve()
+
+    def _request_line(self) -> bytes:
+        """The line; of one that is too long a part that still is."""
+        line = self.rfile.readline(_LONGEST_LINE)
+        if len(line) < _LONGEST_LINE or line.endswith(b'\n'):
+            return line
+        rest = line
+        while rest and not rest.endswith(b'\n'):
+            rest = self.rfile.readline(_PART)
+        return line + b' HTTP/1.1\r\n'
 
     def _serve(self) -> None:
         length = self.headers.get('Content-Length', '0')

@@ -274,9 +274,11 @@ class Service:
     def _one(self, scope: Scope, method: str, rules: Rules, number: str,
              body: Any, lenient: bool = False) -> Row:
         """Carry out one write; gives the row that was made or changed."""
+        ignores = self._switches.unknown_fields == 'ignored'
         reading = schema.Reading(
-            self._store.exists, self._switches.offers, lenient,
-            'thin_clones' if self._switches.ignore_clone_fields else '')
+            self._store.exists, self._switches.offers, lenient or ignores,
+            'thin_clones' if self._switches.ignore_clone_fields else '',
+            ignores)
         if method == 'POST':
             return rules.create(
                 scope, schema.read_create(rules.resource, body, reading))

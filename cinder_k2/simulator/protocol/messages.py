@@ -25,6 +25,8 @@ from cinder_k2.simulator.state import commits
 # Exactly this, without a charset (CON-6).
 JSON_TYPE = 'application/json'
 LARGEST_BODY = 16 * 2 ** 20
+# Bytes of path and query as they are sent (QRY-1).
+LONGEST_URL = 2 ** 16
 # Seconds that a reply waits for the data plane, which may have to copy.
 PUBLICATION_LIMIT = 300.0
 # Such replies have no body by what they say, so that it has no length.
@@ -138,6 +140,11 @@ def reply(status: int, value: object, pretty: bool = False) -> Response:
 def refusal(status: int, text: str) -> Response:
     """An error reply (section 3)."""
     return reply(status, {'error_msg': text})
+
+
+def url_too_long() -> Response:
+    """The reply to a URL beyond LONGEST_URL (QRY-1)."""
+    return refusal(414, f'A URL has at most {LONGEST_URL} bytes')
 
 
 def too_large() -> Response:

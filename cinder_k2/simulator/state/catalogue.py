@@ -106,7 +106,8 @@ VOLUME_GROUPS = Resource('volume_groups', ALL, (
     ref('replication_peer_volume_group',
         'replication/peer_volume_groups', null=True),
     ref('replication_rpo_history', 'replication/rpo_history', null=True),
-), indexed=('name', 'capacity_policy'))
+    # The Go SDK, and Terraform with it, sends it in each POST and PATCH.
+), indexed=('name', 'capacity_policy'), passed_over=('capacityPolicy',))
 
 SNAPSHOTS = Resource('snapshots', ALL, (
     ID,
@@ -237,7 +238,10 @@ VG_CAPACITY_POLICIES = Resource('vg_capacity_policies', ALL, (
     integer('snapshot_overhead_threshold', 'required', True),
     integer('num_snapshots', 'optional', True, null=True),
     boolean('is_default'),
-), indexed=('name',))
+    # So the Go SDK calls them in PATCH.
+), indexed=('name',), passed_over=(
+    'warningthreshold', 'errorthreshold', 'criticalthreshold',
+    'fullthreshold', 'snapshotoverheadthreshold'))
 
 SYSTEM_STATE = Resource('system/state', ('GET', 'PATCH'), (
     ID,

@@ -58,7 +58,11 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """One resource: its name is its path without the leading slash."""
+    """One resource: its name is its path without the leading slash.
+
+    passed_over: fields that no array knows, and published clients send all
+    the same (OBJ-12).
+    """
 
     name: str
     methods: tuple[str, ...] = ('GET',)
@@ -66,6 +70,7 @@ class Resource:
     singleton: bool = False
     paged: bool = True
     indexed: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     known: Mapping[str, Field] = dataclasses.field(init=False, repr=False)
     creatable: tuple[Field, ...] = dataclasses.field(init=False, repr=False)
 
@@ -81,14 +86,23 @@ class Reading:
     """How a body is to be read.
 
     exists(ref) tells whether an object is there; offered(feature) whether
-    the array has a feature; lenient drops read-only fields (bulk, OBJ-12).
-    ignored is a feature whose fields are passed over without it (CLN-5).
+    the array has a feature; lenient drops read-only fields (bulk, OBJ-12),
+    and ignores_unknown what is no field. ignored is a feature whose fields
+    are passed over without it (CLN-5).
     """
 
     exists: Callable[[str], bool]
     offered: Callable[[str], bool]
     lenient: bool = False
     ignored: str = ''
+    ignores_unknown: bool = False
+
+    def passes_over(self, resource: Resource, name: str) -> bool:
+        """Whether a field that the array does not know is no mistake."""
+        field = resource.known.get(name)
+        if field is not None and field.feature == self.ignored:
+            return True
+        return self.ignores_unknown or name in resource.passed_over
 
 
 def make_ref(resource: str, number: int) -> str:
@@ -157,7 +171,7 @@ def _known_values(resource: Resource, body: object, reading: Reading,
     for name, raw in body.items():
         field = resource.known.get(name)
         if field is None or not reading.offered(field.feature):
-            if field is not None and field.feature == reading.ignored:
+            if reading.passes_over(resource, name):
                 continue
             raise errors.refused(f'Unknown field: {name}')
         if allowed(field):

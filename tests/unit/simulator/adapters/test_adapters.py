@@ -31,6 +31,8 @@ import uvicorn
 
 from cinder_k2 import simulator
 from cinder_k2.simulator.adapters import tls
+from cinder_k2.simulator.adapters import uvicorn_options
+from cinder_k2.simulator.protocol import messages
 from cinder_k2.simulator.state import disk
 from cinder_k2.simulator.state import store
 from tests.unit.simulator import base
@@ -100,6 +102,22 @@ class Conversation:
         names = ','.join(f'v{number:036d}' for number in range(700))
         self.assertEqual(1, self.call(
             'GET', f'volumes?name__in={names},CTRL').json()['total'])
+
+    def test_longest_urls(self):
+        """QRY-1: 64 KiB are served; 414 in JSON beyond, and life goes on."""
+        start = '/api/v2/volumes?name__in=CTRL,'
+        for more, status in ((0, 200), (1, 414), (70000, 414),
+                             (3 * messages.LONGEST_URL, 414), (-1, 200)):
+            url = start.ljust(messages.LONGEST_URL + more, 'x')
+            reply = self.session.get(self.url + url, timeout=60)
+            self.assertEqual((status, 'application/json'), (
+                reply.status_code, reply.headers['Content-Type']), more)
+            self.assertEqual(
+                ['hits', 'limit', 'offset', 'total'] if status == 200
+                else ['error_msg'], sorted(reply.json()))
+        self.assertEqual(414, self.call(
+            'POST', 'volumes?' + 'x' * 65536, json={'name': 'v'}).status_code)
+        self.assertEqual(200, self.call('GET', '').status_code)
 
     def test_reset(self):
         for commit, made in (('before', 0), ('after', 1)):
@@ -426,7 +444,7 @@ class TestCommits(testtools.TestCase):
 
 class TestUvicorn(RealTime, Conversation, Transport):
 
-    implementation = 'httptools'
+    options = {}
 
     @classmethod
     def setUpClass(cls):
@@ -435,7 +453,8 @@ class TestUvicorn(RealTime, Conversation, Transport):
         cls.listener = socket.create_server(('127.0.0.1', 0))
         cls.server = uvicorn.Server(uvicorn.Config(
             simulator.asgi_app(cls.shared), log_level='critical',
-            http=cls.implementation, timeout_graceful_shutdown=1))
+            timeout_graceful_shutdown=1, **{
+                **uvicorn_options.OPTIONS, **cls.options}))
         cls.thread = threading.Thread(
             target=cls.server.run, kwargs={'sockets': [cls.listener]})
         cls.thread.start()
@@ -456,7 +475,7 @@ class TestUvicorn(RealTime, Conversation, Transport):
 
 class TestUvicornH11(TestUvicorn):
 
-    implementation = 'h11'
+    options = {'http': 'h11'}
 
 
 class TestCertificates(testtools.TestCase):

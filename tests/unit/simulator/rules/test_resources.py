@@ -254,6 +254,54 @@ class TestSwitches(base.ArrayTest):
             self.assertEqual(1, self.get(path)['total'])
         self.assertEqual(0, self.get('volumes?colour=red&id=2')['total'])
 
+    def test_fields_of_published_clients(self):
+        """OBJ-12: what a client sends that no document has is ignored."""
+        for behavior in ('refused', 'ignored'):
+            self.control.set_switches(unknown_fields=behavior)
+            # As the Go SDK does, with Terraform on it.
+            group = self.post('volume_groups', {
+                'name': behavior, 'quota': 0, 'is_dedup': True,
+                'description': '',
+                'capacityPolicy': 'default_vg_capacity_policy'})
+            self.assertNotIn('capacityPolicy', group)
+            path = f'volume_groups/{group["id"]}'
+            self.assertEqual('d', self.patch(path, {
+                'description': 'd', 'capacityPolicy': 'p'})['description'])
+            policy = self.post('vg_capacity_policies', {
+                'name': behavior, 'warning_threshold': 10,
+                'error_threshold': 20, 'critical_threshold': 30,
+                'snapshot_overhead_threshold': 50,
+                'warningthreshold': 11})
+            path = f'vg_capacity_policies/{policy["id"]}'
+            self.assertEqual(
+                {**policy, 'name': f'{behavior}-2'}, self.patch(path, {
+                    'name': f'{behavior}-2', 'warningthreshold': 12,
+                    'errorthreshold': 22, 'criticalthreshold': 32,
+                    'fullthreshold': 99, 'snapshotoverheadthreshold': 7}))
+
+    def test_unknown_fields(self):
+        """OBJ-12: refused, or ignored with those that are only shown."""
+        group = self.group()
+        volume = self.volume(group)
+        path = f'volumes/{volume["id"]}'
+        body = {'name': 'v', 'size': base.GIB, 'colour': 'red',
+                'scsi_sn': 'x', 'id': 7, 'warningthreshold': 1,
+                'volume_group': base.ref('volume_groups', group)}
+        change = {'description': 'd', 'is_dedup': False, 'colour': 'red'}
+        self.refused('POST', 'volumes', body)
+        self.refused('PATCH', path, change)
+        self.control.set_switches(unknown_fields='ignored')
+        made = self.post('volumes', body)
+        self.assertNotIn('colour', made)
+        self.assertNotEqual(('x', 7), (made['scsi_sn'], made['id']))
+        self.assertEqual({**volume, 'description': 'd'},
+                         self.patch(path, change))
+        # What is known is read as strictly as ever.
+        for wrong in ({**body, 'name': 'w', 'size': 'x'},
+                      {'name': 'w', 'colour': 'red'}):
+            self.refused('POST', 'volumes', wrong)
+        self.refused('PATCH', path, {'id': 99})
+
     def test_full_threshold(self):
         """VCP-1."""
         body = {'name': 'p', 'warning_threshold': 1, 'error_threshold': 2,
