@@ -52,7 +52,7 @@ class Switches:
     host_group_rename: PATCH name of a host group is offered (HGR-2).
     sequences: X-K2-Sequence is known; otherwise it is ignored (SEQ-1).
     bulk: resources with /__bulk, or '*' for all of them (BLK-1).
-    rest_api_version, state: as system/state shows them (ERR-6).
+    rest_api_version, state: as system/state shows them (ERR-6); any words.
     degraded: system/state says that functions are degraded.
     statistics: stats/* is offered; otherwise it is not found.
     page_size: the default of __limit.
@@ -97,6 +97,9 @@ class Switches:
     vmware_support_patch: PATCH vmware_support of a volume is offered
         (VOL-13).
     one_lun_map: a LUN is that of one volume on all hosts (MAP-2, MAP-9).
+    serve_any_state: all is served whatever state says, for only ONLINE is
+        known to mean something; otherwise statistics and writes are not
+        (ERR-6).
     unknown_fields: refused or ignored: what becomes of fields of a POST or
         PATCH that the array does not have, or only shows (OBJ-12).
     reuse_ids: a new object gets the lowest free id of its resource, not the
@@ -160,11 +163,17 @@ class Switches:
     refuse_unlisted: str = 'none'
     reuse_ids: bool = False
     unknown_fields: str = 'refused'
+    serve_any_state: bool = False
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the
         # switches need not compare all of them.
         self.changes = 0
+
+    @property
+    def serves(self) -> bool:
+        """Whether statistics and writes are served (ERR-6)."""
+        return self.state == 'ONLINE' or self.serve_any_state
 
     def offers(self, feature: str) -> bool:
         """Whether the array has a feature; every array has the unnamed.

@@ -136,7 +136,7 @@ class Service:
 
     def _check_online(self, request: Request, path: str) -> None:
         """While not ONLINE neither writes nor statistics work (ERR-6)."""
-        if self._switches.state != 'ONLINE' and (
+        if not self._switches.serves and (
                 request.method != 'GET' or path.startswith('stats/')):
             raise errors.ApiError(503, 'System is not online')
 

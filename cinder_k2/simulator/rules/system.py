@@ -31,7 +31,7 @@ class StateRules(base.Rules):
         'next_state': lambda scope, row: 'None',
         'is_system_functionality_degraded':
             lambda scope, row: (scope.switches.degraded
-                                or scope.switches.state != 'ONLINE'),
+                                or not scope.switches.serves),
         'rest_api_version':
             lambda scope, row: scope.switches.rest_api_version,
         'system_version': lambda scope, row: 'sim-1',

@@ -246,6 +246,18 @@ class TestErrors(base.ArrayTest):
         self.refused('GET', 'stats/system', status=503)
         self.get('volumes')
 
+    def test_words_that_nobody_knows(self):
+        """ERR-6: the state is any word, and may mean nothing."""
+        self.control.set_switches(state='Perfectly fine',
+                                  serve_any_state=True)
+        self.assertEqual('Perfectly fine',
+                         self.hits('system/state')[0]['state'])
+        self.group()
+        self.get('stats/system')
+        self.control.set_switches(serve_any_state=False)
+        self.refused('POST', 'volume_groups', {'name': 'g', 'quota': 0},
+                     status=503)
+
     def test_a_defect_inside_answers_500_and_changes_nothing(self):
         def broken(*args):
             raise LookupError('a defect')
