@@ -119,6 +119,22 @@ class TestData(DataTest):
         self.assertEqual(b'one', self.read('volumes/31', 5000, 3))
         self.assertEqual(1, len(self.files()))
 
+    def test_an_id_that_comes_back(self):
+        """OBJ-7: what has the id of a volume shows nothing of its data."""
+        self.control.set_switches(reuse_ids=True)
+        group = self.group()
+        for _ in range(3):
+            path = f'volumes/{self.volume(group)["id"]}'
+            self.assertEqual('volumes/2', path)
+            self.assertEqual(bytes(3), self.read(path, 5000, 3))
+            self.write(path, 5000, b'one')
+            image = self.image(self.snapshot(group))
+            self.assertEqual('volsnaps/1', image)
+            self.assertEqual(b'one', self.read(image, 5000, 3))
+            self.delete('snapshots/1')
+            self.delete(path)
+        self.assertEqual(set(), self.files())
+
     def test_copies_are_sparse(self):
         """A copy takes the blocks that were written, not its size."""
         group = self.group()
