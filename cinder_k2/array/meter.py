@@ -55,8 +55,11 @@ class Usage:
 
     @property
     def online(self) -> bool:
-        """Whether the array serves; yes if it does not say (ERR-6)."""
-        return self.state is None or self.state.state.upper() == 'ONLINE'
+        """Whether the array says so; yes if it says nothing.
+
+        No reason not to use it: what other words mean is not known.
+        """
+        return self.state is None or is_online(self.state)
 
     @property
     def degraded(self) -> bool:
@@ -80,6 +83,11 @@ class Usage:
 
 def _share(whole: int | None, part: int | None) -> float | None:
     return max(whole / part, 1.0) if whole and part else None
+
+
+def is_online(state: rest.SystemState) -> bool:
+    """Whether an array says that it is online, or nothing (section 7.1)."""
+    return (state.state or 'ONLINE').strip().upper() == 'ONLINE'
 
 
 class _Figure(typing.Generic[T]):
@@ -144,8 +152,7 @@ class Meter:
                 'that makes no sense.')
         self._state.read(self._client)
         usage = self._usage(_within_bounds(capacity))
-        # While it is not, it refuses statistics (ERR-6).
-        if usage.online and self._client.clock.monotonic() >= self._due:
+        if self._client.clock.monotonic() >= self._due:
             self._read_more()
             usage = self._usage(usage.capacity)
         return usage

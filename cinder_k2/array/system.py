@@ -12,17 +12,24 @@
 
 """The array as a whole: identity, target ports, capacity."""
 
+import dataclasses
+import itertools
+
 from oslo_log import log as logging
 from oslo_utils import versionutils
 
 from cinder_k2.array import cache
 from cinder_k2.array import meter
 from cinder_k2 import exceptions
+from cinder_k2 import once
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
 MIN_REST_VERSION = '2.2.0'
+
+#: What was told of arrays: address, field and value.
+TOLD = once.Once()
 
 
 class System:
@@ -34,29 +41,21 @@ class System:
         self._meter = meter.Meter(client)
         # As heard last; empty before anything was.
         self.known_id = ''
+        self._named: rest.SystemState | None = None
 
     def check(self) -> None:
         """See whether the array can serve at all. One call.
 
         :raises ArrayUnsuitable: its REST API is older than 2.2.0
         """
-        state = self._client.system_state()
-        self._remember(state)
+        state = self._remember(self._client.system_state())
         if not _identity(state):
             raise exceptions.ArrayUnsuitable(
                 f'The array at {self._client.address} tells neither its '
                 'system id nor its target name, so it cannot be told from '
                 'another.')
-        if not _is_at_least(state.rest_api_version, MIN_REST_VERSION):
-            raise exceptions.ArrayUnsuitable(
-                f'The array at {self._client.address} offers REST API '
-                f'{state.rest_api_version}; the driver needs '
-                f'{MIN_REST_VERSION} or later. Upgrade the array.')
-        if state.state != 'ONLINE':
-            LOG.warning('The array at %(address)s is in state %(state)s, '
-                        'not ONLINE; changes may fail until it is.',
-                        {'address': self._client.address,
-                         'state': state.state})
+        self._check_version(state.rest_api_version)
+        self._tell_of_state(state)
 
     @property
     def id(self) -> str:
@@ -79,7 +78,8 @@ class System:
         """Addresses of the iSCSI portals; WAN addresses left out (NET-1)."""
         return [ip.ip_address for ip in self._cache.get(
             'net_ips', self._client.net_ips.search)
-            if ip.wan_port is None and ip.nvme_port is None]
+            if ip.ip_address and ip.wan_port is None
+            and ip.nvme_port is None]
 
     def fc_wwpns(self) -> list[str]:
         """WWPNs of the FC target ports, as the array writes them."""
@@ -93,7 +93,8 @@ class System:
 
     def fc_ports(self) -> list[rest.FcPort]:
         """The FC target ports, with what the array says of each."""
-        return self._cache.get('fc_ports', self._client.fc_ports.search)
+        return [port for port in self._cache.get(
+            'fc_ports', self._client.fc_ports.search) if port.pwwn]
 
     def usage(self) -> meter.Usage:
         """How full and busy the array is. Two calls, now and then seven.
@@ -102,26 +103,80 @@ class System:
         :raises ArrayUnsuitable: it tells one that makes no sense
         """
         measured = self._meter.read()
-        if measured.state is not None and _identity(measured.state):
-            # So no other operation has to ask who the array is.
-            self._remember(measured.state)
+        if measured.state is not None:
+            self._tell_of_state(measured.state)
+            if _identity(measured.state):
+                # So no other operation has to ask who the array is.
+                self._remember(measured.state)
         return measured
 
-    def _remember(self, state: rest.SystemState) -> None:
+    def _check_version(self, version: str | None) -> None:
+        """Refuse an old REST API; one that cannot be read is served.
+
+        :raises ArrayUnsuitable: it reads as older than 2.2.0
+        """
+        numbers = _numbers(version)
+        if numbers is None:
+            if TOLD.is_first((self._client.address, 'version', version)):
+                LOG.warning(
+                    'The array at %(address)s tells its REST API version as '
+                    '%(version)s, which cannot be read; the driver needs '
+                    '%(minimum)s or later. The array is used all the same.',
+                    {'address': self._client.address,
+                     'version': f'{version!r:.60}',
+                     'minimum': MIN_REST_VERSION})
+        elif numbers < (_numbers(MIN_REST_VERSION) or ()):
+            raise exceptions.ArrayUnsuitable(
+                f'The array at {self._client.address} offers REST API '
+                f'{version}; the driver needs {MIN_REST_VERSION} or later. '
+                'Upgrade the array.')
+
+    def _tell_of_state(self, state: rest.SystemState) -> None:
+        """Warn of a word that is not known, once; no word is known as bad."""
+        if not meter.is_online(state) and TOLD.is_first(
+                (self._client.address, 'state', state.state)):
+            LOG.warning(
+                'The array at %(address)s is in state %(state)s, not ONLINE. '
+                'What that means is not known, so the array is used all the '
+                'same. If it refuses changes, look at its state and events.',
+                {'address': self._client.address,
+                 'state': f'{state.state:.60}'})
+
+    def _remember(self, state: rest.SystemState) -> rest.SystemState:
+        state = self._completed(state)
         self._cache.put('state', state)
         self.known_id = _identity(state)
+        self._named = state
+        return state
+
+    def _completed(self, state: rest.SystemState) -> rest.SystemState:
+        """With the system id of before, if the same array now lacks it.
+
+        Objects are stored with the id, which must not change because of one
+        odd reply.
+        """
+        known = self._named
+        if (known is None or state.system_id
+                or not state.iscsi_qualified_target_name
+                or state.iscsi_qualified_target_name
+                != known.iscsi_qualified_target_name):
+            return state
+        return dataclasses.replace(state, system_id=known.system_id)
 
     def _state(self) -> rest.SystemState:
-        return self._cache.get('state', self._client.system_state)
+        return self._cache.get(
+            'state', lambda: self._completed(self._client.system_state()))
 
 
 def _identity(state: rest.SystemState) -> str:
     return state.system_id or state.iscsi_qualified_target_name or ''
 
 
-def _is_at_least(version: str, minimum: str) -> bool:
+def _numbers(version: str | None) -> tuple[int, ...] | None:
+    """2.2 as (2, 2, 0), so that it compares; None if it cannot be read."""
     try:
-        return (versionutils.convert_version_to_tuple(version)
-                >= versionutils.convert_version_to_tuple(minimum))
+        found = versionutils.convert_version_to_tuple(version or '')
     except ValueError:
-        return False
+        return None
+    return tuple(itertools.islice(
+        itertools.chain(found, itertools.repeat(0)), max(len(found), 3)))

@@ -175,8 +175,8 @@ class _Look:
             'version': state.system_version, 'state': state.state,
             'rest_version': state.rest_api_version}
         if not usage.online:
-            self._note('problems', 'state', f'is in state {state.state}, not '
-                       'ONLINE; see to it on the array')
+            self._note('warnings', 'state', f'is in state {state.state}, not '
+                       'ONLINE; if it refuses changes, see to it on the array')
         if usage.degraded:
             self._note('warnings', 'state', 'says that it is degraded; look '
                        'at its events')

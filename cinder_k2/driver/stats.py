@@ -121,18 +121,15 @@ class StatsMixin:
     def _measure(self) -> tuple[meter.Usage, str]:
         """The usage of the array, and why it is down if it is.
 
-        An array that is not ONLINE refuses all writes (ERR-6). What is down
-        has no capacity: no filter of Cinder's looks at its state.
+        Down is what does not answer or refuses the login, whatever word the
+        array has for its state. What is down has no capacity: no filter of
+        Cinder's looks at its state.
         """
         try:
-            usage = self._sides.serving.array.system.usage()
+            return self._sides.serving.array.system.usage(), ''
         except (rest.RestError, exceptions.K2Error) as error:
             return dataclasses.replace(
                 self._usage, state=None, capacity=meter.NOTHING), str(error)
-        if usage.state is None or usage.online:
-            return usage, ''
-        return (dataclasses.replace(usage, capacity=meter.NOTHING),
-                f'it is in state {usage.state.state}, not ONLINE.')
 
     def _tell_of_change(self, state: str, why: str) -> None:
         """Say once that the array went down, and once that it is back."""
@@ -219,7 +216,8 @@ def _capacity(usage: meter.Usage) -> dict[str, typing.Any]:
 
 
 def _health(usage: meter.Usage) -> dict[str, typing.Any]:
-    return {'array_state': usage.state.state if usage.state else 'unknown',
+    word = usage.state and usage.state.state
+    return {'array_state': word or 'unknown',
             'capacity_state': usage.capacity.state or 'unknown',
             'degraded': usage.degraded}
 

@@ -140,12 +140,12 @@ class SetupErrorsTest(base.FunctionalTest):
         self.fault('status', 'GET', '*', status=403, times=999)
         self._down('role')
 
-    @ddt.data('2.1.9', '1.0.0', '2', '', 'new')
+    @ddt.data('2.1.9', '1.0.0', '2')
     def test_old_rest_api(self, version: str) -> None:
         self.switch(rest_api_version=version)
         self._down('2.2.0')
 
-    @ddt.data('2.2.0', '2.2.1', '2.10.0', '3.0.0')
+    @ddt.data('2.2.0', '2.2.1', '2.2', '2.10.0', '3.0.0', '', 'new')
     def test_new_rest_api(self, version: str) -> None:
         self.switch(rest_api_version=version)
         self.assertTrue(self.new_backend('iscsi', **IMPATIENT).start())

@@ -22,6 +22,7 @@ from cinder.scheduler.evaluator import evaluator
 from cinder.scheduler import host_manager
 import ddt
 
+from cinder_k2.array import system
 from cinder_k2.driver import stats
 from tests.functional import base
 
@@ -252,17 +253,18 @@ class SchedulerTest(StatsTest):
             capabilities={**roomy, 'capacity_state': 'full'}))
 
     @ddt.data('OFFLINE', 'STARTING')
-    def test_an_array_that_is_not_online(self, state: str) -> None:
-        """ERR-6: it would refuse whatever the scheduler sends."""
+    def test_a_state_that_is_not_known(self, state: str) -> None:
+        """Section 7.1: no word is a reason to call the array down."""
+        system.TOLD.clear()
+        before = self.pool()
         self.switch(state=state)
-        self.assertEqual('down', self.backend.stats()['backend_state'])
-        self.assertEqual((state, 0), (self.pool()['array_state'],
-                                      self.pool()['total_capacity_gb']))
-        self.assertFalse(self.takes(DEFAULT))
-        self.assertFalse(self.takes())
-        self.assertEqual(0, self.goodness())
-        self.switch(state='ONLINE')
-        self.assertTrue(self.takes())
+        for _ in range(3):
+            self.assertEqual('up', self.backend.stats()['backend_state'])
+        # The simulated array says so, too, and our filter heeds that.
+        self.assertEqual({**before, 'array_state': state, 'degraded': True},
+                         self.pool())
+        self.assertTrue(self.takes(DEFAULT))
+        self.assertEqual(1, self.log.text().count(f'in state {state}, not'))
 
     def test_the_list_of_services_says_that_it_is_down(self) -> None:
         """The API takes backend_state from the pool."""
@@ -350,8 +352,8 @@ class OverSubscriptionTest(StatsTest):
         self.assertEqual(7.0, self.ratio(**calc))
         self.assertEqual(7.0, self.ratio(
             max_over_subscription_ratio='auto', **calc))
-        self.switch(state='OFFLINE')
-        self.assertEqual(20.0, self.ratio(**calc))
+        self.fault('reset', '*', '*', times=99999)
+        self.assertEqual(20.0, self.pool()['max_over_subscription_ratio'])
 
     def test_a_number(self) -> None:
         self.fill(10 * TIB, 70 * TIB)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from oslotest import base
 
 from cinder_k2.array import meter
+from cinder_k2.array import system
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit.rest import scripted
@@ -47,6 +48,8 @@ class MeterTest(simulated.SimulatedTest):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(
             format='%(levelname)s %(message)s'))
+        system.TOLD.clear()
+        self.addCleanup(system.TOLD.clear)
         self.control = self.sim.control
         self.group = self.client.volume_groups.create(name='g', quota=0)
         self.volume = self.client.volumes.create(
@@ -147,14 +150,26 @@ class MeterTest(simulated.SimulatedTest):
         self.assertRaises(rest.RestError, self.read)
         self.assertLessEqual(self.clock.monotonic() - began, 61)
 
-    def test_not_online(self):
-        """ERR-6: nobody asks for what is refused then."""
-        self.control.set_switches(state='OFFLINE')
-        usage = self.read(calls=2)
-        self.assertEqual((False, True, 0),
-                         (usage.online, usage.degraded, usage.volumes))
-        self.control.set_switches(state='ONLINE')
-        self.assertEqual(1, self.read(calls=2 + MORE).volumes)
+    def test_a_word_that_is_not_known_is_told_once(self):
+        """Section 7.1: nothing is left out for it, and ERR-6 may hold."""
+        for state in ('OFFLINE', 'SERVING', 'OFFLINE', 'online', 'SERVING'):
+            self.control.set_switches(state=state)
+            usage = self.read()
+            self.assertEqual((state == 'online', 1),
+                             (usage.online, usage.volumes))
+            self.clock.advance(301)
+        told = [line for line in self.log.output.splitlines()
+                if 'is in state' in line]
+        self.assertEqual(['OFFLINE', 'SERVING'], [
+            line.partition('in state ')[2].partition(',')[0]
+            for line in told])
+        self.assertTrue(all(line.startswith('WARNING') for line in told))
+
+    def test_statistics_are_asked_for_in_any_state(self):
+        """Whether the array refuses them is for the array to say."""
+        self.control.set_switches(state='OFFLINE', statistics=True)
+        self.read()
+        self.assertIn('GET stats/system', self.calls())
 
     def test_a_state_that_cannot_be_read_stays_as_it_was(self):
         for state, online in (('ONLINE', True), ('OFFLINE', False)):
