@@ -95,9 +95,16 @@ class Groups:
         self._cache.drop(name)
 
     def is_shared(self, group: int) -> bool:
-        """Whether a group is that of a consistency group."""
-        return naming.is_foreign_group(
-            self._client.volume_groups.get(group).name)
+        """Whether a group is that of a consistency group.
+
+        :raises GroupUnsuitable: the array does not tell its name
+        """
+        name = self._client.volume_groups.get(group).name
+        if not name:
+            raise exceptions.GroupUnsuitable(
+                f'The array at {self._client.address} does not tell the name '
+                f'of volume group {group}, so that it may be a shared one.')
+        return naming.is_foreign_group(name)
 
     def group_of(self, volume: int) -> int:
         """Id of the group that a volume is in.

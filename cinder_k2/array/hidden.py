@@ -228,7 +228,14 @@ class Hidden:
         return marks_of(self._client.volume_groups.get(group))
 
     def _note(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
-        """Change the note of a group; what the array says it is then."""
+        """Change the note of a group; what the array says it is then.
+
+        :raises ObjectInUse: what was noted before cannot be read
+        """
+        if 'description' in record.unread:
+            raise exceptions.ObjectInUse(
+                f'Volume group {record.name}', 'has a description that '
+                'cannot be read, so nothing can be noted in it.')
         if marks != marks_of(record):
             record = self._client.volume_groups.update(
                 record.id, description=notes.write(

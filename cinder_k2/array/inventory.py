@@ -71,6 +71,8 @@ class FoundVolume:
             (self.is_replicated, 'it is replicated: remove the replication '
              f'session of its volume group {self.group.name}'),
             (self.volume.read_only, 'it is read-only: make it writable'),
+            (self._untold, f'the array does not tell its {self._untold}, or '
+             'in a form that cannot be read'),
             (not self.can_be_noted, 'its name, or that of its volume group, '
              'has square brackets: rename it'))
         return [reason for against, reason in checks if against]
@@ -80,6 +82,15 @@ class FoundVolume:
         """Whether its group has a session (section 14: by either name)."""
         return bool(self.group.replication_session
                     or self.group.replication_sessions)
+
+    @property
+    def _untold(self) -> str:
+        """What has to be known of it, and is not."""
+        unread = ({'description', 'read_only'} & self.volume.unread
+                  | {'description', 'volumes_count'} & self.group.unread)
+        if not (self.volume.name and self.group.name):
+            unread |= {'name'}
+        return ', '.join(sorted(unread))
 
     @property
     def can_be_noted(self) -> bool:
@@ -123,7 +134,9 @@ class FoundSnapshot:
         """Whether a session made it or needs it."""
         return bool(self.snapshot.replication_session
                     or self.snapshot.generation_number is not None
-                    or self.snapshot.is_locked_by_replication)
+                    or self.snapshot.is_locked_by_replication
+                    or {'generation_number', 'is_locked_by_replication'}
+                    & self.snapshot.unread)
 
     @property
     def size(self) -> int | None:

@@ -46,6 +46,11 @@ class Condition:
     listed: tuple[str, ...] | None = None
     alone: tuple[Pair, ...] = ()
 
+    @property
+    def field(self) -> str:
+        """The field that it is about."""
+        return self.key.partition('__')[0].removesuffix('.ref')
+
     def variants(self, budget: int) -> list[Pair]:
         """The ``key=value`` pairs, encoded, that ask for it part by part."""
         if self.listed is None:

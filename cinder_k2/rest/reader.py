@@ -18,6 +18,7 @@ from typing import Generic
 from typing import TypeVar
 
 from cinder_k2.rest import errors
+from cinder_k2.rest import overlooked
 from cinder_k2.rest import query
 from cinder_k2.rest import records
 from cinder_k2.rest import session as rest_session
@@ -79,15 +80,17 @@ class Reader(Generic[R]):
         What is deleted may stay listed for a while: it is left out
         (QRY-10, VOL-17). ``equal`` is compared again here (QRY-5).
 
+        :raises errors.BadReply: also when an object may be one of them, and
+            its fields do not tell
         :raises ValueError: an empty value, see :func:`query.equal`
         """
         found: dict[int, R] = {}
         with self.session.deadline():
             for pairs in query.splits([*conditions, *_conditions(equal)]):
                 found.update((r.id, r) for r in self._pages(pairs))
-        return [found[id] for id in sorted(found)
-                if not records.is_going(found[id])
-                and records.matches(found[id], equal)]
+        return self._matching(
+            [found[id] for id in sorted(found)
+             if not records.is_going(found[id])], conditions, equal)
 
     def count(self, *conditions: query.Condition, **equal: query.Value
               ) -> int:
@@ -126,6 +129,22 @@ class Reader(Generic[R]):
         return errors.BadReply(
             message, self.session.transport.place(request), status=200)
 
+    def _matching(self, found: list[R],
+                  conditions: tuple[query.Condition, ...],
+                  equal: dict[str, query.Value]) -> list[R]:
+        """Those with these values; nothing is taken for gone by mistake."""
+        matching = [r for r in found if records.matches(r, equal)]
+        if matching and self.kind.KEY and set(self.kind.KEY) <= equal.keys():
+            # Keys are unique: whatever the others are, it is none of them.
+            return matching
+        others = [condition.field for condition in conditions]
+        for record in found:
+            if records.is_undecided(record, equal, others):
+                raise self.bad(f'object {record.id} lacks what it was '
+                               'searched by, or has it in another form',
+                               self._request)
+        return matching
+
     def _pages(self, pairs: list[query.Pair]) -> Iterator[R]:
         paged = [*pairs, ('__sort', 'id'), ('__sort_order', 'asc'),
                  ('__limit', str(_PAGE))]
@@ -160,10 +179,13 @@ class Reader(Generic[R]):
 
     def _parse(self, data: Any, request: transport.Request) -> R:
         try:
-            return self.kind.from_json(data)
+            return self.kind.from_json(data, self._overlook)
         except ValueError as error:
             raise self.bad(f'no use in the reply: {error}', request
                            ) from None
+
+    def _overlook(self, name: str, value: Any) -> None:
+        overlooked.warn(self.session.transport.address, self.kind, name, value)
 
 
 def _conditions(equal: dict[str, query.Value]) -> list[query.Condition]:

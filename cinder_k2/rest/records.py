@@ -14,19 +14,36 @@
 
 A record has the fields that the driver asks for, named as on the wire;
 what else a reply holds is ignored. Sizes and capacities are KiB.
+
+Replies are read leniently (section 1, OBJ-10): a field that is missing,
+null or of another type reads as absent, except for the ``NEEDED`` fields
+of a record. A name that is absent is ''. An absent field is no evidence
+that an object is not the one that is sought, see :func:`is_undecided`.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping as AbstractMapping
 import dataclasses
 import math
+import re
 import typing
+from typing import Annotated
 from typing import Any
 from typing import ClassVar
 from typing import Self
 
 
 _Reader = Callable[[Any], Any]
+
+#: Sizes and capacities; a fraction is cut off.
+Kib = Annotated[int, 'KiB']
+#: A reference of which only matters whether it is set: what cannot be read
+#: stays as it is.
+AnyRef = Annotated[object, 'ref']
+
+_NUMBER = re.compile(r'\s*[+-]?\d+(\.\d*)?(e[+-]?\d+)?\s*',
+                     re.ASCII | re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,45 +74,81 @@ class Ref:
 
 def _as_ref(value: Any) -> Ref | None:
     # An empty reference is null, {} or "" (OBJ-9).
-    if value == {} or value == '':
+    if isinstance(value, dict):
+        # One that is not empty and has no ref is none, not empty.
+        value = value.get('ref', value) if value else ''
+    if value is None or value == '':
         return None
-    if not isinstance(value, dict) or not isinstance(value.get('ref'), str):
-        raise ValueError
-    return Ref.parse(value['ref'])
+    return Ref.parse(_as_str(value))
+
+
+def _as_any_ref(value: Any) -> Any:
+    try:
+        return _as_ref(value or None)
+    except ValueError:
+        return value
 
 
 def _as_bool(value: Any) -> bool:
-    return {'true': True, 'false': False}[str(value).lower()]
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ('true', 'false'):
+            return text == 'true'
+    elif isinstance(value, bool):
+        return value
+    return {0.0: False, 1.0: True}[_as_float(value)]
 
 
 def _as_str(value: Any) -> str:
+    # A number has lost what a name or serial number may begin with: zeros.
     if not isinstance(value, str):
         raise ValueError
     return value
 
 
-def _as_int(value: Any) -> int:
+def _as_number(value: Any) -> int | float:
     # The array mixes integers and floats (section 1), also as strings.
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            raise ValueError
+        text = value.strip()
+        return int(text) if text.lstrip('+-').isdecimal() else float(text)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError
-    return int(float(value)) if isinstance(value, str) else int(value)
+    return value
+
+
+def _as_int(value: Any) -> int:
+    number = _as_number(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _as_kib(value: Any) -> int:
+    return int(_as_number(value))
 
 
 def _as_float(value: Any) -> float:
-    number = float(value)
+    number = float(_as_number(value))
     if not math.isfinite(number):
         raise ValueError
     return number
 
 
-_READERS: dict[type, _Reader] = {
-    int: _as_int, float: _as_float, str: _as_str, bool: _as_bool,
-    Ref: _as_ref, object: lambda value: value}
+_READERS: dict[Any, _Reader] = {
+    int: _as_int, Kib: _as_kib, float: _as_float, str: _as_str,
+    bool: _as_bool, Ref: _as_ref, AnyRef: _as_any_ref,
+    object: lambda value: value}
 
 
 def _reader(hint: Any) -> _Reader:
     """The reader of ``int`` and of ``int | None``."""
-    return _READERS[(typing.get_args(hint) or (hint,))[0]]
+    return _READERS[hint if hint in _READERS else typing.get_args(hint)[0]]
+
+
+def _overlook_nothing(name: str, value: Any) -> None:
+    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,18 +158,26 @@ class Record:
     RESOURCE: ClassVar[str]
     #: The fields that tell an object from all others of its resource.
     KEY: ClassVar[tuple[str, ...]] = ()
-    #: Whether an optional field of another type counts as absent.
-    LENIENT: ClassVar[bool] = False
+    #: The fields that must not be of another type. Those without a default
+    #: must be there, too.
+    NEEDED: ClassVar[frozenset[str]] = frozenset({'id'})
+    #: Whether values may hold secrets, which no log may show.
+    SECRET: ClassVar[bool] = False
     #: How to read each field, in their order.
     READERS: ClassVar[AbstractMapping[str, _Reader]]
 
     id: int
+    #: The fields that the reply did not tell: of another type, or, if they
+    #: are references, missing. A reference that is null tells that there is
+    #: no object.
+    unread: frozenset[str] = dataclasses.field(
+        default=frozenset(), kw_only=True, compare=False, repr=False)
 
     def __init_subclass__(cls) -> None:
-        cls.READERS = {
-            name: _reader(hint)
-            for name, hint in typing.get_type_hints(cls).items()
-            if typing.get_origin(hint) is not ClassVar}
+        hints = typing.get_type_hints(cls, include_extras=True)
+        cls.READERS = {name: _reader(hint) for name, hint in hints.items()
+                       if name != 'unread'
+                       and typing.get_origin(hint) is not ClassVar}
 
     @property
     def ref(self) -> Ref:
@@ -129,37 +190,52 @@ class Record:
         return tuple(cls.READERS)
 
     @classmethod
-    def from_json(cls, data: Any) -> Self:
+    def from_json(cls, data: Any,
+                  overlook: Callable[[str, Any], None] = _overlook_nothing
+                  ) -> Self:
         """Make a record of an object in a reply.
 
-        An absent field or null gives the default of the field.
+        An absent field or null gives the default of the field, and so does
+        a value of another type.
 
-        :raises ValueError: a field that must be there is not, or is of
-            another type
+        :param overlook: called with name and value of each field of another
+            type
+        :raises ValueError: a needed field is absent or of another type
         """
         if not isinstance(data, dict):
             raise ValueError('an object was expected')
-        values = {name: _read(name, data[name], reader)
-                  for name, reader in cls.READERS.items()
-                  if data.get(name) is not None
-                  and not cls._overlooks(name, data[name])}
+        given = {name: data[name] for name in cls.READERS
+                 if data.get(name) is not None}
+        values, unread = cls._read(given, overlook)
+        unread |= {name for name, reader in cls.READERS.items()
+                   if reader is _as_ref and name not in data}
         try:
-            return cls(**values)
+            return cls(**values, unread=frozenset(unread))
         except TypeError:
             missing = [name for name in cls.field_names()
                        if name not in values]
             raise ValueError(f'no {missing[0]} in it') from None
 
     @classmethod
-    def _overlooks(cls, name: str, value: Any) -> bool:
-        """Whether an unreadable value is as good as none."""
-        if not cls.LENIENT or not hasattr(cls, name):
-            return False
-        try:
-            _read(name, value, cls.READERS[name])
-        except ValueError:
-            return True
-        return False
+    def _read(cls, given: dict[str, Any],
+              overlook: Callable[[str, Any], None]
+              ) -> tuple[dict[str, Any], set[str]]:
+        """The values that can be read, and the names of the others."""
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            try:
+                values[name] = _read(name, value, cls.READERS[name])
+            except ValueError:
+                if name in cls.NEEDED:
+                    raise
+                overlook(name, value)
+        return values, given.keys() - values.keys()
+
+    def tells(self, name: str) -> bool:
+        """Whether the reply told this field, so that it can be compared."""
+        value = getattr(self, name)
+        return name not in self.unread and value != '' and (
+            value is not None or self.READERS[name] is _as_ref)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +245,8 @@ class Volume(Record):
     RESOURCE = 'volumes'
     KEY = ('name',)
 
-    name: str
-    size: int | None = None
+    name: str = ''
+    size: Kib | None = None
     volume_group: Ref | None = None
     description: str | None = None
     is_dedup: bool | None = None
@@ -184,21 +260,22 @@ class VolumeGroup(Record):
     """Section 4.2. ``quota`` in KiB, None without one (VG-2).
 
     ``replication_sessions`` is what newer arrays have in place of
-    ``replication_session`` (section 14); its form is not known.
+    ``replication_session`` (section 14); its form is not known. Of both
+    only matters whether there is something in them.
     """
 
     RESOURCE = 'volume_groups'
     KEY = ('name',)
 
-    name: str
-    quota: int | None = None
+    name: str = ''
+    quota: Kib | None = None
     description: str | None = None
     is_dedup: bool | None = None
     volumes_count: int | None = None
     snapshots_count: int | None = None
     views_count: int | None = None
     mapped_hosts_count: int | None = None
-    replication_session: Ref | None = None
+    replication_session: AnyRef | None = None
     replication_sessions: object | None = None
 
 
@@ -223,8 +300,8 @@ class Snapshot(Record):
     num_of_clones: int | None = None
     triggered_by: str | None = None
     creation_time: float | None = None
-    volsnaps_provisioned_capacity: int | None = None
-    replication_session: Ref | None = None
+    volsnaps_provisioned_capacity: Kib | None = None
+    replication_session: AnyRef | None = None
     generation_number: int | None = None
     is_locked_by_replication: bool | None = None
 
@@ -266,7 +343,7 @@ class Host(Record):
     RESOURCE = 'hosts'
     KEY = ('name',)
 
-    name: str
+    name: str = ''
     type: str | None = None
     host_group: Ref | None = None
 
@@ -278,7 +355,12 @@ class HostGroup(Record):
     RESOURCE = 'host_groups'
     KEY = ('name',)
 
-    name: str
+    name: str = ''
+
+
+# Read as absent, the host of an initiator would be that of a loose one
+# (INI-1), which the driver gives to another host.
+_INITIATOR_NEEDS = frozenset({'id', 'host'})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,8 +369,9 @@ class HostIqn(Record):
 
     RESOURCE = 'host_iqns'
     KEY = ('iqn',)
+    NEEDED = _INITIATOR_NEEDS
 
-    iqn: str
+    iqn: str = ''
     host: Ref | None = None
 
 
@@ -298,8 +381,9 @@ class HostFcPort(Record):
 
     RESOURCE = 'host_fc_ports'
     KEY = ('pwwn',)
+    NEEDED = _INITIATOR_NEEDS
 
-    pwwn: str
+    pwwn: str = ''
     host: Ref | None = None
 
 
@@ -309,15 +393,17 @@ class HostAuthProfile(Record):
 
     RESOURCE = 'host_auth_profiles'
     KEY = ('name',)
+    SECRET = True
 
-    name: str
+    name: str = ''
     hosts_count: int | None = None
     host_groups_count: int | None = None
 
     @property
     def in_use(self) -> bool:
-        """Whether a host or host group has it (CHP-4)."""
-        return bool(self.hosts_count or self.host_groups_count)
+        """Whether a host or host group has it (CHP-4), or may have it."""
+        return bool(self.hosts_count or self.host_groups_count
+                    or {'hosts_count', 'host_groups_count'} & self.unread)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,7 +413,7 @@ class RetentionPolicy(Record):
     RESOURCE = 'retention_policies'
     KEY = ('name',)
 
-    name: str
+    name: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,7 +426,7 @@ class PeerArray(Record):
     RESOURCE = 'replication/peer_k2arrays'
     KEY = ('name',)
 
-    name: str
+    name: str = ''
     mgmt_host: str | None = None
     system_id: str | None = None
     mgmt_connectivity_state: str | None = None
@@ -353,7 +439,7 @@ class PeerVolume(Record):
     RESOURCE = 'replication/peer_volumes'
     KEY = ('name', 'local_volume')
 
-    name: str
+    name: str = ''
     local_volume: Ref | None = None
     remote_volume_id: int | None = None
 
@@ -369,7 +455,7 @@ class ReplicationSession(Record):
     RESOURCE = 'replication/sessions'
     KEY = ('name',)
 
-    name: str
+    name: str = ''
     replication_peer_k2array: Ref | None = None
     local_volume_group: Ref | None = None
     rpo: int | None = None
@@ -384,14 +470,17 @@ class ReplicationSession(Record):
 
 @dataclasses.dataclass(frozen=True)
 class NetIp(Record):
-    """Section 7.4: an iSCSI portal unless ``wan_port`` is set (NET-1)."""
+    """Section 7.4: an iSCSI portal unless ``wan_port`` is set (NET-1).
+
+    Of ``wan_port`` and ``nvme_port`` only matters whether they are set.
+    """
 
     RESOURCE = 'system/net_ips'
 
-    ip_address: str
-    wan_port: Ref | None = None
+    ip_address: str = ''
+    wan_port: AnyRef | None = None
     net_port: Ref | None = None
-    nvme_port: Ref | None = None
+    nvme_port: AnyRef | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -400,7 +489,7 @@ class FcPort(Record):
 
     RESOURCE = 'system/fc_ports'
 
-    pwwn: str
+    pwwn: str = ''
     name: str | None = None
     status: str | None = None
 
@@ -410,10 +499,9 @@ class SystemState(Record):
     """Section 7.1: what the array is and whether it serves."""
 
     RESOURCE = 'system/state'
-    LENIENT = True
 
-    state: str
-    rest_api_version: str
+    state: str | None = None
+    rest_api_version: str | None = None
     system_version: str | None = None
     system_id: str | None = None
     system_name: str | None = None
@@ -427,17 +515,17 @@ class Capacity(Record):
     """Section 7.2, in KiB."""
 
     RESOURCE = 'system/capacity'
-    LENIENT = True
+    NEEDED = frozenset({'id', 'total', 'free'})
 
-    total: int
-    free: int
+    total: Kib
+    free: Kib
     state: str | None = None
-    reserved: int | None = None
-    allocated: int | None = None
-    provisioned: int | None = None
-    provisioned_volumes: int | None = None
-    logical: int | None = None
-    physical: int | None = None
+    reserved: Kib | None = None
+    allocated: Kib | None = None
+    provisioned: Kib | None = None
+    provisioned_volumes: Kib | None = None
+    logical: Kib | None = None
+    physical: Kib | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -449,7 +537,7 @@ class Performance(Record):
     """
 
     RESOURCE = 'stats/system'
-    LENIENT = True
+    NEEDED = frozenset()
 
     id: int = 0  # Rows have none (STA-1).
     iops_avg: float | None = None
@@ -485,6 +573,21 @@ def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
     """
     return all(_normal(name, getattr(record, name)) == _normal(name, value)
                for name, value in wanted.items() if hasattr(record, name))
+
+
+def is_undecided(record: Record, wanted: AbstractMapping[str, Any],
+                 others: Iterable[str] = ()) -> bool:
+    """Whether ``record`` may be one that is sought, or not.
+
+    It is undecided if no field differs and the reply did not tell one
+    that was asked for: neither "gone" nor "found" is known then.
+
+    :param others: names of fields with a condition that is not compared
+    """
+    asked = [name for name in (*wanted, *others) if name in record.READERS]
+    told = {name: value for name, value in wanted.items()
+            if name in asked and record.tells(name)}
+    return matches(record, told) and not all(map(record.tells, asked))
 
 
 def _normal(name: str, value: Any) -> Any:

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from unittest import mock
+
 from cinder_k2.array import groups
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -71,6 +73,14 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
         self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
         self.assertEqual({}, self.leftovers())
+
+    def test_a_group_without_a_name_may_be_shared(self):
+        """Taken for a volume's own it would be deleted with the volume."""
+        nameless = rest.VolumeGroup(id=self.group.id)
+        with mock.patch.object(self.client.volume_groups, 'get',
+                               autospec=True, return_value=nameless):
+            self.assertRaises(exceptions.GroupUnsuitable,
+                              self.array.groups.is_shared, self.group.id)
 
     def test_where_a_volume_is(self):
         volume = self.array.volumes.create('v', GIB, self.group.id)

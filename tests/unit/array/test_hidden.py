@@ -11,6 +11,7 @@
 # under the License.
 
 import unittest
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from cinder_k2.array import hidden
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
+from cinder_k2 import rest
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -98,6 +100,17 @@ class HiddenTest(simulated.SimulatedTest):
                                   self.source)
         self.assertIn('cvg-1:theirs', str(error))
         self.assertNotIn('ccs-2', str(error))
+
+    def test_a_note_that_cannot_be_read_is_not_written_over(self):
+        """What else is hidden in the group would never be deleted."""
+        odd = rest.VolumeGroup(id=self.source.group, name='cvg-1',
+                               unread=frozenset({'description'}))
+        self.sim.control.clear_journal()
+        with mock.patch.object(self.client.volume_groups, 'get',
+                               autospec=True, return_value=odd):
+            self.assertRaises(exceptions.ObjectInUse,
+                              self.array.hidden.hide_volume, self.source)
+        self.assertEqual([], self.calls())
 
     def test_nothing_hidden_costs_one_call(self):
         self.sim.control.clear_journal()

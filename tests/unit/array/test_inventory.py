@@ -68,6 +68,22 @@ class InventoryTest(WithVolumeTest):
             self.assertEqual(replicated, 'replicated' in str(
                 other.reasons()), str(group))
 
+    def test_what_cannot_be_read_is_not_managed(self):
+        """Unmanaging would not bring a name or a description back."""
+        found = self.found()
+        self.assertEqual([], found.reasons())
+        for part, change, word in (
+                ('volume', {'name': ''}, 'name'),
+                ('group', {'name': ''}, 'name'),
+                ('volume', {'unread': frozenset({'description'})},
+                 'description'),
+                ('group', {'unread': frozenset({'volumes_count'})},
+                 'volumes_count')):
+            other = dataclasses.replace(found, **{
+                part: dataclasses.replace(getattr(found, part), **change)})
+            self.assertIn(f'does not tell its {word}',
+                          str(other.reasons()), str(change))
+
     def test_the_newer_field_is_read_from_a_reply(self):
         read = rest.VolumeGroup.from_json({
             'id': 1, 'name': 'g', 'replication_sessions': [{'ref': 'x'}]})
@@ -94,6 +110,7 @@ class InventoryTest(WithVolumeTest):
                 ('generation_number', 0, True),
                 ('is_locked_by_replication', True, True),
                 ('is_locked_by_replication', False, False),
+                ('unread', frozenset({'generation_number'}), True),
                 ('replication_session',
                  rest.Ref('replication/sessions', 1), True)):
             snapshot = dataclasses.replace(found.snapshot, **{name: value})

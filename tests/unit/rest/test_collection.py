@@ -57,7 +57,7 @@ class GetTest(Case):
         with self.assertRaises(rest.NotFound):
             self.client.volumes.get(32)
 
-    @ddt.data([], 'x', None, {}, {'id': 31}, {'hits': 5}, {'hits': [5]})
+    @ddt.data([], 'x', None, {}, {'name': 'v'}, {'hits': 5}, {'hits': [5]})
     def test_no_object(self, body):
         self.make(scripted.Reply(200, body))
         with self.assertRaises(rest.BadReply) as caught:
@@ -89,7 +89,7 @@ class GetTest(Case):
 
     def test_an_array_that_does_not_know_a_field(self):
         no = scripted.refusal('no such field')
-        snapshot = {'id': 5}
+        snapshot = {'id': 5, 'short_name': 's'}
         self.make(no, scripted.Reply(200, snapshot),
                   scripted.hits(snapshot))
         self.client.snapshots.get(5)
@@ -132,7 +132,7 @@ class SearchTest(Case):
 
     @ddt.data({}, [], {'hits': []}, {'total': 1}, {'hits': {}, 'total': 1},
               {'hits': [], 'total': 'many'},
-              {'hits': [{'id': 1}], 'total': 1},
+              {'hits': [{'name': 'v'}], 'total': 1},
               {'hits': [None], 'total': 1})
     def test_no_envelope(self, body):
         self.make(scripted.Reply(200, body))

@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The array as a whole, whatever it tells of itself."""
+
+import ddt
+import fixtures
+from oslotest import base
+
+from cinder_k2.array import system
+from cinder_k2 import exceptions
+from tests.unit.rest import scripted
+
+GOOD = {'id': 1, 'state': 'ONLINE', 'rest_api_version': '2.2.0',
+        'system_id': 'a1b2', 'iscsi_qualified_target_name': 'iqn.k2'}
+
+
+@ddt.ddt
+class SystemTest(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        system.TOLD.clear()
+        self.addCleanup(system.TOLD.clear)
+
+    def array(self, *states):
+        """An array that tells these of itself, one after the other."""
+        self.client, self.adapter, self.clock = scripted.client(
+            *[scripted.hits({**GOOD, **state}) for state in states])
+        return system.System(self.client)
+
+    @ddt.data(None, '', 'new', '2.x', 2.2, 3, True, [], {'v': 1}, '2.2.0-17')
+    def test_a_version_that_cannot_be_read_is_told_once(self, version):
+        array = self.array(*[{'rest_api_version': version}] * 2)
+        array.check()
+        array.check()
+        self.assertEqual(1, self.log.output.count('tells its REST API'))
+
+    @ddt.data('2.1.9', '1.0', '2', '2.1.99.7', '0')
+    def test_an_old_version_is_refused(self, version):
+        array = self.array({'rest_api_version': version})
+        self.assertRaisesRegex(exceptions.ArrayUnsuitable, '2.2.0',
+                               array.check)
+
+    @ddt.data('2.2', '2.2.0', '2.2.0.1', '2.10', '3', '10.0.0')
+    def test_a_new_version(self, version):
+        self.array({'rest_api_version': version}).check()
+        self.assertEqual('', self.log.output)
+
+    @ddt.data('online', ' ONLINE ', '', None)
+    def test_nothing_to_tell_of_a_state(self, state):
+        self.array({'state': state}).check()
+        self.assertEqual('', self.log.output)
+
+    @ddt.data('Ready', 'OFFLINE', 'x' * 999)
+    def test_a_word_that_is_not_known_is_told_once(self, state):
+        array = self.array(*[{'state': state}] * 2)
+        array.check()
+        array.check()
+        self.assertEqual(1, self.log.output.count('not ONLINE'))
+        self.assertLess(len(self.log.output), 300)
+
+    @ddt.data(7, [], {'word': 'ONLINE'}, True)
+    def test_a_state_of_another_type(self, state):
+        self.array({'state': state}).check()
+        self.assertNotIn('not ONLINE', self.log.output)
+
+    @ddt.data(None, 12, [])
+    def test_an_id_that_is_missing_falls_back(self, odd):
+        array = self.array({'system_id': odd})
+        array.check()
+        self.assertEqual('iqn.k2', array.known_id)
+
+    def test_an_array_that_does_not_say_who_it_is(self):
+        array = self.array({'system_id': 5,
+                            'iscsi_qualified_target_name': None})
+        self.assertRaisesRegex(exceptions.ArrayUnsuitable, 'neither',
+                               array.check)
+
+    def test_one_reply_without_id_changes_nothing(self):
+        """Rows have the id: with another they would not be ours."""
+        array = self.array({}, {'system_id': 5}, {
+            'system_id': None, 'iscsi_qualified_target_name': 'iqn.other'})
+        for identity in ('a1b2', 'a1b2', 'iqn.other'):
+            array.check()
+            self.assertEqual((identity, identity),
+                             (array.known_id, array.id))
+
+    def test_ports_without_an_address_are_left_out(self):
+        array = self.array()
+        self.adapter.script = [
+            scripted.hits({'id': 1, 'ip_address': 5},
+                          {'id': 2, 'ip_address': '10.0.0.2'},
+                          {'id': 3, 'ip_address': '10.0.0.3',
+                           'wan_port': 'wan'}),
+            scripted.hits({'id': 1}, {'id': 2, 'pwwn': '50:01'})]
+        self.assertEqual(['10.0.0.2'], array.iscsi_addresses())
+        self.assertEqual(['50:01'], array.fc_wwpns())
