@@ -34,7 +34,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     'unknown_filter': ('none', 'ignored'),
     'unknown_fields': ('refused', 'ignored'),
     'refuse_unlisted': ('none', '400', '404', '405', '500', '501', 'drop',
-                        'no_hits', 'ignored')}
+                        'no_hits', 'ignored'),
+    'scsi_product': ('KMNRIO K2', 'KMNRIO KDP', 'SILK KDP', 'SILK SDP')}
 
 
 @dataclasses.dataclass
@@ -114,6 +115,10 @@ class Switches:
         nothing listed is left, and a list without conditions that is not
         listed, are still refused with 400, paths and methods with 404 and
         405.
+    scsi_product: vendor and product of LUNs that are served from then on
+        (VOL-15).
+    control_lun: a data plane shows hosts the volume CTRL, too, from the next
+        change of what is served (VOL-14).
     """
 
     thin_clones: bool = False
@@ -164,6 +169,8 @@ class Switches:
     reuse_ids: bool = False
     unknown_fields: str = 'refused'
     serve_any_state: bool = False
+    scsi_product: str = 'KMNRIO K2'
+    control_lun: bool = False
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the
@@ -228,7 +235,8 @@ class Switches:
 
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
-    'sdp': {'thin_clones': True, 'page_size': 1000},
+    'sdp': {'thin_clones': True, 'page_size': 1000,
+            'scsi_product': 'SILK SDP'},
     # Without a request that deletes initiators hosts must go with theirs.
     'known': {'refuse_unlisted': '400', 'delete_host_with_initiators': True},
 }

@@ -51,8 +51,10 @@ def build(store: store_module.Store, equipment: Equipment,
     _build_interfaces(scope, equipment)
     _build_own_ports(scope)
     _build_policies(scope)
-    store.insert_as('volumes', volumes.CTRL_ID, volumes.new_row(scope, {
-        'name': 'CTRL', 'size': _CTRL_KIB, 'volume_group': None}))
+    control = volumes.new_row(scope, {
+        'name': 'CTRL', 'size': _CTRL_KIB, 'volume_group': None})
+    store.insert_as('volumes', volumes.CTRL_ID,
+                    {**control, **base.scsi(scope, 0)})
     for name, number in LAST_IDS.items():
         store.reserve(name, number)
 

@@ -19,7 +19,9 @@ import dataclasses
 import pathlib
 
 from cinder_k2.simulator.planes import base
+from cinder_k2.simulator import profiles
 from cinder_k2.simulator.rules import network
+from cinder_k2.simulator.rules import volumes as volume_rules
 from cinder_k2.simulator.state import catalogue
 from cinder_k2.simulator.state import schema
 from cinder_k2.simulator.state.schema import Row
@@ -29,9 +31,11 @@ _HOSTS = catalogue.HOSTS.name
 _HOST_FC_PORTS = catalogue.HOST_FC_PORTS.name
 _MAPPINGS = catalogue.MAPPINGS.name
 KIB = 1024
-# What disks say they are, by profile (VOL-15).
-_NAMES = {'k2': ('KMNRIO', 'KDP'), 'sdp': ('SILK', 'SDP'),
-          'known': ('KMNRIO', 'KDP')}
+#: The LUN of the array's own volume: mappings have 1 to 254 (MAP-2), and tgt
+#: has a controller at 0.
+CONTROL_LUN = 255
+_CONTROL: Row = {'volume': f'/volumes/{volume_rules.CTRL_ID}',
+                 'lun': CONTROL_LUN}
 # The fields that matter, by resource.
 _FIELDS: dict[str, tuple[str, ...]] = {
     _MAPPINGS: ('host', 'volume', 'lun'),
@@ -65,26 +69,27 @@ def matters(resource: schema.Resource, old: Row | None, new: Row | None,
                for name in _FIELDS[resource.name])
 
 
-def mapped(store: store_module.Store, fc: bool) -> list[str]:
+def mapped(store: store_module.Store, switches: profiles.Switches, fc: bool
+           ) -> list[str]:
     """References of the volumes and volsnaps that hosts can see."""
     found = (mapping['volume'] for host in store.rows(_HOSTS)
              if _iqns(store, host) or fc and _ports(store, host)
-             for mapping in _mappings(store, host))
+             for mapping in _mappings(store, switches, host))
     return list(dict.fromkeys(found))
 
 
-def of(store: store_module.Store, profile: str,
+def of(store: store_module.Store, switches: profiles.Switches,
        files: Mapping[str, pathlib.Path], fc: bool) -> base.Exports:
     """All that is to be served.
 
     files: where the data is, by reference to volume or volsnap; what has
     none is left out. fc: whether Fibre Channel is served, too.
     """
-    vendor, product = _NAMES[profile]
+    vendor, product = switches.scsi_product.split()
     exports = base.Exports(
         store.at('/system/state/1')['iscsi_qualified_target_name'],
         tuple(_portals(store)), vendor, product,
-        tuple(_hosts(store, files, fc)))
+        tuple(_hosts(store, switches, files, fc)))
     if not fc:
         return exports
     return dataclasses.replace(
@@ -110,14 +115,15 @@ def _portals(store: store_module.Store) -> Iterator[str]:
             yield row['ip_address']
 
 
-def _hosts(store: store_module.Store, files: Mapping[str, pathlib.Path],
-           fc: bool) -> Iterator[base.Access]:
+def _hosts(store: store_module.Store, switches: profiles.Switches,
+           files: Mapping[str, pathlib.Path], fc: bool
+           ) -> Iterator[base.Access]:
     """The hosts that have initiators, and something to see."""
     for host in store.rows(_HOSTS):
         iqns = _iqns(store, host)
         ports = _ports(store, host) if fc else ()
         luns = tuple(_lun(store, mapping, files[mapping['volume']])
-                     for mapping in _mappings(store, host)
+                     for mapping in _mappings(store, switches, host)
                      if mapping['volume'] in files)
         if luns and (iqns or ports):
             yield base.Access(iqns, luns, _account(store, host), ports)
@@ -138,8 +144,14 @@ def _names_of(ports: Iterable[Row]) -> tuple[str, ...]:
     return tuple(row['pwwn'] for row in ports)
 
 
-def _mappings(store: store_module.Store, host: Row) -> Iterator[Row]:
-    """Those of the host and of its group (MAP-5) that have a LUN (MAP-3)."""
+def _mappings(store: store_module.Store, switches: profiles.Switches,
+              host: Row) -> Iterator[Row]:
+    """Those of the host and of its group (MAP-5) that have a LUN (MAP-3).
+
+    And that of the array's own volume (VOL-14), which is in no table.
+    """
+    if switches.control_lun:
+        yield _CONTROL
     for ref in (schema.make_ref(_HOSTS, host['id']), host['host_group']):
         for mapping in store.find(_MAPPINGS, 'host', ref) if ref else ():
             if mapping['lun'] is not None:
@@ -150,7 +162,7 @@ def _lun(store: store_module.Store, mapping: Row, path: pathlib.Path
          ) -> base.Lun:
     row = store.at(mapping['volume'])
     return base.Lun(mapping['lun'], path, row['size'] * KIB, row['scsi_sn'],
-                    bool(row.get('read_only')))
+                    bool(row.get('read_only')) or mapping is _CONTROL)
 
 
 def _account(store: store_module.Store, host: Row) -> base.Account | None:

@@ -149,7 +149,8 @@ class Publisher:
         """
         array, live = self._array, self._contents.live
         with array.lock:
-            refs = exports.mapped(array.store, self._plane.has_fc)
+            refs = exports.mapped(array.store, array.switches,
+                                  self._plane.has_fc)
             serials = {ref: self._serial(ref) for ref in refs}
         tokens, failures = self._tokens(refs)
         files = {ref: self._contents.path(token)
@@ -158,7 +159,7 @@ class Publisher:
             # Meanwhile another row may have got the id: its turn comes next.
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
-            wanted = exports.of(array.store, array.profile, files,
+            wanted = exports.of(array.store, array.switches, files,
                                 self._plane.has_fc)
             self._volumes = exports.volumes(array.store, files)
         self._plane.publish(wanted)

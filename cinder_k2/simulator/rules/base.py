@@ -141,7 +141,11 @@ def converted_name(scope: Scope, row: Row) -> str:
 
 def next_scsi(scope: Scope) -> Row:
     """scsi_suffix from the one counter, and scsi_sn (VOL-15, VOL-16)."""
-    suffix = scope.store.next_number('scsi_suffix')
+    return scsi(scope, scope.store.next_number('scsi_suffix'))
+
+
+def scsi(scope: Scope, suffix: int) -> Row:
+    """A scsi_suffix, and the scsi_sn that follows from it (VOL-15)."""
     system = scope.store.at('/system/state/1')
     return {'scsi_suffix': suffix,
             'scsi_sn': f'{system["system_id"]}{suffix:04x}'}

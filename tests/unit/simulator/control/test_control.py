@@ -450,7 +450,7 @@ class TestProfiles(base.ArrayTest):
     def test_how_profiles_differ(self):
         k2, sdp, known = (vars(profiles.switches_of(name))
                           for name in profiles.NAMES)
-        self.assertEqual({'thin_clones', 'page_size'},
+        self.assertEqual({'thin_clones', 'page_size', 'scsi_product'},
                          {name for name in k2 if k2[name] != sdp[name]})
         self.assertEqual({'refuse_unlisted', 'delete_host_with_initiators'},
                          {name for name in k2 if k2[name] != known[name]})

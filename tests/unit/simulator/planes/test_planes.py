@@ -166,12 +166,36 @@ class TestWhatIsServed(ServedTest):
     def test_names_of_the_older_profile(self):
         """VOL-15."""
         exports = self.new_array_of_k2().serve(RecordingPlane())
-        self.assertEqual(('KMNRIO', 'KDP'),
+        self.assertEqual(('KMNRIO', 'K2'),
                          (exports.vendor, exports.product))
 
     def new_array_of_k2(self):
         self.profile = 'k2'
         return self.new_array()
+
+    def test_another_product(self):
+        """VOL-15: from the next LUN on."""
+        self.control.set_switches(scsi_product='KMNRIO KDP')
+        self.map(self.node, self.vol)
+        self.assertEqual(('KMNRIO', 'KDP'), (
+            self.plane.exports.vendor, self.plane.exports.product))
+
+    def test_control_lun(self):
+        """VOL-14: every host with initiators sees it, and cannot write."""
+        self.control.set_switches(control_lun=True)
+        other = self.host('node2')
+        self.iqn(other, 'b')
+        control = self.seen('b')[255]
+        self.assertEqual((51200 * 1024, True), (
+            control.size, control.is_read_only))
+        self.assertRegex(control.serial, '^[0-9a-f]{4}0000$')
+        self.map(self.node, self.vol)
+        self.assertEqual({1, 255}, set(self.seen()))
+        self.assertEqual({255}, set(self.seen('b')))
+        self.control.set_switches(control_lun=False)
+        self.iqn(other, 'c')
+        self.assertEqual({1}, set(self.seen()))
+        self.assertEqual({}, self.seen('b'))
 
     def test_volume(self):
         """MAP-1, VOL-15: the file of its own, as large as it."""
