@@ -59,6 +59,21 @@ k2_opts = [
                 help='Networks, in CIDR notation, whose iSCSI portals are '
                      'offered to hosts. Portals of the array outside them '
                      'are left out. All by default.'),
+    cfg.BoolOpt('k2_discard',
+                default=True,
+                help='Tell hosts that volumes take discard (TRIM, UNMAP), so '
+                     'that a guest can give space back to the array. A guest '
+                     'needs a disk bus that supports it, such as scsi with '
+                     'the image property hw_scsi_model=virtio-scsi. Turn it '
+                     'off if the array is to reclaim space by itself alone. '
+                     'A change counts from the next attachment on.'),
+    cfg.StrOpt('k2_host_type',
+               default='Linux',
+               choices=['Linux', 'Windows', 'ESX', 'AIX', 'Solaris'],
+               help='Operating system that the driver gives to hosts that it '
+                    'creates on the array. Hosts that are there keep theirs. '
+                    'All members of a host group must have one type unless '
+                    'the group allows others.'),
     cfg.ListOpt('k2_clone_strategies',
                 default=list(volume_types.STRATEGIES),
                 item_type=types.String(choices=volume_types.STRATEGIES),

@@ -41,10 +41,12 @@ class Array:
     :param client: the REST client of that address
     :param retention_policy: name of the policy for snapshots (RET-1)
     :param replication_policy: name of that for replication (REP-2)
+    :param host_type: type of hosts that are created (section 5.1)
     """
 
     def __init__(self, client: rest.Client, retention_policy: str,
-                 replication_policy: str = replication.POLICY) -> None:
+                 replication_policy: str = replication.POLICY,
+                 host_type: str = hosts.TYPE) -> None:
         self._client = client
         self.address = client.address
         self.system = system.System(client)
@@ -52,8 +54,8 @@ class Array:
         self.snapshots = snapshots.Snapshots(client, retention_policy)
         self.groups = groups.Groups(client, self.volumes)
         self.hidden = hidden.Hidden(client, self.volumes)
-        self.iscsi_hosts = hosts.Hosts(client, hosts.IQN)
-        self.fc_hosts = hosts.Hosts(client, hosts.PWWN)
+        self.iscsi_hosts = hosts.Hosts(client, hosts.IQN, host_type)
+        self.fc_hosts = hosts.Hosts(client, hosts.PWWN, host_type)
         self.access = access.Access(client)
         self.names = names.Names(client)
         self.inventory = inventory.Inventory(client)

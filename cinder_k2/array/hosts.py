@@ -38,6 +38,8 @@ class InitiatorKind:
 
 IQN = InitiatorKind('host_iqns', 'iqn')
 PWWN = InitiatorKind('host_fc_ports', 'pwwn')
+#: What a host is unless the operator says otherwise (section 5.1).
+TYPE = 'Linux'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +65,15 @@ class HostInitiators:
 
 
 class Hosts:
-    """Hosts of one transport."""
+    """Hosts of one transport.
 
-    def __init__(self, client: rest.Client, kind: InitiatorKind) -> None:
+    :param host_type: type of hosts that are created
+    """
+
+    def __init__(self, client: rest.Client, kind: InitiatorKind,
+                 host_type: str = TYPE) -> None:
         self._client = client
+        self._type = host_type
         self._field = kind.field
         self._records: rest.Collection[Initiator] = (
             getattr(client, kind.resource))
@@ -118,7 +125,7 @@ class Hosts:
         return [r for r in records if self._name(r).lower() in names]
 
     def create(self, name: str) -> int:
-        """Make a Linux host (HST-1), or take over one of our making.
+        """Make a host (HST-1), or take over one of our making.
 
         The name carries a digest of the initiators, so a host of that name
         without them is one whose registration was cut short.
@@ -126,7 +133,7 @@ class Hosts:
         :returns: the host's id
         """
         try:
-            host = self._client.hosts.create(name=name, type='Linux')
+            host = self._client.hosts.create(name=name, type=self._type)
         except rest.Refused:
             found = self._client.hosts.find(name=name)
             if found is None:

@@ -164,7 +164,9 @@ class AttachmentsMixin(lookup.LookupMixin):
                 attached = self._map(backing, connector, initiators, shared)
                 self._check_still_free(volume)
                 connection = targets.properties(attached.lun)
-                connection['data'].update(chap.properties(attached.login))
+                connection['data'].update(
+                    chap.properties(attached.login),
+                    discard=self.configuration.k2_discard)
                 self._connected(connection)
             except Exception:
                 with excutils.save_and_reraise_exception():

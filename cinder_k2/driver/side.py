@@ -66,7 +66,8 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
         self._client = client
         self._array = Array(
             client, self.configuration.k2_retention_policy,
-            self.configuration.k2_replication_retention_policy)
+            self.configuration.k2_replication_retention_policy,
+            self.configuration.k2_host_type)
         self._transport = self._make_transport()
         self._users = users.Users(self._transport)
         self._chap = self._make_chap()

@@ -44,7 +44,6 @@ class Targets:
         """Connection information with the map for the zone manager."""
         return {'driver_volume_type': 'fibre_channel',
                 'data': {'target_discovered': True,
-                         'discard': True,
                          'target_lun': lun,
                          'target_wwn': list(self.wwpns),
                          'target_luns': [lun] * len(self.wwpns),

@@ -42,7 +42,6 @@ class Targets:
         portals = [*self.portals[first:], *self.portals[:first]]
         return {'driver_volume_type': 'iscsi',
                 'data': {'target_discovered': False,
-                         'discard': True,
                          'target_portal': portals[0],
                          'target_iqn': self.iqn,
                          'target_lun': lun,

@@ -68,6 +68,11 @@ class AttachFCTest(base.FunctionalTest):
         for targets in info['initiator_target_map'].values():
             self.assertCountEqual(self._targets(), targets)
 
+    def test_without_discard(self) -> None:
+        mine = self.use('fc', k2_discard=False)
+        info = mine.attach(mine.create_volume(1), self.host()).connection_info
+        self.assertIs(False, info['discard'])
+
     def test_zones(self) -> None:
         """Made at each attach, removed with a host's last volume only."""
         host = self.host()

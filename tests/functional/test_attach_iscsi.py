@@ -60,6 +60,19 @@ class AttachTest(base.FunctionalTest):
         self.assertIs(True, info['discard'])
         self.assertIs(False, info['target_discovered'])
 
+    def test_without_discard(self) -> None:
+        mine = self.use('iscsi', k2_discard=False)
+        info = mine.attach(mine.create_volume(1), self.host()).connection_info
+        self.assertIs(False, info['discard'])
+
+    def test_host_type(self) -> None:
+        """Of hosts that the driver makes."""
+        self.backend.attach(self.volume, self.host())
+        mine = self.use('iscsi', k2_host_type='ESX')
+        mine.attach(mine.create_volume(1), self.host('other'))
+        self.assertEqual(['ESX', 'Linux'], sorted(
+            host['type'] for host in self.admin.list('hosts')))
+
     def test_wan_addresses_are_left_out(self) -> None:
         wan = [ip['ip_address'] for ip in self.admin.list('system/net_ips')
                if ip['wan_port'] is not None]

@@ -50,9 +50,9 @@ class ISCSITest(unittest.TestCase):
         self.assertEqual([IQN] * 3, data['target_iqns'])
         self.assertEqual([3] * 3, data['target_luns'])
         self.assertEqual('192.0.2.1:3260', data['target_portal'])
-        self.assertEqual((IQN, 3, True, False),
+        self.assertEqual((IQN, 3, False),
                          (data['target_iqn'], data['target_lun'],
-                          data['discard'], data['target_discovered']))
+                          data['target_discovered']))
 
     def test_single_path_hosts_spread_over_the_portals(self):
         addresses = ['192.0.2.1', '192.0.2.2']
@@ -121,7 +121,6 @@ class FCTest(unittest.TestCase):
         self.assertEqual({'21000024ff000001': plain,
                           '21000024ff000002': plain},
                          data['initiator_target_map'])
-        self.assertTrue(data['discard'])
 
     def test_with_lookup_only_what_the_fabrics_see(self):
         data = fc.FCTransport(TwoFabrics()).targets(
