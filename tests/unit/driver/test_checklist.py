@@ -226,13 +226,17 @@ class OptionsTest(unittest.TestCase):
         return names - {'safe_get', 'append_config_values', 'config_group'}
 
     def test_only_cinder_conf(self):
-        """All settings are in cinder.conf, in no file of the vendor's."""
+        """All settings are in cinder.conf, in no file of the vendor's.
+
+        What is for multipathd and udev is not read by the driver.
+        """
         readers = ('xml', 'lxml', 'configparser', 'tomllib', 'yaml', 'csv')
         self.assertEqual(
             set(), {n for n in imported() if n.split('.')[0] in readers})
         self.assertEqual([], calls('open'))
         self.assertEqual([], [p for p in PACKAGE.rglob('*')
-                              if p.suffix in ('.xml', '.conf', '.ini')])
+                              if p.suffix in ('.xml', '.conf', '.ini')
+                              and p.parent != PACKAGE / 'host_files'])
 
     def test_every_option_is_known(self):
         """What the code reads is what get_driver_options returns."""
