@@ -12,6 +12,12 @@
 
 """Disks with several paths, and what happens when one is lost."""
 
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+
 from tests.guest import base
 from tests.guest import disk
 from tests.guest import load
@@ -71,3 +77,207 @@ class TestMultipath(base.GuestTest):
             self.assertEqual(2 * disk.GIB, disk.size(f'/dev/{name}'))
         self.fill(self.attached.path, 2047)
         self.assert_filled(self.attached.path, 0, 1, 2047)
+
+
+# Vendor and product, older to newer (VOL-15).
+PRODUCTS = ('KMNRIO K2', 'KMNRIO KDP', 'SILK KDP', 'SILK SDP')
+_BLOCK = pathlib.Path('/sys/block')
+_CONTROL_LUN = 255
+
+
+def scheduler(name):
+    """The I/O schedulers of a block device; that in brackets is used."""
+    return (_BLOCK / name / 'queue/scheduler').read_text()
+
+
+def requests(name):
+    """How many reads and writes a path has served."""
+    counts = (_BLOCK / name / 'stat').read_text().split()
+    return int(counts[0]) + int(counts[4])
+
+
+class TestProducts(base.GuestTest):
+    """Host settings of the product alone, and each of its names."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.array.control, 'PATCH', 'switches',
+                        scsi_product=PRODUCTS[-1])
+        self.enterContext(node.product_alone())
+        self.attached = list(map(self.attach_product, PRODUCTS))
+
+    def attach_product(self, product):
+        """A disk that has these names."""
+        self.array.control('PATCH', 'switches', scsi_product=product)
+        return self.attach(self.backend.create_volume(1), multipath=True)
+
+    def active(self):
+        """How many paths of each disk are active."""
+        return [sum(state[0] == 'active'
+                    for state in attached.disk.paths().values())
+                for attached in self.attached]
+
+    def test_all_paths_at_work(self):
+        """VOL-15: one group of paths, and pulling one changes nothing."""
+        for attached, product in zip(self.attached, PRODUCTS):
+            self.check(attached, product)
+        with contextlib.ExitStack() as stack:
+            writers = [stack.enter_context(
+                load.Writer(attached.path).running())
+                for attached in self.attached]
+            with self.transport.lost(self.array, 0):
+                node.wait_until(lambda: self.active() == [1] * 4,
+                                'the loss of a path')
+                self.go_on(writers)
+            node.wait_until(lambda: self.active() == [2] * 4,
+                            'the return of a path')
+            self.go_on(writers)
+        for attached, writer in zip(self.attached, writers):
+            self.assertEqual(writer.written, load.check(attached.path))
+
+    def go_on(self, writers):
+        """All of them write more."""
+        for writer in writers:
+            writer.wait_for_more(5)
+
+    def check(self, attached, product):
+        """The settings are the product's, and each path carries I/O."""
+        name = attached.path.removeprefix('/dev/')
+        paths = attached.disk.paths()
+        self.assertEqual(2, len(paths))
+        for path in paths:
+            device = _BLOCK / path / 'device'
+            self.assertEqual(product, ' '.join(
+                (device / field).read_text().strip()
+                for field in ('vendor', 'model')))
+        table = node.run('dmsetup', 'table', attached.path)
+        self.assertIn(' multipath 0 0 1 1 queue-length 0 2 1 ', table)
+        before = {path: requests(path) for path in paths}
+        self.fill(attached.path, *range(8))
+        self.assert_filled(attached.path, *range(8))
+        for path in paths:
+            self.assertGreater(requests(path), before[path] + 1)
+        self.check_schedulers(name, *paths)
+
+    def check_schedulers(self, *names):
+        """The udev rule takes another one back."""
+        for name in names:
+            (_BLOCK / name / 'queue/scheduler').write_text('mq-deadline')
+            self.assertIn('[mq-deadline]', scheduler(name))
+        node.run('udevadm', 'trigger', '--settle', '--action=change',
+                 *(f'--name-match=/dev/{name}' for name in names))
+        for name in names:
+            self.assertIn('[none]', scheduler(name))
+
+
+class TestIdentity(base.GuestTest):
+    """What disks are known by."""
+
+    def wwid(self, attached):
+        """The WWID of a multipath device."""
+        name = attached.path.removeprefix('/dev/')
+        return (_BLOCK / name / 'dm/uuid').read_text().strip()
+
+    def check_bytes(self, attached):
+        """Bytes come and go, whatever it is called."""
+        self.fill(attached.path, 0, 1023)
+        self.assert_filled(attached.path, 0, 1023)
+
+    def serial(self, volume):
+        """The scsi_sn of a volume."""
+        found, = [row for row in self.array.hits('volumes')
+                  if row['name'].endswith(volume.id)]
+        return found['scsi_sn']
+
+    def test_eui_64(self):
+        """VOL-15: as a real array has it."""
+        volume = self.backend.create_volume(1)
+        attached = self.attach(volume, multipath=True)
+        self.assertEqual(f'mpath-20024f400{self.serial(volume)}',
+                         self.wwid(attached))
+        self.check_bytes(attached)
+
+    def test_naa(self):
+        """The other form of a WWID, which the udev rule knows, too."""
+        with node.naa():
+            attached = self.attach(self.backend.create_volume(1),
+                                   multipath=True)
+            self.assertIn('mpath-360024f4', self.wwid(attached))
+            self.check_bytes(attached)
+            names = [attached.path.removeprefix('/dev/'),
+                     *attached.disk.paths()]
+            self.assertEqual(3, len(names))
+            for name in names:
+                self.assertIn('[none]', scheduler(name))
+            attached.detach()
+
+
+class TestControlLun(base.GuestTest):
+    """VOL-14: a LUN of the array's own, which nobody uses."""
+
+    def setUp(self):
+        super().setUp()
+        self.array.control('PATCH', 'switches', control_lun=True)
+        self.addCleanup(self.forget)
+
+    def forget(self):
+        """Leave the host without the disks that nobody detaches."""
+        self.array.control('PATCH', 'switches', control_lun=False)
+        for name in self.control_disks():
+            (_BLOCK / name / 'device/delete').write_text('1')
+        if node.sessions():
+            node.run('iscsiadm', '-m', 'node', '--logout')
+
+    def control_disks(self):
+        """Names of the disks that are the array's own LUN."""
+        return sorted(
+            path.parts[3] for path in _BLOCK.glob('sd*/device')
+            if path.resolve().name.endswith(f':{_CONTROL_LUN}'))
+
+    def test_is_left_alone(self):
+        """It is a disk without a multipath device, and stays."""
+        first = self.attach(self.backend.create_volume(1), multipath=True)
+        self.transport.scan()
+        node.wait_until(lambda: len(self.control_disks()) >= 2,
+                        'the disks of the control LUN')
+        node.run('udevadm', 'settle')
+        controls = self.control_disks()
+        self.assertEqual(2, len(first.disk.paths()))
+        for name in controls:
+            self.assertEqual([], list((_BLOCK / name / 'holders').iterdir()))
+            self.assertIn('[none]', scheduler(name))
+        second = self.attach(self.backend.create_volume(1), multipath=True)
+        for attached in (first, second):
+            self.fill(attached.path, 0, 1023)
+            self.assert_filled(attached.path, 0, 1023)
+            attached.detach()
+        self.assertEqual(controls, node.disks())
+
+
+class TestCheckHost(base.GuestTest):
+    """What k2-admin says of this host."""
+
+    def check(self):
+        """Exit status, and pairs of subject and state."""
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.admin',
+             'check-host', '--json'], capture_output=True, text=True,
+            timeout=node.LIMIT)
+        self.assertEqual('', done.stderr)
+        return done.returncode, [
+            (found['subject'], found['state'])
+            for found in json.loads(done.stdout)['host']]
+
+    def test_check_host(self):
+        """Well with the product's settings, and not without."""
+        self.attach(self.backend.create_volume(1), multipath=True)
+        status, found = self.check()
+        self.assertEqual(4, found.count(('multipath', 'ok')), found)
+        self.assertIn(('udev rule', 'ok'), found)
+        self.assertIn(('scheduler', 'ok'), found)
+        self.assertIn(('iSCSI', 'ok'), found)
+        self.assertEqual(0, status, found)
+        with node.without_product():
+            status, found = self.check()
+        self.assertEqual((1, 4), (
+            status, found.count(('multipath', 'missing'))), found)

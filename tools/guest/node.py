@@ -16,6 +16,8 @@ Their logs are in /out, which stays when the guest hangs or panics.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
 import functools
 import os
 import pathlib
@@ -39,7 +41,7 @@ _MULTIPATHD_SOCKET = '\0/org/kernel/linux/storage/multipathd'
 _LENGTH = struct.Struct('@N')
 _CONNECTIONS = pathlib.Path('/sys/class/iscsi_connection')
 _MODULES = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath', 'dm-round-robin',
-            'dm-service-time')
+            'dm-service-time', 'dm-queue-length')
 # Those that disks need. Each program that a rule starts takes its time here.
 _RULES = ('50-udev-default', '55-dm', '56-dm-mpath', '60-multipath',
           '60-persistent-storage', '60-persistent-storage-dm',
@@ -58,29 +60,54 @@ node.session.initial_login_retry_max = 4
 node.session.scan = manual
 node.session.xmit_thread_priority = 0
 """
-# Disks of other hosts than this are known by a property.
-_MULTIPATH = """\
+# What the product ships for hosts, and where that is installed.
+_HOST_FILES = pathlib.Path(__file__).parents[2] / 'cinder_k2/host_files'
+_MULTIPATH = pathlib.Path('/etc/multipath.conf')
+_DEVICES = pathlib.Path('/etc/multipath/conf.d/cinder-k2.conf')
+_SCHEDULER_RULES = '98-cinder-k2.rules'
+# What is the site's. Disks of other hosts than this are known by a property,
+# the array's own LUN (VOL-14) by its serial number.
+_SITE = """\
 blacklist {
     property "UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG"
+    wwid "20024f400[0-9a-f]{4}0000"
 }
 defaults {
     find_multipaths yes
     user_friendly_names no
-    skip_kpartx yes
     polling_interval 2
     max_polling_interval 4
 }
-devices {
-    device {
-        vendor "SILK"
-        product "SDP"
-        path_grouping_policy multibus
-        path_checker tur
-        path_selector "round-robin 0"
-        no_path_retry 60
-        fast_io_fail_tmo 5
-    }
+"""
+# A machine that is starved may lose all paths for some seconds.
+_PATIENT = """\
+overrides {
+    no_path_retry 60
 }
+"""
+# A real array shows an EUI-64 (VOL-15), which no target can be made to show.
+# With a serial number udev does not ask the disk for one; multipathd wants the
+# property that the rules of sg3-utils set, too.
+_WWID = pathlib.Path('/run/eui-64')
+_WWID_SCRIPT = """\
+#!/bin/sh
+read -r wwid <"/sys$1/device/wwid"
+echo "0024f400${wwid#"${wwid%????????}"}"
+"""
+# What os-brick asks when a volume has grown.
+_SCSI_ID = pathlib.Path('/usr/lib/udev/scsi_id')
+_SCSI_ID_SCRIPT = """\
+#!/bin/sh
+/run/scsi_id "$@" |
+    sed -E 's/^360024f40*([0-9a-f]{8})$/20024f400\\1/'
+"""
+_SCSI_ID_BESIDE = pathlib.Path('/run/scsi_id-eui-64')
+_WWID_RULES = pathlib.Path('/etc/udev/rules.d/59-eui-64.rules')
+_WWID_RULE = f"""\
+ACTION!="remove", SUBSYSTEM=="block", KERNEL=="sd*[!0-9]", \
+    ATTRS{{vendor}}=="KMNRIO*|SILK*", PROGRAM="{_WWID} %p", \
+    ENV{{ID_SERIAL}}="2%c", ENV{{ID_BUS}}="scsi", \
+    ENV{{SCSI_IDENT_LUN_EUI64}}="%c"
 """
 
 
@@ -113,8 +140,9 @@ def start() -> None:
     run('modprobe', '-a', *_MODULES)
     _start_udevd()
     _start_iscsid()
-    pathlib.Path('/etc/multipath').mkdir(exist_ok=True)
-    pathlib.Path('/etc/multipath.conf').write_text(_MULTIPATH)
+    _DEVICES.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(_HOST_FILES / 'multipath.conf', _DEVICES)
+    _MULTIPATH.write_text(_SITE + _PATIENT)
     multipathd.start()
 
 
@@ -148,10 +176,61 @@ def _start_udevd() -> None:
     for name in _RULES:
         if (_RULES_FOLDER / f'{name}.rules').exists():
             shutil.copy(_RULES_FOLDER / f'{name}.rules', kept)
+    shutil.copy(_HOST_FILES / _SCHEDULER_RULES, kept)
+    shutil.copy(_SCSI_ID, '/run/scsi_id')
+    for path, script in ((_WWID, _WWID_SCRIPT),
+                         (_SCSI_ID_BESIDE, _SCSI_ID_SCRIPT)):
+        path.write_text(script)
+        path.chmod(0o755)
+    _show_eui_64()
     run('mount', '--bind', str(kept), str(_RULES_FOLDER))
     os.makedirs('/run/udev', exist_ok=True)
     daemon('udevd', '/lib/systemd/systemd-udevd')
     wait_until(lambda: answers('udevadm', 'control', '--ping'), 'udevd')
+
+
+def _show_eui_64() -> None:
+    _WWID_RULES.parent.mkdir(parents=True, exist_ok=True)
+    _WWID_RULES.write_text(_WWID_RULE)
+    run('mount', '--bind', str(_SCSI_ID_BESIDE), str(_SCSI_ID))
+
+
+@contextlib.contextmanager
+def naa() -> Iterator[None]:
+    """Inside, new disks have the WWID that the target shows."""
+    _WWID_RULES.unlink()
+    run('umount', str(_SCSI_ID))
+    run('udevadm', 'control', '--reload')
+    try:
+        yield
+    finally:
+        _show_eui_64()
+        run('udevadm', 'control', '--reload')
+
+
+@contextlib.contextmanager
+def without_product() -> Iterator[None]:
+    """Inside, multipathd does not have the product's settings."""
+    text = _DEVICES.read_text()
+    _DEVICES.unlink()
+    multipathd.reconfigure()
+    try:
+        yield
+    finally:
+        _DEVICES.write_text(text)
+        multipathd.reconfigure()
+
+
+@contextlib.contextmanager
+def product_alone() -> Iterator[None]:
+    """Inside, no setting of the site overrides those of the product."""
+    _MULTIPATH.write_text(_SITE)
+    multipathd.reconfigure()
+    try:
+        yield
+    finally:
+        _MULTIPATH.write_text(_SITE + _PATIENT)
+        multipathd.reconfigure()
 
 
 def _start_iscsid() -> None:
@@ -197,6 +276,11 @@ class _Multipathd:
                 length, = _LENGTH.unpack(stream.read(_LENGTH.size))
                 answer: bytes = stream.read(length)
                 return answer.rstrip(b'\0').decode()
+
+    def reconfigure(self) -> None:
+        """Have it read its files, if it runs."""
+        if self._process is not None:
+            self.ask('reconfigure')
 
     def stop(self) -> None:
         """Have it not run."""
