@@ -13,24 +13,36 @@
 """What any machine needs to reach volumes: a unit of cinder or nova."""
 
 import logging
+import pathlib
+import re
 
 import machine as machines
 import options
 import packages
 
 _LOG = logging.getLogger(__name__)
-_MULTIPATH_FILE = '/etc/multipath/conf.d/cinder-k2.conf'
-# skip_kpartx: else partitions inside a volume become devices of the host,
-# which hold it when it is to be detached. find_multipaths: with the default
-# of Debian, volumes over Fibre Channel get no multipath device.
-_MULTIPATH = """\
-# Written by Juju. What volumes of the K2 array need on any host.
+# The settings of the driver's package: a copy of them comes with the charm.
+_FILES = pathlib.Path(__file__).parent / 'host_files'
+_CONF_D = '/etc/multipath/conf.d'
+_DEVICES = f'{_CONF_D}/cinder-k2.conf'
+_DEFAULTS = f'{_CONF_D}/cinder-k2-defaults.conf'
+_SITE_FILE = '/etc/multipath.conf'
+_RULES = '/etc/udev/rules.d/98-cinder-k2.rules'
+_ISCSID = '/etc/iscsi/iscsid.conf'
+_FIND = re.compile(r'^\s*find_multipaths\b', re.MULTILINE)
+_SESSIONS = re.compile(r'^[ \t]*node\.session\.nr_sessions[ \t]*=.*$',
+                       re.MULTILINE)
+_RETRY = 'no_path_retry "fail"'
+# With the default of Debian, volumes over Fibre Channel get no multipath
+# device. There is no such setting for one vendor.
+_FIND_ALL = """\
+# Written by Juju, as no other file sets find_multipaths. It holds for all
+# devices of this machine. To set it otherwise, do so in /etc/multipath.conf.
 defaults {
     find_multipaths yes
-    skip_kpartx yes
 }
 """
-# There while multipathd is yet to read the file, also if a hook was killed
+# There while multipathd is yet to read the files, also if a hook was killed
 # meanwhile. The next boot, which empties the directory, has it read anyway.
 _RELOADING = '/run/cinder-k2/multipathd-reload'
 _SECONDS = 60.0
@@ -45,19 +57,71 @@ def prepare(machine: machines.Machine, settings: options.Settings) -> None:
     :raises machine.Failed: it could not be done; with the reason
     """
     packages.install(machine, packages.for_paths(settings))
-    if settings.multipath and not _is_multipath_set_up(machine):
-        _set_up_multipath(machine)
+    _set_up_udev(machine)
+    if settings.iscsi_sessions:
+        _set_sessions(machine, settings.iscsi_sessions)
+    if settings.multipath:
+        _set_up_multipath(machine, _multipath_files(machine, settings))
 
 
-def _is_multipath_set_up(machine: machines.Machine) -> bool:
-    return (machine.read(_MULTIPATH_FILE) == _MULTIPATH
-            and machine.read(_RELOADING) is None)
+def _multipath_files(machine: machines.Machine, settings: options.Settings
+                     ) -> dict[str, str | None]:
+    """Texts of files by their names; None for one that is not to be."""
+    devices = (_FILES / 'multipath.conf').read_text('utf-8').replace(
+        _RETRY, f'no_path_retry "{settings.no_path_retry}"')
+    return {_DEVICES: devices,
+            _DEFAULTS: None if _site_finds(machine) else _FIND_ALL}
 
 
-def _set_up_multipath(machine: machines.Machine) -> None:
-    _LOG.info('writing %s and reloading multipathd', _MULTIPATH_FILE)
+def _site_finds(machine: machines.Machine) -> bool:
+    """Whether a file that is not ours sets find_multipaths."""
+    names = [_SITE_FILE, *(
+        f'{_CONF_D}/{path.name}'
+        for path in machine.path(_CONF_D).glob('*.conf')
+        if path.name != pathlib.PurePath(_DEFAULTS).name)]
+    return any(_FIND.search(machine.read(name) or '') for name in names)
+
+
+def _set_up_multipath(machine: machines.Machine,
+                      files: dict[str, str | None]) -> None:
+    stale = [name for name, text in files.items()
+             if machine.read(name) != text]
+    if not stale and machine.read(_RELOADING) is None:
+        return
+    _LOG.info('writing %s and reloading multipathd',
+              ' and '.join(stale or files))
     machine.write(_RELOADING, '')
-    machine.write(_MULTIPATH_FILE, _MULTIPATH)
+    for name in stale:
+        _put(machine, name, files[name])
     machine.must('systemctl', 'reload-or-restart', 'multipathd',
                  seconds=_SECONDS)
     machine.remove(_RELOADING)
+
+
+def _put(machine: machines.Machine, name: str, text: str | None) -> None:
+    if text is None:
+        machine.remove(name)
+    else:
+        machine.write(name, text)
+
+
+def _set_up_udev(machine: machines.Machine) -> None:
+    """Write the rule, which udev finds by itself at its next event."""
+    rules = (_FILES / '98-cinder-k2.rules').read_text('utf-8')
+    if machine.read(_RULES) != rules:
+        _LOG.info('writing %s', _RULES)
+        machine.write(_RULES, rules)
+        # Volumes that are there; a container has no udev to ask.
+        machine.run('udevadm', 'trigger', '--subsystem-match=block',
+                    seconds=_SECONDS)
+
+
+def _set_sessions(machine: machines.Machine, number: str) -> None:
+    """Set the sessions per portal (NET-4) of nodes that are made from now."""
+    text = machine.read(_ISCSID) or ''
+    line = f'node.session.nr_sessions = {number}'
+    wanted = (_SESSIONS.sub(line, text) if _SESSIONS.search(text)
+              else f'{text}{line}\n')
+    if wanted != text:
+        _LOG.info('writing %s', _ISCSID)
+        machine.write(_ISCSID, wanted, mode=0o600)

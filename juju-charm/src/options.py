@@ -43,6 +43,8 @@ class Settings:
     """All that the options say.
 
     :ivar multipath: whether any back end is to use all paths to a volume
+    :ivar no_path_retry: what multipath does when the last path is gone
+    :ivar iscsi_sessions: sessions per portal, or '' to leave them as they are
     :ivar allow_removal: whether back ends that are published may go
     :ivar stateless: whether all units of cinder share one host name
     :ivar driver_source: where the package of the driver comes from, or ''
@@ -51,6 +53,8 @@ class Settings:
 
     backends: tuple[backend.Backend, ...]
     multipath: bool = False
+    no_path_retry: str = 'fail'
+    iscsi_sessions: str = ''
     allow_removal: bool = False
     stateless: bool = False
     cluster: str = ''
@@ -103,6 +107,9 @@ def _settings(found: notes.Notes, given: notes.Given, application: str
     settings = _driver(found, given, Settings(
         backends,
         multipath=any(one.multipath for one in backends),
+        no_path_retry=found.read(given, 'no-path-retry',
+                                 values.no_path_retry) or 'fail',
+        iscsi_sessions=found.read(given, 'iscsi-sessions', values.sessions),
         allow_removal=_flag(found, given, 'allow-removal'),
         stateless=_flag(found, given, 'stateless'),
         cluster=found.read(given, 'cluster', values.plain_name),

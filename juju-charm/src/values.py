@@ -70,6 +70,29 @@ def whole(given: str) -> str:
     return str(int(given))
 
 
+def no_path_retry(given: str) -> str:
+    """Read what happens to requests when the last path is gone.
+
+    :raises Wrong: multipath-tools does not know it
+    """
+    word = given.strip().lower()
+    if word in ('fail', 'queue'):
+        return word
+    if not re.fullmatch('[1-9][0-9]{0,5}', word):
+        raise Wrong('use fail, queue, or a number of at least 1')
+    return word
+
+
+def sessions(given: str) -> str:
+    """Read a number of iSCSI sessions.
+
+    :raises Wrong: it is none
+    """
+    if not re.fullmatch('[0-9]{1,2}', given) or not 0 < int(given) < 33:
+        raise Wrong('use 1 to 32')
+    return str(int(given))
+
+
 def port(given: str) -> str:
     """Read the number of a port.
 

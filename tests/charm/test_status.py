@@ -17,7 +17,11 @@ from ops import testing
 
 import machine
 import status
+from tests.charm import CHARM
 from tests.charm import fakes
+
+HOST_FILES = CHARM.parent / 'cinder_k2' / 'host_files'
+DEFAULTS = '/etc/multipath/conf.d/cinder-k2-defaults.conf'
 
 
 @ddt.ddt
@@ -242,9 +246,54 @@ class ComputeTest(fakes.UnitCase):
     def test_multipath_is_set_up_once(self):
         state = self.run_event()
         self.again(state)
-        self.assertRegex(self.machine.read(
-            '/etc/multipath/conf.d/cinder-k2.conf'), 'skip_kpartx yes')
+        self.assertEqual(
+            (HOST_FILES / 'multipath.conf').read_text(),
+            self.machine.read('/etc/multipath/conf.d/cinder-k2.conf'))
+        self.assertRegex(self.machine.read(DEFAULTS), 'find_multipaths yes')
         self.assertEqual(1, len(self.machine.ran('systemctl')))
+
+    def test_find_multipaths_of_the_site(self):
+        """Somebody else's setting counts, also when it comes later."""
+        state = self.run_event()
+        self.machine.write('/etc/multipath.conf',
+                           'defaults {\n\tfind_multipaths greedy\n}\n')
+        self.again(state)
+        self.assertIsNone(self.machine.read(DEFAULTS))
+        self.assertEqual(2, len(self.machine.ran('systemctl')))
+
+    def test_no_path_retry(self):
+        self.config['no-path-retry'] = '24'
+        self.run_event()
+        devices = self.machine.read('/etc/multipath/conf.d/cinder-k2.conf')
+        self.assertEqual(4, devices.count('no_path_retry "24"'))
+        self.assertNotIn('no_path_retry "fail"\n', devices)
+
+    def test_no_path_retry_that_multipath_does_not_know(self):
+        self.config['no-path-retry'] = 'never'
+        self.assertStatus('blocked', 'no-path-retry is "never": use fail, '
+                          'queue, or a number', self.run_event())
+
+    def test_udev_rule(self):
+        self.config['is_multipath_enabled'] = False
+        self.again(self.run_event())
+        self.assertEqual(
+            (HOST_FILES / '98-cinder-k2.rules').read_text(),
+            self.machine.read('/etc/udev/rules.d/98-cinder-k2.rules'))
+        self.assertEqual(1, len(self.machine.ran('udevadm')))
+
+    def test_iscsi_sessions(self):
+        """Only if they are set: they hold for all targets."""
+        file = '/etc/iscsi/iscsid.conf'
+        self.machine.write(file, 'a = 1\nnode.session.nr_sessions = 1\n')
+        state = self.run_event()
+        self.assertIn('nr_sessions = 1\n', self.machine.read(file))
+        self.again(state, config={**self.config, 'iscsi-sessions': 6})
+        self.assertEqual('a = 1\nnode.session.nr_sessions = 6\n',
+                         self.machine.read(file))
+        self.machine.remove(file)
+        self.again(state, config={**self.config, 'iscsi-sessions': 2})
+        self.assertEqual('node.session.nr_sessions = 2\n',
+                         self.machine.read(file))
 
     def test_multipath_of_one_back_end_alone(self):
         self.config.update(is_multipath_enabled=False, backends=(

@@ -83,6 +83,16 @@ class PackTest(unittest.TestCase):
             self.assertEqual({'k2.charm': 'new', 'k2.whl': 'old'}, {
                 path.name: path.read_text() for path in dist.iterdir()})
 
+    def test_the_settings_of_hosts_come_along(self):
+        """They are in the driver's package, which units may not have."""
+        shipped = pack_charm.ROOT / 'cinder_k2' / 'host_files'
+        with pack_charm.copy() as charm:
+            packed = charm / 'src' / 'host_files'
+            self.assertFalse(packed.is_symlink())
+            self.assertEqual(
+                {path.name: path.read_text() for path in shipped.iterdir()},
+                {path.name: path.read_text() for path in packed.iterdir()})
+
     def test_a_program_that_fails(self):
         with self.assertRaisesRegex(pack_charm.CannotPack,
                                     'sh -c .* failed:\nwhy'):
