@@ -24,7 +24,7 @@ function sudo {
         shift
     done
     case $1 in
-        systemctl|mpathconf)
+        systemctl|mpathconf|install|multipathd)
             done_to_machine "$@"
             ;;
         *)

@@ -21,7 +21,9 @@ from oslo_config import types
 import requests
 
 from tests.devstack import playing
+from tools import run_tests
 
+HOST_FILES = run_tests.ROOT / 'cinder_k2' / 'host_files'
 TWO = ('CINDER_ENABLED_BACKENDS=k2:k2-iscsi,k2:k2-fc',
        'K2_BACKEND_k2_fc_protocol=FC')
 
@@ -168,17 +170,29 @@ class ChoicesTest(playing.Case, playing.unittest.TestCase):
         self.stack.play('stack')
         self.assertEqual('True', self.stack.option(
             'k2-iscsi', 'use_multipath_for_image_xfer'))
-        self.assertIn('install_package multipath-tools\n'
-                      'start_service multipathd', self.stack.log('machine'))
+        self.assertMultipath('install_package multipath-tools\n')
         self.assertIn('volume_use_multipath = True',
                       (self.stack.dest / 'etc' / 'nova.conf').read_text())
 
     def test_multipath_on_fedora(self):
         self.stack.local('K2_MULTIPATH=True', 'K2_CHECK=False')
         self.stack.play('stack', OS_FAMILY='fedora')
-        self.assertIn('install_package device-mapper-multipath\n'
-                      'mpathconf --enable --user_friendly_names n\n'
-                      'start_service multipathd', self.stack.log('machine'))
+        self.assertMultipath('install_package device-mapper-multipath\n'
+                             'mpathconf --enable --user_friendly_names n\n')
+
+    def assertMultipath(self, first):
+        """Packages first, then the settings, then the service."""
+        said = self.stack.log('machine').replace(
+            f'{self.stack.dest}/cinder-k2/cinder_k2/host_files/', '')
+        self.assertIn(
+            f'{first}'
+            'install -D -m 644 multipath.conf '
+            '/etc/multipath/conf.d/cinder-k2.conf\n'
+            'install -D -m 644 98-cinder-k2.rules '
+            '/etc/udev/rules.d/98-cinder-k2.rules\n'
+            'start_service multipathd\nmultipathd reconfigure\n', said)
+        for name in ('multipath.conf', '98-cinder-k2.rules'):
+            self.assertTrue((HOST_FILES / name).is_file())
 
     def test_without_extras(self):
         self.stack.local('K2_MULTIATTACH=no', 'K2_VOLUME_TYPES=0',
