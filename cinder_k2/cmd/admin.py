@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin: looks after the back ends of a cinder.conf.
+"""k2-admin: looks after the back ends of a cinder.conf, and after hosts.
 
 Exit status: 0 when all was done, 1 when something failed (what could be done
 was done), 2 for arguments that make no sense.
@@ -36,6 +36,9 @@ _LONGEST = 3600.0
 COMMANDS = {
     'check': 'look whether the arrays can serve, and say what to do if not; '
              'changes nothing',
+    'check-host': 'look whether this host is set up for volumes of the array, '
+                  'and say what to do if not; asks no array, needs no '
+                  'cinder.conf and changes nothing',
     'hidden': 'list what was deleted in Cinder and is kept on the array, '
               'hidden, because clones need it',
     'reclaim': 'delete what is hidden and nothing needs any more, which '
@@ -45,12 +48,24 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one subcommand; gives the exit status."""
     options = _parser().parse_args(argv)
+    if options.command == 'check-host':
+        return _check_host(options)
     console = _Console()
     # A report of check has what the others would only log.
     with console.warnings(shown=options.command != 'check'):
         if _load_cinder(console):
             _run(options, console)
     return console.status
+
+
+def _check_host(options: argparse.Namespace) -> int:
+    """Look at this host, without Cinder; gives the exit status."""
+    from cinder_k2.cmd import check_host
+
+    findings = check_host.check(check_host.Host(options.root))
+    print(json.dumps({'host': check_host.report(findings)}, indent=2)
+          if options.json else check_host.text(findings))
+    return 0 if check_host.is_fine(findings) else 1
 
 
 def _load_cinder(console: '_Console') -> bool:
@@ -100,13 +115,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='k2-admin', description='Looks after the back ends of '
         'cinder-k2 in a cinder.conf. Run it where cinder-volume runs, as '
-        'the same user: it reads the same file and takes the same locks.')
+        'the same user: it reads the same file and takes the same locks. '
+        'check-host runs on any host that attaches volumes.')
     commands = parser.add_subparsers(dest='command', required=True,
                                      metavar='COMMAND')
     for name, help_text in COMMANDS.items():
         command = commands.add_parser(
             name, help=help_text,
             description=f'{help_text[0].upper()}{help_text[1:]}.')
+        if name == 'check-host':
+            _add_host_options(command)
+            continue
         _add_options(command)
         if name == 'check':
             command.add_argument(
@@ -120,6 +139,14 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= _LONGEST:
         raise ValueError
     return seconds
+
+
+def _add_host_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--root', default='/', metavar='DIR',
+        help='look at the files below this directory, as of a container or '
+        'a mounted system; programs are those of this host')
+    parser.add_argument('--json', action='store_true', help='print JSON')
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

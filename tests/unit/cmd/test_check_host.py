@@ -1,0 +1,276 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""k2-admin check-host, on a host that is a directory with played programs."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+from unittest import mock
+
+import cinder_k2
+from cinder_k2.cmd import admin
+
+FILES = pathlib.Path(cinder_k2.__file__).parent / 'host_files'
+DEFAULTS = '''\
+defaults {
+\tfind_multipaths "strict"
+\tuser_friendly_names "no"
+\tpath_grouping_policy "failover"
+\tskip_kpartx "no"
+}
+blacklist {
+\tdevnode "!^(sd[a-z]|dasd[a-z]|nvme[0-9])"
+}
+devices {
+\tdevice {
+\t\tvendor "KMNRIO"
+\t\tproduct "K2"
+\t\tpath_grouping_policy "multibus"
+\t}
+}
+'''
+PRODUCTS = ('KMNRIO K2', 'KMNRIO KDP', 'SILK KDP', 'SILK SDP')
+
+
+class HostCase(unittest.TestCase):
+    """A host where all is well, unless a test says else."""
+
+    def setUp(self):
+        super().setUp()
+        self.place = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()))
+        self.root, self.bin = self.place / 'root', self.place / 'bin'
+        self.bin.mkdir()
+        self.enterContext(mock.patch.dict(os.environ, PATH=str(self.bin)))
+        # Programs of this machine play no part.
+        self.enterContext(mock.patch(
+            'cinder_k2.cmd.check_host._PATH', str(self.bin)))
+        self.shipped = (FILES / 'multipath.conf').read_text()
+        self.configure(DEFAULTS + self.shipped)
+        self.program('systemctl', '[ "$1" = is-enabled ] && echo enabled ||'
+                     ' echo active')
+        self.write('etc/udev/rules.d/98-cinder-k2.rules',
+                   (FILES / '98-cinder-k2.rules').read_text())
+        self.write('etc/iscsi/iscsid.conf', (FILES / 'iscsid.conf')
+                   .read_text())
+        self.write('etc/iscsi/initiatorname.iscsi',
+                   'InitiatorName=iqn.1993-08.org.debian:01:a\n')
+
+    def write(self, name, text):
+        """A file of the host."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def program(self, name, script):
+        """A program that does this."""
+        path = self.bin / name
+        path.write_text(f'#!/bin/sh\n{script}\n')
+        path.chmod(0o755)
+
+    def configure(self, text):
+        """What multipathd says that its configuration is."""
+        (self.place / 'config').write_text(text)
+        self.program('multipathd', f'[ "$*" = "show config" ] && '
+                     f'while read -r l; do echo "$l"; done <{self.place}'
+                     '/config')
+
+    def disk(self, name='sda', vendor='SILK    ', scheduler='[none] bfq'):
+        """A disk that is attached."""
+        self.write(f'sys/block/{name}/device/vendor', f'{vendor}\n')
+        self.write(f'sys/block/{name}/queue/scheduler', f'{scheduler}\n')
+
+    def run_it(self, *options):
+        """Its exit status and what it prints."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            status = admin.main(['check-host', '--root', str(self.root),
+                                 *options])
+        return status, out.getvalue()
+
+    def found(self, subject):
+        """Pairs of state and text of one subject, and the exit status."""
+        status, out = self.run_it('--json')
+        found = json.loads(out)['host']
+        self.assertEqual(int(any(one['state'] == 'missing'
+                                 for one in found)), status)
+        return [(one['state'], one['text']) for one in found
+                if one['subject'] == subject]
+
+    def assert_one(self, subject, state, pattern):
+        """There is one such finding, and it says what to do."""
+        texts = [text for found, text in self.found(subject)
+                 if found == state]
+        self.assertEqual(1, len(texts), texts)
+        self.assertRegex(texts[0], pattern)
+
+
+class TestCheckHost(HostCase):
+
+    def test_all_well(self):
+        """VOL-15, NET-4: every product name; exit status 0."""
+        self.disk()
+        status, out = self.run_it()
+        self.assertEqual(0, status, out)
+        for product in PRODUCTS:
+            self.assertRegex(out, f'(?m)^ok +multipath +{product}: ')
+        self.assertEqual({'ok'}, {line.split()[0]
+                                  for line in out.splitlines()})
+
+    def test_without_the_device_entries(self):
+        """The built-in entry is not enough either."""
+        self.configure(DEFAULTS)
+        found = self.found('multipath')
+        self.assertEqual(['missing'] * 4, [state for state, _ in found])
+        for product, (_, text) in zip(PRODUCTS, found):
+            self.assertIn(f'{product}: ', text)
+            self.assertIn('path_selector is not set, not queue-length 0',
+                          text)
+            self.assertIn('multipathd reconfigure', text)
+        self.assertNotIn('path_grouping_policy', found[0][1])
+        self.assertIn('path_grouping_policy is failover, not multibus',
+                      found[3][1])
+
+    def test_an_entry_of_the_site_that_comes_later(self):
+        self.configure(DEFAULTS + self.shipped + '''
+devices {
+    device {
+        vendor "SILK"   # for all
+        product ".*"
+        path_grouping_policy "failover"
+    }
+}
+''')
+        self.assertEqual(['ok', 'ok', 'missing', 'missing'],
+                         [state for state, _ in self.found('multipath')])
+
+    def test_overrides(self):
+        self.configure(DEFAULTS + self.shipped
+                       + 'overrides {\nfast_io_fail_tmo 5\n}\n')
+        self.assertEqual(['missing'] * 4, [
+            state for state, text in self.found('multipath')
+            if 'fast_io_fail_tmo is 5, not 2' in text])
+
+    def test_no_path_retry_is_a_choice(self):
+        self.configure(DEFAULTS + self.shipped.replace('"fail"', '12'))
+        for _, text in self.found('multipath'):
+            self.assertIn('no_path_retry 12', text)
+
+    def test_multipathd_does_not_run(self):
+        """Then multipath tells what it would do."""
+        self.program('multipathd', 'exit 1')
+        self.program('multipath', 'echo "defaults {"; echo "}"')
+        self.assertEqual(['missing'] * 4,
+                         [state for state, _ in self.found('multipath')])
+
+    def test_multipath_without_root(self):
+        """It says so, and reads the files."""
+        self.program('multipathd', 'exit 1')
+        self.program('multipath', 'echo need to be root; exit 1')
+        self.write('etc/multipath/conf.d/cinder-k2.conf', self.shipped)
+        self.assert_one('multipath', 'unseen', 'run this as root')
+        self.assertEqual(
+            ['ok'] * 4, [state for state, _ in self.found('multipath')][1:])
+
+    def test_without_multipath_tools(self):
+        (self.bin / 'multipathd').unlink()
+        self.assert_one('multipath', 'missing', 'install it')
+
+    def test_find_multipaths_over_fibre_channel(self):
+        self.write('sys/class/fc_host/host1/port_name', '0x2\n')
+        self.assert_one('multipath', 'missing', 'find_multipaths is strict')
+        self.configure(DEFAULTS.replace('strict', 'yes') + self.shipped)
+        self.assertEqual({'ok'}, {state for state, _
+                                  in self.found('multipath')})
+
+    def test_user_friendly_names(self):
+        self.configure(DEFAULTS.replace('names "no"', 'names "yes"')
+                       + self.shipped)
+        self.assert_one('multipath', 'note', 'user_friendly_names is on')
+
+    def test_udev_rule(self):
+        shutil.rmtree(self.root / 'etc/udev')
+        self.assert_one('udev rule', 'missing', '98-cinder-k2.rules to /etc')
+        self.write('lib/udev/rules.d/98-sdp-io.rules', (
+            'ENV{ID_SERIAL}=="20024*", ATTR{queue/scheduler}="none"\n'))
+        self.assert_one('udev rule', 'ok', 'lib/udev/rules.d/98-sdp-io.rules')
+
+    def test_schedulers(self):
+        """Of disks and maps of the array; others do not matter."""
+        self.disk('sdb', 'ATA     ', '[bfq] none')
+        self.assert_one('scheduler', 'note', 'no volume')
+        self.disk('sda', 'KMNRIO  ', 'noop [deadline]')
+        self.write('sys/block/dm-1/dm/uuid', 'mpath-20024f400d5570001\n')
+        self.write('sys/block/dm-1/queue/scheduler', '[mq-deadline] none\n')
+        self.assert_one('scheduler', 'missing', '^dm-1, sda: ')
+        self.disk('sda', 'KMNRIO  ', '[noop] deadline')
+        self.write('sys/block/dm-1/queue/scheduler', '[none] mq-deadline\n')
+        self.assert_one('scheduler', 'ok', '2 devices')
+
+    def test_one_session(self):
+        """NET-4: the vendor wants more, and os-brick uses one."""
+        self.write('etc/iscsi/iscsid.conf', '# node.session.nr_sessions = 9\n')
+        self.assert_one('iSCSI', 'note', 'nr_sessions is 1; .*recommends 6')
+
+    def test_no_initiator_name(self):
+        self.write('etc/iscsi/initiatorname.iscsi', 'GenerateName=yes\n')
+        self.assert_one('iSCSI', 'missing', 'iscsi-iname')
+
+    def test_no_open_iscsi(self):
+        """That matters where there is no Fibre Channel."""
+        shutil.rmtree(self.root / 'etc/iscsi')
+        self.assertEqual(['missing'] * 2,
+                         [state for state, _ in self.found('iSCSI')])
+        self.write('sys/class/fc_host/host1/port_name', '0x2\n')
+        self.assert_one('iSCSI', 'note', 'not needed')
+        self.assertEqual(1, len(self.found('services')))
+
+    def test_files_that_may_not_be_read(self):
+        """A user without rights is told, and gets no complaint."""
+        real = pathlib.Path.read_text
+
+        def read(path, *args, **options):
+            if 'iscsi' in path.parts:
+                raise PermissionError
+            return real(path, *args, **options)
+
+        with mock.patch.object(pathlib.Path, 'read_text', read):
+            found = self.found('iSCSI')
+        self.assertEqual(['unseen'] * 2, [state for state, _ in found])
+        self.assertIn('run this as root', found[0][1])
+
+    def test_services(self):
+        self.program('systemctl', 'echo disabled; exit 3')
+        found = self.found('services')
+        self.assertEqual(['missing'] * 2, [state for state, _ in found])
+        self.assertIn('systemctl enable --now multipathd', found[0][1])
+
+    def test_a_service_that_a_socket_starts(self):
+        """As Debian has iscsid."""
+        self.program('systemctl', '[ "$1" = is-enabled ] && '
+                     'printf "disabled\\nenabled\\n" || '
+                     'printf "inactive\\nactive\\n"')
+        self.assertEqual({'ok'}, {state for state, _
+                                  in self.found('services')})
+
+    def test_no_systemd(self):
+        (self.bin / 'systemctl').unlink()
+        self.assertEqual({'unseen'}, {state for state, _
+                                      in self.found('services')})
