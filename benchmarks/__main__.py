@@ -13,7 +13,8 @@
 """``python -m benchmarks``: our driver beside the one inside Cinder.
 
 Both run on the same simulated array in the same run, at a given time for
-each request. For replication each gets a pair of arrays.
+each request: on one that offers all, then on one that serves known requests
+only. For replication each gets a pair of arrays.
 """
 
 import argparse
@@ -29,22 +30,30 @@ from benchmarks import report
 from benchmarks import site
 
 
+# The profile that serves what the in-tree driver is known to send.
+_KNOWN = 'known'
+
+
 def main() -> int:
     """Run and print; 1 when arrays are not as they should be, else 0."""
     options = _options()
     results = report.Results(vars(options))
+    known = report.Results({**vars(options), 'profile': _KNOWN})
     trouble = ''
-    if options.only != 'replication':
-        trouble = _operations(options, results)
-    if options.only != 'operations':
+    if options.only in (None, 'operations'):
+        trouble += _operations(options, results)
+    if options.only in (None, _KNOWN):
+        trouble += _operations(options, known)
+    if options.only in (None, 'replication'):
         try:
             _replication(options, results)
         except site.WrongStateError as error:
-            trouble = f'{trouble}\nReplication: {error}'.lstrip()
+            trouble += f'Replication: {error}\n'
     _say('')
     print(results.table())
+    print(known.known_table())
     if options.json:
-        results.write(options.json)
+        results.write(options.json, known.rows())
     if trouble:
         print(trouble, file=sys.stderr)
     return 1 if trouble else 0
@@ -76,7 +85,8 @@ def _options() -> argparse.Namespace:
                         help="how many of them Cinder's own driver fails "
                              'back, which takes it five seconds each; its '
                              'figures are scaled (default: %(default)s)')
-    parser.add_argument('--only', choices=('operations', 'replication'),
+    parser.add_argument('--only',
+                        choices=('operations', 'known', 'replication'),
                         help='measure one part alone')
     parser.add_argument('--json', metavar='FILE',
                         help='write the figures to a file, too')
@@ -87,12 +97,12 @@ def _operations(options: argparse.Namespace, results: report.Results
                 ) -> str:
     """Measure single operations; what is left on the array."""
     with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
-            arrays.running(folder, options.profile) as array:
+            arrays.running(folder, results.settings['profile']) as array:
         # The driver inside Cinder deletes hosts with initiators (HST-3).
         array.switch(delete_host_with_initiators=True)
         _measure(array, options, results)
         left = array.leftovers()
-    return f'Left on the array: {left}' if left else ''
+    return f'Left on the array: {left}\n' if left else ''
 
 
 def _replication(options: argparse.Namespace, results: report.Results

@@ -59,12 +59,13 @@ def context() -> Any:
 
 @contextlib.contextmanager
 def without_copies(driver: Any) -> Iterator[None]:
-    """A context in which Cinder's own driver copies no data.
+    """A context in which a driver copies no data by the host.
 
-    Its clones are copied by the host. Attaching and copying are left out,
-    so only its requests to the array remain.
+    Attaching and copying are left out, so only its requests to the array
+    remain.
     """
-    path = {'device': {'path': os.devnull}}
+    path = {'device': {'path': os.devnull}, 'connector': mock.Mock(),
+            'conn': {'data': {}}}
     with mock.patch.multiple(
             driver, create=True, _connect_device=lambda connection: path,
             _kaminario_disconnect_volume=lambda *attached: None), \

@@ -24,6 +24,10 @@ class ArrayUnsuitable(K2Error):
     """The array cannot serve this back end: too old, not ready, no ports."""
 
 
+class ObjectRenamed(K2Error):
+    """What Cinder noted ids of has another name on the array now."""
+
+
 class ObjectMissing(K2Error):
     """The array has no such volume or snapshot any more."""
 

@@ -39,6 +39,11 @@ def volume_group(volume_id: str) -> str:
     return f'cvg-{volume_id}'
 
 
+def group_of_volume(name: str) -> str:
+    """Name of the volume group of its own of a volume with this name."""
+    return re.sub('^(r?)cv-', r'\1cvg-', name)
+
+
 def consistency_group(group_id: str) -> str:
     """Name of the volume group of a consistency group of Cinder's."""
     return f'ccg-{group_id}'
@@ -136,6 +141,11 @@ def is_internal(name: str | None) -> bool:
     return (name or '').startswith(_INTERNAL) or name == 'CTRL'
 
 
+def is_own_group(name: str) -> bool:
+    """Whether a volume group was made for volumes of Cinder's."""
+    return name.startswith(('cvg-', 'rcvg-', 'ccg-', 'rccg-'))
+
+
 def is_foreign_group(name: str) -> bool:
     """Whether a volume group is not for a single user's volume.
 
@@ -158,9 +168,24 @@ def host(connector_host: str, initiators: list[str]) -> str:
 
     Two hosts never share a name, even if they call themselves alike in the
     first 32 characters or altogether: the tail is drawn from the whole name
-    and the initiators. Hosts are looked up by initiator, never by this name.
+    and the initiators. Hosts are looked up by this name only where the array
+    does not search for initiators.
     """
     return _drawn(connector_host, [connector_host, *sorted(initiators)])
+
+
+def in_tree_host(text: str) -> str:
+    """Name that the in-tree driver gives a host.
+
+    :param text: its host name, or its first initiator written backwards,
+        as ``unique_fqdn_network`` says
+    """
+    return re.sub('[^0-9a-zA-Z-_]', '_', text[:32])
+
+
+def digest(name: str) -> str:
+    """Eight characters by which a name is recognized."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def is_our_host(name: str) -> bool:

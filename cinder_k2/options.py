@@ -54,6 +54,15 @@ k2_opts = [
                     'array at one time. The driver finds out how many the '
                     'array stands and stays below that; lower this only to '
                     'leave room for other users of the array.'),
+    cfg.ListOpt('k2_disabled_capabilities',
+                default=[],
+                help='Capabilities of the array that the driver is not to '
+                     'use, by the names that "k2-admin capabilities" shows, '
+                     'such as thin clones: creations:volumes:is_thin_clone. '
+                     'A name stands for all that begin with it and a colon: '
+                     'bulk turns off all calls about several objects. The '
+                     'driver does without them what the in-tree driver could '
+                     'do, only more slowly.'),
     cfg.ListOpt('k2_iscsi_cidrs',
                 default=['0.0.0.0/0', '::/0'],
                 help='Networks, in CIDR notation, whose iSCSI portals are '

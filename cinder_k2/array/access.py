@@ -53,17 +53,20 @@ class Access:
         """
         ref = self._client.hosts.ref(host)
         if look_first:
-            found = self._find(volume, host)
+            found = self._find(volume, ref)
             if found is not None:
-                return self._lun(volume, found)
+                return self._lun(volume, found, ref)
         try:
-            return self._lun(volume, self._map(volume, ref))
+            return self._lun(volume, self._map(volume, ref), ref)
         except rest.Refused:
-            found = self._find(volume, host) or self._map_to_group(volume,
-                                                                   host)
-            if found is None:
+            found = self._find(volume, ref)
+            if found is not None:
+                return self._lun(volume, found, ref)
+            group = self._client.hosts.get(host).host_group
+            if group is None:
                 raise
-            return self._lun(volume, found)
+            return self._lun(volume, self._find(volume, group)
+                             or self._map(volume, group), group)
 
     def revoke(self, volume: backings.Backing | None, host: int) -> Revoked:
         """Take a volume from a host. Two calls where nothing is odd.
@@ -73,21 +76,30 @@ class Access:
         :param volume: None if the array has lost it, so that only the rest
             of the answer matters
         """
-        mappings = self._client.mappings.search(
-            host=self._client.hosts.ref(host))
+        ref = self._client.hosts.ref(host)
+        mappings, complete = self._client.mappings.some(host=ref)
         ours = [m for m in mappings if volume and m.volume == volume.mappable]
+        if volume and not ours and not (complete and all(
+                m.volume for m in mappings)):
+            ours = self._client.mappings.search(host=ref,
+                                                volume=volume.mappable)
         for mapping in ours:
-            self._client.mappings.delete(mapping.id)
+            self._delete(mapping)
         # Entries of a view's volsnaps go with the view's own (MAP-4), and
         # where they are others', so is that.
-        return Revoked(found=bool(ours), busy=any(
-            m not in ours and m.volume is not None
-            and m.volume.resource != 'volsnaps' for m in mappings))
+        gone = {m.id for m in ours}
+        others = [m for m in mappings if m.id not in gone]
+        busy = not complete or any(
+            m.volume and m.volume.resource != 'volsnaps' for m in others)
+        if not busy and any(m.volume is None for m in others):
+            # The array does not show whether these went with the view's.
+            busy = self.is_mapped(host)
+        return Revoked(found=bool(ours), busy=busy)
 
     def is_mapped(self, host: int) -> bool:
         """Whether anything is mapped to the host itself."""
-        return bool(self._client.mappings.search(
-            host=self._client.hosts.ref(host)))
+        return bool(self._client.mappings.some(
+            host=self._client.hosts.ref(host))[0])
 
     def group_of(self, host: int) -> rest.Ref | None:
         """The host group that a host is a member of."""
@@ -97,72 +109,81 @@ class Access:
         """Take a volume from a host group."""
         for mapping in self._client.mappings.search(
                 host=group, volume=volume.mappable):
-            self._client.mappings.delete(mapping.id)
+            self._delete(mapping)
 
-    def holders(self, *mappable: rest.Ref, revoke_groups: bool = False
-                ) -> dict[int, list[int]]:
-        """The single hosts that volumes or views are mapped to. One call.
+    def mappings(self, *mappable: rest.Ref) -> list[rest.Mapping]:
+        """The mappings of volumes or views. One call."""
+        return self._client.mappings.search(
+            rest.query.one_of('volume', mappable))
 
-        :param revoke_groups: take them from host groups, in one more call
-        :returns: by id of the host: ids of its mappings of them
+    def of_hosts(self, mappings: Iterable[rest.Mapping], *,
+                 groups_too: bool = True) -> dict[int, list[rest.Mapping]]:
+        """Sort mappings by their hosts.
+
+        :param groups_too: remove those of host groups, in one more call
+        :returns: by id of the host: its mappings
         """
-        hosts: dict[int, list[int]] = {}
+        hosts: dict[int, list[rest.Mapping]] = {}
         of_groups = []
-        for mapping in self._client.mappings.search(
-                rest.query.one_of('volume', mappable)):
-            if mapping.volume not in mappable:
-                # An array may overlook a condition (QRY-2).
-                continue
+        for mapping in mappings:
             if mapping.host and mapping.host.resource == 'hosts':
-                hosts.setdefault(mapping.host.id, []).append(mapping.id)
+                hosts.setdefault(mapping.host.id, []).append(mapping)
             else:
-                of_groups.append(mapping.id)
-        if revoke_groups:
-            self._client.mappings.delete_many(of_groups)
+                of_groups.append(mapping)
+        if groups_too:
+            self.unmap(of_groups)
         return hosts
 
     def mapped(self, volumes: Iterable[int]) -> set[int]:
-        """Those of the volumes that a host or host group has. One call."""
-        refs = {self._client.volumes.ref(volume) for volume in volumes}
-        return {mapping.volume.id for mapping in self._client.mappings.search(
-            rest.query.one_of('volume', refs))
-            if mapping.volume in refs and mapping.volume is not None}
+        """Those of the volumes that a host or host group has. One call.
 
-    def unmap(self, mappings: Iterable[int]) -> None:
+        All of them if the array does not show which.
+        """
+        refs = {self._client.volumes.ref(volume) for volume in volumes}
+        found = {mapping.volume for mapping in self._client.mappings.search(
+            rest.query.one_of('volume', refs))}
+        return {ref.id for ref in refs if ref in found or None in found}
+
+    def unmap(self, mappings: Iterable[rest.Mapping]) -> None:
         """Remove mappings; those that are gone already are fine."""
-        self._client.mappings.delete_many(list(mappings))
+        self._client.mappings.delete_many({
+            mapping.id: {'host': mapping.host, 'volume': mapping.volume}
+            for mapping in mappings})
 
     def busy(self, hosts: Iterable[int]) -> set[int]:
-        """Those of the hosts that have volumes. One call."""
-        refs = [self._client.hosts.ref(host) for host in hosts]
-        return {m.host.id for m in self._client.mappings.search(
-            rest.query.one_of('host', refs)) if m.host}
+        """Those of the hosts that have volumes. One call.
+
+        All of them if the array does not show which.
+        """
+        refs = {self._client.hosts.ref(host) for host in hosts}
+        found = {mapping.host for mapping in self._client.mappings.search(
+            rest.query.one_of('host', refs))}
+        return {ref.id for ref in refs if ref in found or None in found}
+
+    def _delete(self, mapping: rest.Mapping) -> None:
+        self._client.mappings.delete(mapping.id, host=mapping.host,
+                                     volume=mapping.volume)
 
     def _map(self, volume: backings.Backing, host: rest.Ref) -> rest.Mapping:
         return self._client.mappings.create(host=host, volume=volume.mappable)
 
-    def _find(self, volume: backings.Backing,
-              host: int) -> rest.Mapping | None:
-        return self._client.mappings.find(host=self._client.hosts.ref(host),
-                                          volume=volume.mappable)
+    def _find(self, volume: backings.Backing, host: rest.Ref
+              ) -> rest.Mapping | None:
+        return self._client.mappings.find(host=host, volume=volume.mappable)
 
-    def _map_to_group(self, volume: backings.Backing,
-                      host: int) -> rest.Mapping | None:
-        group = self._client.hosts.get(host).host_group
-        if group is None:
-            return None
-        return (self._client.mappings.find(host=group, volume=volume.mappable)
-                or self._map(volume, group))
+    def _lun(self, volume: backings.Backing, mapping: rest.Mapping,
+             host: rest.Ref) -> int:
+        """The LUN; that of a view is on another entry, maybe not at once.
 
-    def _lun(self, volume: backings.Backing, mapping: rest.Mapping) -> int:
-        """The LUN; that of a view is on another entry, maybe not at once."""
+        :param host: the host or host group that was mapped to
+        """
         if mapping.lun is not None and volume.view is None:
             return mapping.lun
 
         def entry_lun() -> int | None:
-            entry = mapping.host and self._client.mappings.find(
-                host=mapping.host, volume=volume.lun_holder)
-            return entry.lun if isinstance(entry, rest.Mapping) else None
+            entry = self._client.mappings.find(host=host,
+                                               volume=volume.lun_holder)
+            return None if entry is None else entry.lun
 
         return waiting.wait_until(
             entry_lun, _PATIENCE, clock=self._client.clock,

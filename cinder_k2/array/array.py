@@ -12,13 +12,16 @@
 
 """One array: its parts, and nothing more."""
 
+from collections.abc import Callable
 import contextlib
+from typing import TypeVar
 
 from cinder_k2.array import access
 from cinder_k2.array import chap
 from cinder_k2.array import groups
 from cinder_k2.array import hidden
 from cinder_k2.array import hosts
+from cinder_k2.array import identity
 from cinder_k2.array import inventory
 from cinder_k2.array import names
 from cinder_k2.array import originals
@@ -27,6 +30,9 @@ from cinder_k2.array import snapshots
 from cinder_k2.array import system
 from cinder_k2.array import volumes
 from cinder_k2 import rest
+
+S = TypeVar('S')
+T = TypeVar('T')
 
 # Seconds for one step of undoing. Short: where the array is lost, undoing
 # is too, and somebody waits.
@@ -57,6 +63,7 @@ class Array:
         self.iscsi_hosts = hosts.Hosts(client, hosts.IQN, host_type)
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN, host_type)
         self.access = access.Access(client)
+        self.identity = identity.Identity(client)
         self.names = names.Names(client)
         self.inventory = inventory.Inventory(client)
         self.originals = originals.Originals(client)
@@ -71,6 +78,11 @@ class Array:
         :param fresh: whatever is left of a deadline around it
         """
         return self._client.deadline(fresh=fresh)
+
+    def beside(self, first: Callable[[], T], second: Callable[[], S]
+               ) -> tuple[T, S]:
+        """Carry out two reads at once; see the client."""
+        return self._client.beside(first, second)
 
     def glance(self) -> contextlib.AbstractContextManager[object]:
         """Time for a look at an array that may be lost."""

@@ -115,6 +115,8 @@ class SnapshotBacking:
     :ivar has_clones: volumes were made from it at some time: look before
         deleting
     :ivar shared: it may hold images of other volumes too
+    :ivar named: digest of the name that somebody gave it before Cinder took
+        it over, for it keeps that; None for one of Cinder's own
     """
 
     snapshot: int
@@ -123,6 +125,7 @@ class SnapshotBacking:
     view: int | None = None
     has_clones: bool = False
     shared: bool = False
+    named: str | None = None
 
     @property
     def ref(self) -> rest.Ref:

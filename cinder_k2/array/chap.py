@@ -45,7 +45,10 @@ class Profiles:
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
         """The profile of that name. One call."""
-        return self._records.find(name=name)
+        try:
+            return self._records.find(name=name)
+        except rest.Unproven:
+            return None
 
     def ensure(self, login: Login) -> tuple[rest.HostAuthProfile, bool]:
         """Make a profile. One call where nothing is odd.
@@ -55,9 +58,13 @@ class Profiles:
         :raises Refused: the array has no such profile and takes none
         """
         try:
-            return self._records.create(
+            made = self._records.create(
                 name=login.name, type='CHAP', username=login.name,
-                password=login.password), True
+                password=login.password)
+            self._records.prove(name=login.name)
+            return made, True
+        except rest.NotOffered:
+            raise
         except rest.Refused:
             found = self.find(login.name)
             if found is None:
@@ -72,7 +79,7 @@ class Profiles:
         """Delete a profile that no host has (CHP-4). Two calls."""
         found = self.find(name)
         if found is not None and not found.in_use:
-            self._records.delete(found.id)
+            self._records.delete(found.id, name=name)
 
     def give(self, host: int, name: str) -> None:
         """Let a host log in with a profile only (CHP-2). One call."""

@@ -18,6 +18,7 @@ A snapshot of the group holds all of them at one instant (SNP-11).
 import dataclasses
 
 from cinder_k2.array import cache
+from cinder_k2.array import images
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -117,16 +118,16 @@ class Groups:
                 f'Volume {volume} on the array is in no volume group.')
         return group.id
 
-    def check_movable(self, label: str, volume: int) -> None:
+    def check_movable(self, label: str, volume: int, group: int) -> None:
         """See that no snapshot or clone keeps a volume in its group.
 
         :param label: what the error calls it
+        :param group: that group
         :raises GroupUnsuitable: one does (VOL-10); the text names it
         """
-        images = self._client.volsnaps.search(
-            source=self._client.volumes.ref(volume))
-        if images:
-            names = ', '.join(sorted(i.name or str(i.ref) for i in images))
+        found = images.holders(self._client, volume, group)
+        if found:
+            names = ', '.join(sorted(i.name or str(i.ref) for i in found))
             raise exceptions.GroupUnsuitable(
                 f'{label} has snapshots, or clones were made from it, and '
                 f'the array keeps it where those are (VOL-10): {names}. '
@@ -137,8 +138,7 @@ class Groups:
 
         It looks first, whatever the array would do (VG-5).
         """
-        if self._client.volumes.search(
-                volume_group=self._client.volume_groups.ref(group)):
+        if not self._own_groups.is_empty(group):
             return False
         self._own_groups.delete_group(group)
         return True

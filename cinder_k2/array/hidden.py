@@ -21,11 +21,12 @@ delete is ever in it. Snapshots cannot be renamed (SNP-10).
 Whoever hides or reclaims holds the group.
 """
 
-from collections.abc import Iterable
 import dataclasses
+import re
 import typing
 
 from cinder_k2.array import backing as backings
+from cinder_k2.array import images
 from cinder_k2.array import notes
 from cinder_k2.array import replication
 from cinder_k2.array import volumes
@@ -35,6 +36,9 @@ from cinder_k2 import rest
 
 NOTE = 'deleted'
 
+# An id with the letter of its kind, and the digest of a snapshot's name.
+_WORD = re.compile(r'([vsg])(\d+)(?:=([0-9a-f]{8}))?', re.ASCII)
+
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
@@ -43,11 +47,14 @@ class Marks:
     :ivar volumes: volumes of the group
     :ivar snapshots: snapshots and views of the group
     :ivar homes: groups that may hold more to reclaim once this one is gone
+    :ivar digests: of the short names of snapshots, by id, as far as they
+        were noted; an id may come back (OBJ-7)
     """
 
     volumes: frozenset[int] = frozenset()
     snapshots: frozenset[int] = frozenset()
     homes: frozenset[int] = frozenset()
+    digests: frozenset[tuple[int, str]] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.volumes or self.snapshots or self.homes)
@@ -55,20 +62,36 @@ class Marks:
     def __or__(self, other: 'Marks') -> 'Marks':
         return Marks(self.volumes | other.volumes,
                      self.snapshots | other.snapshots,
-                     self.homes | other.homes)
+                     self.homes | other.homes, self.digests | other.digests)
 
     def __str__(self) -> str:
+        digests = {id: f'={digest}' for id, digest in self.digests}
         return ' '.join([*(f'v{i}' for i in sorted(self.volumes)),
-                         *(f's{i}' for i in sorted(self.snapshots)),
+                         *(f's{i}{digests.get(i, "")}'
+                           for i in sorted(self.snapshots)),
                          *(f'g{i}' for i in sorted(self.homes))])
 
     @classmethod
     def parse(cls, text: str) -> typing.Self:
         """Read what ``str`` wrote; anything else in it is passed over."""
+        words = [(match[1], int(match[2]), match[3]) for match in map(
+            _WORD.fullmatch, text.split()) if match]
+
         def ids(letter: str) -> frozenset[int]:
-            return frozenset(int(word[1:]) for word in text.split()
-                             if word[0] == letter and word[1:].isdecimal())
-        return cls(ids('v'), ids('s'), ids('g'))
+            return frozenset(id for kind, id, _ in words if kind == letter)
+        return cls(ids('v'), ids('s'), ids('g'), frozenset(
+            (id, digest) for kind, id, digest in words
+            if kind == 's' and digest))
+
+    def names(self, snapshot: rest.Snapshot) -> bool:
+        """Whether a snapshot is one of these, and not one with its id."""
+        if snapshot.id not in self.snapshots:
+            return False
+        digest = dict(self.digests).get(snapshot.id)
+        if digest is None:
+            # An earlier version noted none.
+            return naming.is_snapshot(snapshot.short_name)
+        return digest == naming.digest(snapshot.short_name or '')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +129,7 @@ class Hidden:
         :raises ObjectInUse: the array does not take the note
         """
         record = self._client.volume_groups.get(group)
-        wanted = marks_of(record) | marks
+        wanted = marks_of(record) | self._with_names(record, marks)
         reason = 'it cuts it off'
         try:
             if self._note(record, wanted) == wanted:
@@ -121,6 +144,16 @@ class Hidden:
         for volume in marks.volumes:
             self._client.volumes.update(volume,
                                         name=naming.kept_volume(volume))
+
+    def _with_names(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
+        """The same, with the names that snapshots have. One call or none."""
+        if not marks.snapshots:
+            return marks
+        return dataclasses.replace(marks, digests=frozenset(
+            (found.id, naming.digest(found.short_name))
+            for found in self._client.snapshots.search(
+                volume_group=record.ref)
+            if found.id in marks.snapshots and found.short_name))
 
     def is_volume_needed(self, backing: backings.Backing) -> bool:
         """Whether clones need what backs a volume.
@@ -153,12 +186,16 @@ class Hidden:
 
         :raises ObjectInUse: somebody else's views do; the text names them
         """
-        children = self._client.snapshots.search(source=found.ref)
+        siblings = self._client.snapshots.search(
+            volume_group=self._client.volume_groups.ref(found.group))
+        children = [s for s in siblings if s.source == found.ref
+                    or s.source is None and not s.tells('source')]
         _check_not_read(found.ref, children)
         self._check_foreign(found.ref, found.group, [
             s for s in children if not (
                 s.is_exposable and naming.is_volume(s.short_name))])
-        return bool(children or self._clones_of(found.snapshot))
+        return bool(children or any(
+            s.num_of_clones for s in siblings if s.id == found.snapshot))
 
     def hide_snapshot(self, found: backings.SnapshotBacking) -> None:
         """Hide a snapshot until the last volume made from it has gone."""
@@ -177,13 +214,15 @@ class Hidden:
         marks = marks_of(record)
         if not marks:
             return Reclaimed()
-        left = self._delete_snapshots(group, marks.snapshots)
-        gone = self._delete_volumes(marks.volumes) if not left else set()
-        if gone and self._is_empty(group):
+        left = self._delete_snapshots(group, marks)
+        gone = (self._delete_volumes(group, marks.volumes) if not left
+                else set())
+        if gone and self._groups.is_empty(group):
             # Its note must last until its homes are reclaimed.
             return Reclaimed(empty=True, homes=marks.homes)
-        self._note(record, Marks(marks.volumes - gone,
-                                 marks.snapshots & left, marks.homes))
+        self._note(record, Marks(
+            marks.volumes - gone, marks.snapshots & left, marks.homes,
+            frozenset(each for each in marks.digests if each[0] in left)))
         return Reclaimed(homes=marks.homes if gone else frozenset())
 
     def delete_group(self, group: int) -> None:
@@ -202,22 +241,20 @@ class Hidden:
 
         Not those that replication takes and gives up by itself.
         """
+        group = self._client.volume_groups.ref(backing.group)
         if backing.view is not None:
             return self._client.snapshots.search(
-                source=backing.snapshot_source)
-        images = self._client.volsnaps.search(source=backing.volume_ref)
-        holders = {i.snapshot for i in images}
-        return [s for s in self._client.snapshots.search(
-            volume_group=self._client.volume_groups.ref(backing.group))
-            if s.ref in holders and _is_of_group(s)
-            and not replication.is_of_replication(s)] if images else []
+                source=backing.snapshot_source, volume_group=group)
+        return [s for s in images.holders(
+            self._client, backing.volume_ref.id, backing.group)
+            if _is_of_group(s) and not replication.is_of_replication(s)]
 
     def _check_foreign(self, what: rest.Ref, group: int,
                        children: list[rest.Snapshot]) -> None:
         """See that all of these children were deleted in Cinder."""
-        marks = self._marks(group).snapshots if children else frozenset()
+        marks = self._marks(group) if children else Marks()
         names = sorted(s.name or str(s.ref) for s in children
-                       if s.id not in marks)
+                       if not marks.names(s))
         if names:
             raise exceptions.ObjectInUse(
                 str(what), 'is needed by objects that Cinder did not make, '
@@ -242,40 +279,40 @@ class Hidden:
                     record.description, NOTE, str(marks)))
         return marks_of(record)
 
-    def _clones_of(self, snapshot: int) -> int:
-        try:
-            return self._client.snapshots.get(snapshot).num_of_clones or 0
-        except rest.NotFound:
-            return 0
-
-    def _is_empty(self, group: int) -> bool:
-        # Not by the array's count: it may count what is going (VOL-17).
-        return not self._client.volumes.search(
-            volume_group=self._client.volume_groups.ref(group))
-
-    def _delete_snapshots(self, group: int, wanted: Iterable[int]
-                          ) -> set[int]:
+    def _delete_snapshots(self, group: int, wanted: Marks) -> set[int]:
         """Delete snapshots and views from the leaves on (SNP-9).
 
         :returns: ids of all that the group still has
         """
         live = {s.id: s for s in self._client.snapshots.search(
             volume_group=self._client.volume_groups.ref(group))}
-        # A child is always younger than its parent (OBJ-7).
-        for key in sorted(set(wanted) & live.keys(), reverse=True):
-            if not live[key].num_of_clones and not any(
-                    s.source == live[key].ref for s in live.values()):
-                if self._try(self._client.snapshots, key):
-                    del live[key]
+        while leaves := [
+                s for s in live.values()
+                if wanted.names(s) and not s.num_of_clones and not any(
+                    other.source == s.ref for other in live.values())]:
+            gone = [s.id for s in leaves
+                    if self._try(self._client.snapshots, s.id, group)]
+            if not gone:
+                break
+            for key in gone:
+                del live[key]
         return set(live)
 
-    def _delete_volumes(self, wanted: Iterable[int]) -> set[int]:
-        return {v for v in wanted if self._try(self._client.volumes, v)}
+    def _delete_volumes(self, group: int, wanted: frozenset[int]) -> set[int]:
+        """Delete volumes that were hidden; those that are gone."""
+        if not wanted:
+            return set()
+        live = {v.id: v for v in self._client.volumes.search(
+            volume_group=self._client.volume_groups.ref(group))}
+        return {v for v in wanted if v not in live
+                or live[v].name != naming.kept_volume(v)
+                or self._try(self._client.volumes, v, group)}
 
-    @staticmethod
-    def _try(resource: rest.Collection[typing.Any], key: int) -> bool:
+    def _try(self, resource: rest.Collection[typing.Any], key: int,
+             group: int) -> bool:
         try:
-            resource.delete(key)
+            resource.delete(
+                key, volume_group=self._client.volume_groups.ref(group))
         except rest.Refused:
             return False
         return True

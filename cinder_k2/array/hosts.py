@@ -12,7 +12,9 @@
 
 """Hosts and their initiators.
 
-A host is found by its initiators, never by its name (rulebook 5.3).
+A host is found by its initiators (section 5.3 of the API rules). Only where
+the array does not search for these is it found by name, as the in-tree
+driver does.
 """
 
 from collections.abc import Iterable
@@ -20,10 +22,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 
+from oslo_log import log as logging
+
 from cinder_k2.array import cache
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
 
 Initiator = rest.HostIqn | rest.HostFcPort
 
@@ -43,6 +49,23 @@ TYPE = 'Linux'
 
 
 @dataclasses.dataclass(frozen=True)
+class Sought:
+    """A host that is looked for.
+
+    :ivar initiators: all that it has
+    :ivar names: those that it may have on the array, the driver's own first
+    """
+
+    initiators: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name that this driver gives it."""
+        return self.names[0]
+
+
+@dataclasses.dataclass(frozen=True)
 class HostInitiators:
     """How the array knows the initiators of one host.
 
@@ -52,11 +75,14 @@ class HostInitiators:
     :ivar loose: initiators that the array has seen but that have no host
         (INI-1), with the ids of their records
     :ivar missing: initiators that the array does not know
+    :ivar by_name: the host was found by its name; which initiators it has
+        is not known
     """
 
     host: int | None
     loose: Mapping[str, int] = dataclasses.field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    by_name: bool = False
 
     @property
     def complete(self) -> bool:
@@ -78,19 +104,26 @@ class Hosts:
         self._records: rest.Collection[Initiator] = (
             getattr(client, kind.resource))
         self._cache = cache.Cache()
+        self._told = False
+        self._refusal: rest.RestError | None = None
 
-    def locate(self, initiators: list[str]) -> HostInitiators:
-        """Find the host that has these initiators. One call.
+    def locate(self, sought: Sought) -> HostInitiators:
+        """Find a host by its initiators. One call.
 
         They are searched for as given, in lower case, and as the array was
         seen to write them: it keeps what it was given (INI-5), and its
-        search minds the case (QRY-5).
+        search minds the case (QRY-5). An array that does not search for
+        initiators is asked for the host's names, in up to two more calls.
 
         :raises HostConflict: they belong to more than one host
         """
-        return self._describe(initiators, self._by_spelling(initiators))
+        found = self._by_spelling(sought.initiators)
+        if found is None:
+            return self._by_name(sought)
+        return self._describe(sought.initiators, found)
 
-    def locate_in_any_case(self, initiators: list[str]) -> HostInitiators:
+    def locate_in_any_case(self, initiators: Sequence[str]
+                           ) -> HostInitiators:
         """Find the host however the array spells its initiators.
 
         Reads the records of all initiators, so it is for those that
@@ -98,27 +131,90 @@ class Hosts:
         """
         return self._describe(initiators, self._in_any_case(initiators))
 
-    def owners(self, initiators: list[str]) -> dict[int, dict[str, int]]:
+    def owners(self, sought: Sought) -> dict[int, dict[str, int]]:
         """Hosts that have some of these initiators, and which they have.
 
-        :returns: by id of the host: name as the array has it, record id
+        :returns: by id of the host: name as the array has it, record id;
+            none where the array does not show these
         """
-        return self._by_host(self._by_spelling(initiators)
-                             or self._in_any_case(initiators))
+        found = self._by_spelling(sought.initiators)
+        if found is None:
+            named = self._by_name(sought)
+            return {} if named.host is None else {
+                named.host: self.initiators(named.host)}
+        return self._by_host(found or self._in_any_case(sought.initiators))
 
-    def _by_spelling(self, initiators: list[str]) -> list[Initiator]:
+    def _by_spelling(self, initiators: Sequence[str]
+                     ) -> list[Initiator] | None:
+        """Records of initiators; None if the array has no way to tell."""
         spellings = {s for i in initiators for s in (
             i, i.lower(), self._cache.peek(i.lower()) or i)}
-        return self._ours(initiators, self._records.search(
-            rest.query.one_of(self._field, sorted(spellings))))
+        try:
+            return self._ours(initiators, self._records.search(
+                rest.query.one_of(self._field, sorted(spellings))))
+        except (rest.NotOffered, rest.Incomplete):
+            return None
 
-    def _in_any_case(self, initiators: list[str]) -> list[Initiator]:
-        records = self._ours(initiators, self._records.search())
+    def _by_name(self, sought: Sought) -> HostInitiators:
+        """Find a host by the names that drivers give it.
+
+        Its initiators are compared where the array shows them.
+        """
+        for name in sought.names:
+            host = self._client.hosts.find(name=name)
+            if host is None:
+                continue
+            self._cache.put(host.id, host)
+            shown = self._shown(host.id)
+            if shown is None:
+                self._tell_unverified()
+                return self._as_named(sought, host)
+            known = {initiator.lower() for initiator in shown}
+            wanted = {i.lower() for i in sought.initiators}
+            if known & wanted or not known and name == sought.name:
+                return HostInitiators(host.id, missing=tuple(
+                    i for i in sought.initiators if i.lower() not in known))
+        return HostInitiators(None, missing=tuple(sought.initiators))
+
+    def _as_named(self, sought: Sought, host: rest.Host) -> HostInitiators:
+        """A host of which the array shows the name only.
+
+        One of this driver's carries a digest of its initiators in its name.
+        A service may have been killed before it gave it these, so they are
+        given once more by each service.
+        """
+        seen = self._cache.peek(('registered', host.id)) == host.name
+        return HostInitiators(
+            host.id, by_name=True,
+            missing=() if seen or not naming.is_our_host(host.name)
+            else tuple(sought.initiators))
+
+    def _shown(self, host: int) -> dict[str, int] | None:
+        """The initiators of a host; None if the array does not show them."""
+        try:
+            return self._initiators_of([host]).get(host, {})
+        except (rest.NotOffered, rest.Incomplete):
+            return None
+
+    def _tell_unverified(self) -> None:
+        if not self._told:
+            self._told = True
+            LOG.warning(
+                'The array at %(address)s does not search for %(field)ss: '
+                'hosts are found by their names alone, which could not be '
+                'verified. See that every host has a name of its own.',
+                {'address': self._client.address, 'field': self._field})
+
+    def _in_any_case(self, initiators: Sequence[str]) -> list[Initiator]:
+        try:
+            records = self._ours(initiators, self._records.search())
+        except (rest.NotOffered, rest.Incomplete):
+            return []
         for record in records:
             self._cache.put(self._name(record).lower(), self._name(record))
         return records
 
-    def _ours(self, initiators: list[str],
+    def _ours(self, initiators: Sequence[str],
               records: list[Initiator]) -> list[Initiator]:
         """Compare again: a stranger's record would map to his host."""
         names = {i.lower() for i in initiators}
@@ -143,52 +239,101 @@ class Hosts:
         return host.id
 
     def delete(self, host: int) -> None:
-        """Delete a host that has neither mappings nor initiators."""
+        """Delete a host that has no mappings.
+
+        With its initiators, where the array does not delete those.
+        """
+        found = self._get(host)
         self._cache.drop(host)
-        self._client.hosts.delete(host)
+        self._client.hosts.delete(host, name=found.name)
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            self._client.capabilities.refuse(self._records.deletion, refusal)
 
-    def adopt_initiator(self, host: int, record: int) -> None:
+    def adopt_initiator(self, host: int, record: int, name: str) -> None:
         """Give a host an initiator that the array has seen (INI-2)."""
-        self._records.update(record, host=self._client.hosts.ref(host))
+        try:
+            self._records.update(record, host=self._client.hosts.ref(host))
+        except rest.Refused:
+            self._register(host, name)
 
-    def add_initiators(self, host: int, names: Sequence[str]) -> list[int]:
+    def add_initiators(self, host: int, names: Sequence[str], *,
+                       maybe_there: bool = False) -> list[int]:
         """Give a host initiators that the array does not know (INI-2).
 
         One call if the array offers bulk calls, else one for each. After an
         error some may be there (BLK-4).
 
+        :param maybe_there: the host may have them already, which the array
+            does not show
         :returns: ids of their records
         """
         ref = self._client.hosts.ref(host)
-        return [record.id for record in self._records.create_many(
-            [{self._field: name, 'host': ref} for name in names])]
+        try:
+            made = self._records.create_many(
+                [{self._field: name, 'host': ref} for name in names])
+        except rest.Refused:
+            if not maybe_there:
+                raise
+            made = []
+        self._cache.put(('registered', host), self._get(host).name)
+        self._records.prove(**{self._field: names[0]})
+        return [record.id for record in made]
+
+    def _register(self, host: int, name: str) -> None:
+        self._records.create_many([{
+            self._field: name, 'host': self._client.hosts.ref(host)}])
 
     def release_initiator(self, record: int) -> None:
         """Take an initiator from its host but keep its record."""
         self._records.update(record, host=None)
 
-    def remove_initiators(self, records: Iterable[int]) -> None:
-        """Delete records of initiators. Calls as to add them."""
-        self._records.delete_many(list(records))
+    def remove_initiators(self, records: Mapping[str, int]) -> None:
+        """Delete records of initiators, by name. Calls as to add them.
+
+        Where the array does not delete them they stay, and the host is
+        deleted with them, as the in-tree driver does.
+        """
+        try:
+            self._records.delete_many({
+                record: {self._field: name}
+                for name, record in records.items()})
+        except rest.Refused as refusal:
+            self._refusal = refusal
 
     def initiators(self, host: int) -> dict[str, int]:
-        """The host's initiators: name as the array has it, record id."""
-        return self.initiators_of([host]).get(host, {})
+        """The host's initiators: name as the array has it, record id.
+
+        None where the array does not show them.
+        """
+        return self._shown(host) or {}
 
     def initiators_of(self, hosts: Iterable[int]
                       ) -> dict[int, dict[str, int]]:
         """As ``initiators``, of those hosts that have any. One call."""
+        try:
+            return self._initiators_of(hosts)
+        except (rest.NotOffered, rest.Incomplete):
+            return {}
+
+    def _initiators_of(self, hosts: Iterable[int]
+                       ) -> dict[int, dict[str, int]]:
         return self._by_host(self._records.search(rest.query.one_of(
             'host', [self._client.hosts.ref(host) for host in hosts])))
 
     def is_ours(self, host: int) -> bool:
-        """Whether this driver named the host and so may delete it."""
-        return naming.is_our_host(self._get(host).name)
+        """Whether this driver named the host and so may delete it. One call.
+
+        The id may be another host's since it was read last.
+        """
+        found = self._client.hosts.get(host)
+        self._cache.put(host, found)
+        return naming.is_our_host(found.name)
 
     def _get(self, host: int) -> rest.Host:
         return self._cache.get(host, lambda: self._client.hosts.get(host))
 
-    def _describe(self, initiators: list[str],
+    def _describe(self, initiators: Sequence[str],
                   records: list[Initiator]) -> HostInitiators:
         owners = {r.host.id for r in records if r.host is not None}
         if len(owners) > 1:

@@ -171,9 +171,9 @@ class Inventory:
             images[image.snapshot].append(image)
         found = [FoundSnapshot(snapshot, tuple(images[snapshot.ref]),
                                snapshot.id in kept.get(group, ()))
-                 for snapshot in self._client.snapshots.search(
-                     is_exposable=False)
-                 if (group := snapshot.volume_group) is not None]
+                 for snapshot in self._client.snapshots.search()
+                 if not snapshot.is_exposable
+                 and (group := snapshot.volume_group) is not None]
         return [snapshot for snapshot in found if not snapshot.is_internal]
 
     def volume(self, reference: Reference) -> rest.Volume:
@@ -191,15 +191,29 @@ class Inventory:
                 f'volume {found.name} is internal')
         return found
 
+    def check_named(self, volume: rest.Volume) -> None:
+        """See that a volume still has its name. One call.
+
+        :raises NotManageable: it is gone, or has another one
+        """
+        found = self._client.volumes.find(name=volume.name)
+        if found is None or found.id != volume.id:
+            raise exceptions.NotManageable(
+                f'the array has no volume {volume.name} with id {volume.id} '
+                'any more')
+
     def examine_volume(self, volume: rest.Volume) -> FoundVolume:
         """Look at what may be against a volume. Two calls.
 
         :param volume: one that has a volume group
         """
         group = volume.volume_group
+        found = self._client.volume_groups.get(group.id if group else 0)
+        if found.volumes_count is None:
+            found = dataclasses.replace(found, volumes_count=len(
+                self._client.volumes.search(volume_group=found.ref)))
         return FoundVolume(
-            volume,
-            self._client.volume_groups.get(group.id if group else 0),
+            volume, found,
             len(self._client.mappings.search(volume=volume.ref)))
 
     def snapshot(self, reference: Reference, group: int) -> FoundSnapshot:
@@ -208,9 +222,10 @@ class Inventory:
         :param group: where to look for a short name
         :raises NotManageable: there is none
         """
-        found = _live(self._client.snapshots, reference.id) if (
+        ref = self._client.volume_groups.ref(group)
+        found = self._snapshot_numbered(reference.id, ref) if (
             reference.id is not None) else self._snapshot_named(
-                reference.name or '', group)
+                reference.name or '', ref)
         if found is None or found.volume_group is None:
             raise exceptions.NotManageable(
                 'the array has no such snapshot; give its id, its full name '
@@ -221,13 +236,21 @@ class Inventory:
             found.id in hidden.marks_of(self._client.volume_groups.get(
                 found.volume_group.id)).snapshots)
 
-    def _snapshot_named(self, name: str, group: int) -> rest.Snapshot | None:
+    def _snapshot_numbered(self, number: int, group: rest.Ref
+                           ) -> rest.Snapshot | None:
+        """One of another group, too, if the array reads them by id."""
+        return (_live(self._client.snapshots, number, volume_group=group)
+                or _live(self._client.snapshots, number))
+
+    def _snapshot_named(self, name: str, group: rest.Ref
+                        ) -> rest.Snapshot | None:
         """Full names have a colon (SNP-1); short ones might, too."""
-        ref = self._client.volume_groups.ref(group)
-        full = (self._client.snapshots.find(name=name)
-                if ':' in name else None)
+        short = name.rpartition(':')[2]
+        full = next((s for s in self._client.snapshots.search(
+            short_name=short) if s.name == name), None) if (
+                short and short != name) else None
         return full or self._client.snapshots.find(short_name=name,
-                                                   volume_group=ref)
+                                                   volume_group=group)
 
     def _why_no_volume(self, reference: Reference) -> str:
         if reference.name and any(
@@ -238,10 +261,11 @@ class Inventory:
         return 'the array has no such volume'
 
 
-def _live(collection: rest.Collection[R], key: int) -> R | None:
+def _live(collection: rest.Collection[R], key: int,
+          **hints: rest.Ref) -> R | None:
     """The object of that id, unless it is gone or about to go."""
     try:
-        found = collection.get(key)
-    except rest.NotFound:
+        found = collection.get(key, **hints)
+    except (rest.NotFound, rest.NotOffered):
         return None
     return None if records.is_going(found) else found

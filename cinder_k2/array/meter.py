@@ -81,6 +81,14 @@ class Usage:
         return _share(self.capacity.provisioned, self.capacity.physical)
 
 
+def _seen(collection: rest.Collection[rest.Snapshot], **equal: bool) -> int:
+    """How many there are; none where the array never showed any."""
+    try:
+        return collection.count(**equal)
+    except rest.Unproven:
+        return 0
+
+
 def _share(whole: int | None, part: int | None) -> float | None:
     return max(whole / part, 1.0) if whole and part else None
 
@@ -131,8 +139,8 @@ class Meter:
         counters: dict[str, Callable[[], int]] = {
             # The array's internal CTRL volume is not ours to count (VOL-14).
             'volumes': lambda: client.volumes.count() - 1,
-            'snapshots': lambda: snapshots.count(is_exposable=False),
-            'views': lambda: snapshots.count(is_exposable=True),
+            'snapshots': lambda: _seen(snapshots, is_exposable=False),
+            'views': lambda: _seen(snapshots, is_exposable=True),
             'hosts': client.hosts.count}
         self._counts = {
             name: _Figure(f'the number of {name}', load, 0)

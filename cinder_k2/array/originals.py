@@ -40,30 +40,33 @@ class Originals:
         :raises Refused: another group has the name (VG-1)
         """
         self._client.volume_groups.update(
-            group.id, name=name, description=_noted(group))
+            group.id, name=name, optional={'description': _noted(group)})
 
     def undo_group(self, group: rest.VolumeGroup) -> None:
         """Make a group what it was."""
         self._client.volume_groups.update(
-            group.id, name=group.name, description=group.description)
+            group.id, name=group.name,
+            optional={'description': group.description})
 
     def take_volume(self, volume: rest.Volume, name: str, size: int) -> None:
         """Give a volume another name, note its own, and grow it.
 
-        All or nothing: it is one call.
+        One call, two if it must grow.
 
         :param size: KiB; it never shrinks (VOL-2)
         :raises Refused: another volume has the name (VOL-1), or the quota
             of its group does not allow the size (VOL-11)
         """
-        grown = {'size': size} if size > (volume.size or 0) else {}
-        self._client.volumes.update(volume.id, name=name,
-                                    description=_noted(volume), **grown)
+        self._client.volumes.update(
+            volume.id, name=name, optional={'description': _noted(volume)})
+        if size > (volume.size or 0):
+            self._client.volumes.update(volume.id, size=size)
 
     def undo_volume(self, volume: rest.Volume) -> None:
         """Make a volume what it was, but for its size."""
-        self._client.volumes.update(volume.id, name=volume.name,
-                                    description=volume.description)
+        self._client.volumes.update(
+            volume.id, name=volume.name,
+            optional={'description': volume.description})
 
     def give_back(self, name: str, group_name: str) -> None:
         """Give the volume and the group of these names their own back.

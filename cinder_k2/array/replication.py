@@ -19,6 +19,7 @@ array. ``state`` in a call is a command, and in a session what became of it.
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
+import contextlib
 import dataclasses
 import logging
 import typing
@@ -48,6 +49,9 @@ POLICY = 'Replication_Retention'
 # on the other array (SNP-14).
 _COPIED = 'Replication_API'
 _TAKEN = ('api', _COPIED)
+
+# Booleans in replication go as text, as the in-tree driver sends them.
+_FALSE = 'False'
 
 # More names than this are read with all others of their kind.
 _FEW = 200
@@ -125,6 +129,7 @@ class Replication:
         self._policy_name = retention_policy
         self._cache = cache.Cache()
         self._names = cache.Cache()
+        self._peers = cache.Cache()
 
     def check(self) -> None:
         """Look the retention policy up. One call.
@@ -151,7 +156,10 @@ class Replication:
 
         :raises PeerUnreachable: it cannot (REP-19)
         """
-        found = self._client.peer_arrays.get(peer)
+        known: rest.PeerArray | None = self._peers.peek(peer)
+        found = self._client.peer_arrays.get(peer, **(
+            {'mgmt_host': known.mgmt_host}
+            if known and known.mgmt_host else {}))
         if found.mgmt_connectivity_state not in (None, 'ok'):
             raise exceptions.PeerUnreachable(
                 f'The array at {self._client.address} does not reach its '
@@ -176,20 +184,20 @@ class Replication:
         policy = self._client.retention_policies.ref(self._policy())
         try:
             return self._seen(self._client.replication_sessions.create(
-                **fields, retention_policy=policy,
-                external_retention_policy=policy,
-                replication_peer_volume_group_name=peer_group_name,
+                **fields, replication_peer_volume_group_name=peer_group_name,
                 remote_replication_session_name=peer_session_name,
-                auto_configure_peer_volumes=False)).id
+                auto_configure_peer_volumes=_FALSE,
+                optional={'retention_policy': policy,
+                          'external_retention_policy': policy})).id
         except rest.Refused:
             # What was learnt before may be out of date.
             self._cache.clear()
             found = self._client.replication_sessions.find(name=name)
             if not found or not records.matches(found, {
                     **fields, 'rpo': found.rpo}):
-                self.check_reachable(peer)
+                self._tell_unreachable(peer)
                 raise
-        if found.rpo != rpo:
+        if found.rpo not in (None, rpo):
             self._client.replication_sessions.update(
                 found.id, name=name, rpo=rpo)
         return self._seen(found).id
@@ -206,12 +214,10 @@ class Replication:
             return self._client.peer_volumes.create(
                 name=peer_name, local_volume=ref, replication_session=(
                     self._client.replication_sessions.ref(session))).id
-        except rest.Refused:
-            found = self._client.peer_volumes.find(name=peer_name,
-                                                   local_volume=ref)
-            if found is None:
-                raise
-            return found.id
+        except rest.NotOffered:
+            raise
+        except rest.Refused as refusal:
+            return self._taken_over(peer_name, ref, refusal)
 
     def remove_volume(self, volume: int) -> bool:
         """Part a volume from that on the peer, which stays there.
@@ -221,6 +227,27 @@ class Replication:
         return any([self._client.peer_volumes.delete(found.id)
                     for found in self._client.peer_volumes.search(
                         local_volume=self._client.volumes.ref(volume))])
+
+    def _taken_over(self, peer_name: str, volume: rest.Ref,
+                    refusal: rest.Refused) -> int:
+        try:
+            found = self._client.peer_volumes.find(name=peer_name,
+                                                   local_volume=volume)
+        except rest.NotOffered:
+            raise refusal from None
+        if found is None:
+            raise refusal
+        return found.id
+
+    def _tell_unreachable(self, peer: int) -> None:
+        """Say that the other array cannot be reached, if that is known.
+
+        :raises PeerUnreachable: it cannot (REP-19)
+        """
+        try:
+            self.check_reachable(peer)
+        except (rest.NotOffered, rest.NotFound):
+            LOG.debug('whether peer %s can be reached is not known', peer)
 
     # Looking
 
@@ -278,16 +305,24 @@ class Replication:
         :returns: the session; the other side follows later (REP-8)
         :raises Refused: it cannot do so in its state and role
         """
-        fields = self._with_name([session], state=state)[session]
         try:
             return self._seen(self._client.replication_sessions.update(
-                session, **fields))
-        except rest.Refused:
+                session, state=state))
+        except rest.Refused as refusal:
             # Some array may not take OBJ-14 to hold for commands.
             found = self.get(session)
-            if found.state != state:
-                raise
-            return found
+            if found.state == state:
+                return found
+            return self._command_by_name(found, state, refusal)
+
+    def _command_by_name(self, session: Session, state: str,
+                         refusal: rest.Refused) -> Session:
+        """The same with the name, which the array may want (section 14)."""
+        try:
+            return self._seen(self._client.replication_sessions.update(
+                session.id, name=session.name, state=state))
+        except rest.Refused:
+            raise refusal from None
 
     def command_many(self, sessions: Collection[int], state: str
                      ) -> dict[int, str]:
@@ -296,8 +331,20 @@ class Replication:
         :returns: those that did not: id, and why
         """
         refused = self._client.replication_sessions.update_many(
-            self._with_name(sessions, state=state))
-        return {session: str(error) for session, error in refused.items()}
+            {session: {'state': state} for session in sessions})
+        return {session: why for session, error in refused.items()
+                if (why := self._still_refused(session, state, error))}
+
+    def _still_refused(self, session: int, state: str,
+                       error: rest.RestError) -> str:
+        """Why a session does not do what it was told; empty if it does."""
+        if not isinstance(error, rest.Refused):
+            return str(error)
+        try:
+            self._command_by_name(self.get(session), state, error)
+        except rest.RestError as still:
+            return str(still)
+        return ''
 
     def set_rpo(self, session: Session, rpo: int) -> None:
         """Change how often a session copies. One call.
@@ -347,7 +394,7 @@ class Replication:
         :returns: by id of the session (REP-13); those are missing that the
             array refuses, as the log tells
         """
-        return {session.id: self._taken(snapshot)
+        return {session.id: self._taken(session, snapshot)
                 for session, snapshot in self._take(list(sessions))}
 
     def delete_snapshots(self, group: int) -> None:
@@ -356,7 +403,7 @@ class Replication:
         For a group whose session is gone. Two calls.
         """
         self._client.snapshots.delete_many(
-            [found.id for found in self._snapshots([group])])
+            _identities(self._snapshots([group])))
 
     def delete_taken(self, groups: Collection[int]) -> None:
         """Delete what take_snapshots took, on either side. Few calls.
@@ -365,10 +412,10 @@ class Replication:
 
         :param groups: volume groups whose sessions may run
         """
-        self._client.snapshots.delete_unheld([
-            found.id for found in self._snapshots(groups)
+        self._client.snapshots.delete_unheld(_identities(
+            found for found in self._snapshots(groups)
             if found.triggered_by in _TAKEN
-            and not found.is_locked_by_replication])
+            and not found.is_locked_by_replication))
 
     def snapshots_beside(self, group: int) -> list[str]:
         """Names of a group's snapshots and views that no session took.
@@ -404,35 +451,36 @@ class Replication:
         self._names.put(found.id, found.name)
         return _session(found)
 
-    def _with_name(self, sessions: Collection[int], **fields: str
-                   ) -> dict[int, dict[str, str]]:
-        """What to change, by id of the session.
-
-        The array may want the name with every change (section 14).
-        """
-        unknown = [id for id in sessions if self._names.peek(id) is None]
-        if unknown:
-            self.get_many(unknown)
-        names = {id: self._names.peek(id) for id in sessions}
-        return {id: {'name': name, **fields} if name else fields
-                for id, name in names.items()}
-
     def _find_peer(self, address: str, backend_id: str) -> int:
-        peers = self._client.peer_arrays.search()
+        try:
+            peers = self._client.peer_arrays.search(mgmt_host=address)
+        except rest.BadReply:
+            # It shows others, too, and one of them has no address.
+            peers = []
+        if len(peers) != 1:
+            peers = self._all_peers() or peers
         for matches in (
                 lambda peer: _host(peer.mgmt_host, True) == _host(address,
                                                                   True),
                 lambda peer: _host(peer.mgmt_host) == _host(address),
                 lambda peer: peer.name == backend_id):
-            found = [peer.id for peer in peers if matches(peer)]
+            found = [peer for peer in peers if matches(peer)]
             if len(found) == 1:
-                return found[0]
+                self._peers.put(found[0].id, found[0])
+                return found[0].id
         known = ', '.join(f'{p.name} ({p.mgmt_host})' for p in peers)
         raise exceptions.ArrayUnsuitable(
             f'The array at {self._client.address} has no replication peer '
             f'at {address} or named {backend_id}; connect the two arrays, or '
             'correct replication_device. Its peers are: '
             f'{known or "none"}.')
+
+    def _all_peers(self) -> list[rest.PeerArray]:
+        """As far as the array lists them."""
+        try:
+            return self._client.peer_arrays.search()
+        except rest.NotOffered:
+            return []
 
     def _policy(self) -> int:
         return self._cache.get('policy', lambda: policies.find(
@@ -446,8 +494,14 @@ class Replication:
         Many names make many requests, so then all are read that begin like
         them.
         """
-        if len(names) <= _FEW:
-            return collection.search(rest.query.one_of('name', names))
+        if len(names) > _FEW:
+            with contextlib.suppress(rest.NotOffered, rest.Incomplete):
+                return self._beginning_alike(collection, names)
+        return collection.search(rest.query.one_of('name', names))
+
+    @staticmethod
+    def _beginning_alike(collection: rest.Collection[R],
+                         names: Collection[str]) -> list[R]:
         begins = {name.partition('-')[0] + '-' for name in names}
         wanted = frozenset(names)
         return [found for begin in sorted(begins) for found in
@@ -472,18 +526,19 @@ class Replication:
         items: list[dict[str, typing.Any]] = [{
             'replication_session':
                 self._client.replication_sessions.ref(session.id),
-            'source': session.group and self._client.volume_groups.ref(
-                session.group),
-            'is_application_consistent': False} for session in sessions]
+            'is_application_consistent': _FALSE} for session in sessions]
         try:
             return self._client.snapshots.create_many(items)
         except rest.BadReply:
             # They have no name to find them by; one more does no harm.
             return self._client.snapshots.create_many(items)
 
-    def _taken(self, snapshot: rest.Snapshot) -> ReplicationSnapshot:
-        if snapshot.generation_number is None:
-            snapshot = self._client.snapshots.get(snapshot.id)
+    def _taken(self, session: Session, snapshot: rest.Snapshot
+               ) -> ReplicationSnapshot:
+        if snapshot.generation_number is None and session.group is not None:
+            snapshot = self._client.snapshots.get(
+                snapshot.id,
+                volume_group=self._client.volume_groups.ref(session.group))
         if snapshot.generation_number is None:
             raise exceptions.ReplicationError(
                 f'The array at {self._client.address} does not number '
@@ -518,6 +573,12 @@ def _host(address: str | None, port: bool = False) -> str:
     except rest.InvalidSettings:
         return address or ''
     return str(parsed) if port else parsed.host
+
+
+def _identities(snapshots: Iterable[rest.Snapshot]
+                ) -> dict[int, dict[str, rest.Ref | None]]:
+    return {snapshot.id: {'volume_group': snapshot.volume_group}
+            for snapshot in snapshots}
 
 
 def is_of_replication(snapshot: rest.Snapshot) -> bool:

@@ -16,10 +16,17 @@ from collections.abc import Collection
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
+from cinder_k2.array import images
 from cinder_k2.array import policies
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import rest
+
+
+_SNAPSHOT = 'snapshot'
+_LASTING_VIEW = 'lasting view'
+_TEMPORARY_VIEW = 'temporary view'
 
 
 class Snapshots:
@@ -43,20 +50,30 @@ class Snapshots:
 
         The array is told not to delete it by itself (SNP-4).
         """
-        snapshot = self._create(name, source.snapshot_source, view=False)
+        snapshot = self._create(name, source.snapshot_source, _SNAPSHOT)
         return backings.SnapshotBacking(
             snapshot=snapshot.id, group=source.group, view=source.view,
             volume=source.volume or source.origin, shared=source.shared)
 
-    def create_view(self, name: str, snapshot: backings.SnapshotBacking
-                    ) -> backings.Backing:
-        """Make a writable view of a snapshot to back a volume (SNP-5)."""
-        view = self._create(name, snapshot.ref, view=True)
+    def create_view(self, name: str, snapshot: backings.SnapshotBacking,
+                    *, lasting: bool) -> backings.Backing:
+        """Make a writable view of a snapshot (SNP-5).
+
+        :param lasting: it is to back a volume, so the array must not delete
+            it by itself (SNP-4); else it is for one operation
+        :raises Refused: among others, the array cannot be kept from that
+        """
+        view = self._create(name, snapshot.ref, (
+            _LASTING_VIEW if lasting else _TEMPORARY_VIEW))
         try:
-            return volumes.view_backing(self._client, view,
-                                        volume=snapshot.volume)
+            if lasting and view.is_auto_deleteable is not False:
+                raise exceptions.StrategyUnknown(
+                    'the array may delete views on its own')
+            return volumes.view_backing(
+                self._client, view, volume=snapshot.volume,
+                group=snapshot.group)
         except Exception:
-            self.delete(view.id)
+            self.delete(view.id, snapshot.group)
             raise
 
     def create_thin_clone(self, name: str,
@@ -79,10 +96,8 @@ class Snapshots:
 
         :returns: None if the array has none
         """
-        for snapshot in self._client.snapshots.search(short_name=name):
-            if not snapshot.is_exposable and snapshot.volume_group:
-                return _snapshot_backing(snapshot)
-        return None
+        found = self._client.snapshots.find(short_name=name)
+        return None if found is None else _snapshot_backing(found)
 
     def find_many(self, names: Collection[str]
                   ) -> dict[str, backings.SnapshotBacking]:
@@ -90,8 +105,7 @@ class Snapshots:
         return {snapshot.short_name: _snapshot_backing(snapshot)
                 for snapshot in self._client.snapshots.search(
                     rest.query.one_of('short_name', names))
-                if snapshot.short_name and not snapshot.is_exposable
-                and snapshot.volume_group}
+                if snapshot.short_name}
 
     def view_of(self, snapshot: backings.SnapshotBacking, name: str
                 ) -> backings.Backing | None:
@@ -101,77 +115,97 @@ class Snapshots:
         return None if view is None else volumes.view_backing(
             self._client, view, volume=snapshot.volume)
 
-    def find_view(self, name: str) -> int | None:
-        """Id of the view of that short name."""
-        return next((view.id for view in self._client.snapshots.search(
-            short_name=name) if view.is_exposable), None)
+    def find_view(self, name: str) -> tuple[int, int] | None:
+        """The view of that short name: its id, and that of its group."""
+        view = self._client.snapshots.find(short_name=name)
+        return None if view is None else (view.id, _group_of(view))
 
-    def delete(self, snapshot: int) -> bool:
-        """Delete a snapshot or a view; False if it was gone.
+    def delete(self, snapshot: int, group: int) -> bool:
+        """Delete a snapshot or a view of a group; False if it was gone.
 
         :raises StillMapped: it is a view, and mapped (SNP-9)
         :raises ObjectInUse: views, snapshots or thin clones of it live
             (SNP-9, CLN-4); the text names them
         """
         try:
-            return self._client.snapshots.delete(snapshot)
+            return self._delete(snapshot, group)
         except rest.Refused:
-            self.check_unused(snapshot)
+            self.check_unused(snapshot, group)
             raise
 
-    def delete_parent(self, snapshot: int) -> bool:
+    def delete_parent(self, snapshot: int, group: int) -> bool:
         """Delete the hidden snapshot of a clone that was just deleted.
 
         The clone's deletion may still be going on (VOL-17).
         """
         return volumes.patiently(
-            self._client, lambda: self._client.snapshots.delete(snapshot))
+            self._client, lambda: self._delete(snapshot, group))
 
-    def check_unused(self, snapshot: int) -> None:
-        """See that nothing on the array needs the snapshot or view.
+    def is_hidden(self, snapshot: int, group: int) -> bool:
+        """Whether an id is that of a snapshot made for a clone. One call.
+
+        It may have become another object's (OBJ-7).
+        """
+        return any(s.id == snapshot and naming.is_hidden_snapshot(
+            s.short_name) for s in self._client.snapshots.search(
+                volume_group=self._client.volume_groups.ref(group)))
+
+    def check_unused(self, snapshot: int, group: int) -> None:
+        """See that nothing on the array needs a snapshot or view of a group.
 
         :raises StillMapped: it is a view, and mapped
         :raises ObjectInUse: views, snapshots or thin clones of it live
         """
         ref = self._client.snapshots.ref(snapshot)
         volumes.check_unmapped(self._client, ref)
-        children = self._client.snapshots.search(source=ref)
+        siblings = self._client.snapshots.search(
+            volume_group=self._client.volume_groups.ref(group))
+        children = [s for s in siblings if s.source == ref]
         if children:
             names = ', '.join(sorted(c.name or '' for c in children))
             raise exceptions.ObjectInUse(
                 f'Snapshot {snapshot}', f'is needed by: {names}.')
-        if self._client.snapshots.get(snapshot).num_of_clones:
+        if any(s.id == snapshot and s.num_of_clones for s in siblings):
             raise exceptions.ObjectInUse(f'Snapshot {snapshot}',
                                          'is needed by thin clones.')
 
     def size(self, snapshot: backings.SnapshotBacking) -> int | None:
         """KiB of all volumes in a snapshot, at the time it was taken."""
         return self._client.snapshots.get(
-            snapshot.snapshot).volsnaps_provisioned_capacity
+            snapshot.snapshot, volume_group=self._client.volume_groups.ref(
+                snapshot.group)).volsnaps_provisioned_capacity
 
-    def is_imaged(self, volume: int) -> bool:
-        """Whether some live snapshot or view holds the volume (VOL-7)."""
-        return bool(self._client.volsnaps.search(
-            source=self._client.volumes.ref(volume)))
+    def is_imaged(self, volume: int, group: int) -> bool:
+        """Whether a snapshot or view of a group holds a volume (VOL-7)."""
+        return bool(images.holders(self._client, volume, group))
 
-    def _create(self, name: str, source: rest.Ref,
-                view: bool) -> rest.Snapshot:
+    def _delete(self, snapshot: int, group: int) -> bool:
+        return self._client.snapshots.delete(
+            snapshot, volume_group=self._client.volume_groups.ref(group))
+
+    def _create(self, name: str, source: rest.Ref, kind: str
+                ) -> rest.Snapshot:
         policy = self._policy()
         try:
-            return self._post(name, source, view, policy)
+            return self._post(name, source, kind, policy)
         except rest.Refused:
             # Somebody may have deleted the policy and made it again.
             self._cache.drop('policy')
             if self._policy() == policy:
                 raise
-            return self._post(name, source, view, self._policy())
+            return self._post(name, source, kind, self._policy())
 
-    def _post(self, name: str, source: rest.Ref, view: bool,
-              policy: int) -> rest.Snapshot:
+    def _post(self, name: str, source: rest.Ref, kind: str, policy: int
+              ) -> rest.Snapshot:
+        ref = self._client.retention_policies.ref(policy)
+        if kind == _TEMPORARY_VIEW:
+            return self._client.snapshots.create(
+                short_name=name, source=source, retention_policy=ref,
+                is_exposable=True, optional={'is_auto_deleteable': False})
         return self._client.snapshots.create(
-            short_name=name, source=source, is_exposable=view,
-            is_auto_deleteable=False,
-            retention_policy=self._client.retention_policies.ref(policy))
+            short_name=name, source=source, retention_policy=ref,
+            is_exposable=True if kind == _LASTING_VIEW else None,
+            is_auto_deleteable=False)
 
     def _policy(self) -> int:
         return self._cache.get('policy', lambda: policies.find(
@@ -183,8 +217,20 @@ def _snapshot_backing(snapshot: rest.Snapshot) -> backings.SnapshotBacking:
 
     Whether volumes were made from it is not known.
     """
-    source, group = snapshot.source, snapshot.volume_group
+    source = snapshot.source
     return backings.SnapshotBacking(
-        snapshot=snapshot.id, group=group.id if group else 0,
+        snapshot=snapshot.id, group=_group_of(snapshot),
         view=(source.id if source and source.resource == 'snapshots'
               else None), has_clones=True)
+
+
+def _group_of(snapshot: rest.Snapshot) -> int:
+    """The volume group of a snapshot or view.
+
+    :raises ObjectMissing: the array does not show it
+    """
+    if snapshot.volume_group is None:
+        raise exceptions.ObjectMissing(
+            f'The array does not show the volume group of snapshot '
+            f'{snapshot.short_name}.')
+    return snapshot.volume_group.id

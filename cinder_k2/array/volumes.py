@@ -15,13 +15,18 @@
 from collections.abc import Callable
 
 from cinder_k2.array import backing as backings
+from cinder_k2.array import images
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import waiting
 
 # Seconds within which the array shows what it made, and lets go of what it
 # deleted.
 _PATIENCE = 10.0
+# Seconds for which a restore is watched of which nobody knows whether the
+# array does it: a restore is a matter of moments (RST-4).
+_RESTORE_TIMEOUT = 10.0
 
 
 class Volumes:
@@ -42,10 +47,19 @@ class Volumes:
                 name=name, quota=0, is_dedup=dedup).id
         except rest.Refused:
             group = self._client.volume_groups.find(name=name)
-            if (group is None or group.volumes_count != 0
-                    or group.is_dedup != dedup):
+            if (group is None or group.is_dedup not in (None, dedup)
+                    or not self.is_empty(group.id)):
                 raise
             return group.id
+
+    def is_empty(self, group: int) -> bool:
+        """Whether a group has no volumes. One call.
+
+        Not by the array's count: it may count what is going (VOL-17).
+        """
+        found, complete = self._client.volumes.some(
+            volume_group=self._client.volume_groups.ref(group))
+        return not found and complete
 
     def create(self, name: str, size: int, group: int) -> int:
         """Make a volume of ``size`` KiB in a group; its id."""
@@ -62,14 +76,53 @@ class Volumes:
         self._client.volumes.update(
             volume, volume_group=self._client.volume_groups.ref(group))
 
-    def restore(self, snapshot: backings.SnapshotBacking) -> None:
+    def group(self, group: int) -> rest.VolumeGroup:
+        """A volume group as it is now. One call.
+
+        :raises NotFound: it is gone
+        """
+        return self._client.volume_groups.get(group)
+
+    def restore(self, snapshot: backings.SnapshotBacking,
+                before: rest.VolumeGroup) -> None:
         """Put every volume of a group back to a snapshot of it (RST-1).
 
+        One call. Where it is not clear whether the array does so, this
+        returns or raises when no more is to be expected of it.
+
+        :param before: the group, as it was seen before
         :raises Refused: it holds other volumes, or these at other sizes,
-            or something is mapped (RST-2, RST-3)
+            or something is mapped (RST-2, RST-3); or the array does not
+            restore groups
         """
-        self._client.volume_groups.update(snapshot.group,
-                                          last_restored_from=snapshot.ref)
+        try:
+            after = self._client.volume_groups.update(
+                snapshot.group, last_restored_from=snapshot.ref)
+        except rest.RestError as error:
+            if not _in_doubt(error):
+                raise
+        else:
+            if _is_restored(before, after, snapshot.ref):
+                return
+        self._watch_restore(before, snapshot.ref)
+
+    def _watch_restore(self, before: rest.VolumeGroup, snapshot: rest.Ref
+                       ) -> None:
+        """Wait for a restore that the array may or may not carry out.
+
+        :raises Refused: it does not
+        """
+        def restored() -> bool:
+            return _is_restored(before, self._client.volume_groups.get(
+                before.id), snapshot)
+        try:
+            waiting.wait_until(restored, _RESTORE_TIMEOUT, what='restore',
+                               clock=self._client.clock)
+        except waiting.WaitTimeout:
+            raise rest.Refused(
+                f'the array at {self._client.address} was told to restore '
+                f'volume group {before.name}, and has not done it'
+            ) from None
 
     def find(self, *names: str) -> backings.Backing | None:
         """The volume of the first name that there is, else the view.
@@ -78,9 +131,9 @@ class Volumes:
         """
         for name in names:
             volume = self._client.volumes.find(name=name)
-            if volume is not None and volume.volume_group is not None:
-                return backings.Backing(volume=volume.id,
-                                        group=volume.volume_group.id)
+            group = None if volume is None else self._group_of(name, volume)
+            if volume is not None and group is not None:
+                return backings.Backing(volume=volume.id, group=group)
             view = self.find_view(name)
             if view is not None:
                 return view
@@ -88,14 +141,19 @@ class Volumes:
 
     def find_view(self, name: str) -> backings.Backing | None:
         """The view of that short name, which backs a volume."""
-        for view in self._client.snapshots.search(short_name=name):
-            if view.is_exposable and view.volume_group is not None:
-                return view_backing(self._client, view)
-        return None
+        view = self._client.snapshots.find(short_name=name)
+        return None if view is None else view_backing(self._client, view)
 
-    def size(self, volume: int) -> int | None:
-        """Size of a volume in KiB."""
-        return self._client.volumes.get(volume).size
+    def _group_of(self, name: str, volume: rest.Volume) -> int | None:
+        """The group of a volume, by name if the array does not show it."""
+        if volume.volume_group is not None:
+            return volume.volume_group.id
+        return self.find_group(naming.group_of_volume(name))
+
+    def size(self, volume: int, group: int) -> int | None:
+        """Size in KiB of a volume in a group. One call."""
+        return self._client.volumes.get(
+            volume, volume_group=self._client.volume_groups.ref(group)).size
 
     def find_volume(self, name: str) -> int | None:
         """Id of the volume of that name."""
@@ -107,27 +165,30 @@ class Volumes:
         group = self._client.volume_groups.find(name=name)
         return None if group is None else group.id
 
-    def delete(self, volume: int) -> bool:
-        """Delete a volume; False if it was gone.
+    def delete(self, volume: int, group: int) -> bool:
+        """Delete a volume of a group; False if it was gone.
 
         :raises StillMapped: it is mapped (VOL-6)
         :raises ObjectInUse: snapshots, views or clones need it (VOL-7); the
             text names them
         """
         try:
-            return self._client.volumes.delete(volume)
+            return self._client.volumes.delete(
+                volume, volume_group=self._client.volume_groups.ref(group))
         except rest.Refused:
-            self.check_unused(volume)
+            self.check_unused(volume, group)
             raise
 
-    def delete_group(self, group: int) -> bool:
+    def delete_group(self, group: int, name: str | None = None) -> bool:
         """Delete an empty group (VG-5, VG-6); False if it was gone.
 
         Deletions in it may still be going on (VOL-17), so a refusal is
         waited out for a while.
+
+        :param name: that of the group, if the caller knows it
         """
-        return patiently(self._client,
-                         lambda: self._client.volume_groups.delete(group))
+        return patiently(self._client, lambda: (
+            self._client.volume_groups.delete(group, name=name)))
 
     def check_unmapped(self, backing: backings.Backing) -> None:
         """See that a volume or a view is not mapped.
@@ -136,8 +197,8 @@ class Volumes:
         """
         check_unmapped(self._client, backing.mappable)
 
-    def check_unused(self, volume: int) -> None:
-        """See that nothing on the array needs the volume.
+    def check_unused(self, volume: int, group: int) -> None:
+        """See that nothing on the array needs a volume of a group.
 
         :raises StillMapped: a host or a host group does
         :raises ObjectInUse: snapshots, views or clones do; the text names
@@ -145,12 +206,27 @@ class Volumes:
         """
         ref = self._client.volumes.ref(volume)
         check_unmapped(self._client, ref)
-        images = self._client.volsnaps.search(source=ref)
-        if images:
-            names = ', '.join(sorted(i.name or '' for i in images))
+        found = images.holders(self._client, volume, group)
+        if found:
+            names = ', '.join(sorted(i.name or '' for i in found))
             raise exceptions.ObjectInUse(
                 f'Volume {volume}',
                 f'is needed by snapshots or clones: {names}.')
+
+
+def _is_restored(before: rest.VolumeGroup, after: rest.VolumeGroup,
+                 snapshot: rest.Ref) -> bool:
+    """Whether a group was put back to a snapshot between two looks."""
+    return after.last_restored_from == snapshot and (
+        before.last_restored_from != snapshot
+        or before.last_restored_time != after.last_restored_time)
+
+
+def _in_doubt(error: rest.RestError) -> bool:
+    """Whether the array may carry out what it did not answer for."""
+    cause = error.__cause__
+    return error.in_doubt or (
+        isinstance(cause, rest.RestError) and cause.in_doubt)
 
 
 def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:
@@ -192,30 +268,33 @@ def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
 
 
 def view_backing(client: rest.Client, view: rest.Snapshot, *,
-                 volume: int | None = None) -> backings.Backing:
+                 volume: int | None = None, group: int | None = None
+                 ) -> backings.Backing:
     """Describe a view that backs a volume.
 
     Its images may show a moment later than the view itself (OBJ-6).
 
     :param volume: id of the volume it is an image of (VSN-3), to choose
         where the group holds several
+    :param group: id of the volume group, if the view might not show it
     :raises ObjectMissing: the view holds no such image
     """
-    def images() -> list[rest.Volsnap]:
+    def find() -> list[rest.Volsnap]:
         return [i for i in client.volsnaps.search(snapshot=view.ref)
                 if volume is None or i.source is None
                 or i.source.id == volume]
     try:
-        found = waiting.wait_until(lambda: images() or None, _PATIENCE,
+        found = waiting.wait_until(lambda: find() or None, _PATIENCE,
                                    what='image', clock=client.clock)
     except waiting.WaitTimeout:
         found = []
-    if len(found) != 1 or view.volume_group is None:
+    group = view.volume_group.id if view.volume_group else group
+    if len(found) != 1 or group is None:
         raise exceptions.ObjectMissing(
             f'View {view.name} does not hold exactly one image of the '
             'volume; see its volsnaps on the array.')
     source = found[0].source
-    return backings.Backing(group=view.volume_group.id, view=view.id,
+    return backings.Backing(group=group, view=view.id,
                             volsnap=found[0].id,
                             origin=source.id if source else volume,
                             parent=view.source.id if view.source else None)

@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from oslo_utils import excutils
 
 from cinder_k2.array import Backing
+from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
@@ -62,6 +63,7 @@ class AttachmentsMixin(lookup.LookupMixin):
     so hosts never wait for each other.
     """
 
+    configuration: typing.Any
     _transport: transport.Transport
     _users: users.Users
     _chap: chap_flows.Chap | None
@@ -80,7 +82,8 @@ class AttachmentsMixin(lookup.LookupMixin):
         """Map a volume to a host; where and under which LUN to find it."""
         users.add_tag(connector)
         self._check_free(volume)
-        return self._connect_backing(volume, self._backing(volume), connector)
+        return self._connect_backing(
+            volume, self._confirmed(volume, self._backing(volume)), connector)
 
     @errors.operation
     def terminate_connection(self, volume: typing.Any,
@@ -125,6 +128,20 @@ class AttachmentsMixin(lookup.LookupMixin):
     def _initiators(self, connector: transport.Connector) -> list[str]:
         return self._transport.initiators(connector)
 
+    def _sought(self, connector: transport.Connector) -> array_hosts.Sought:
+        """The host of a connector, by initiators and by names.
+
+        The in-tree driver names hosts as ``unique_fqdn_network`` says.
+        """
+        initiators = self._initiators(connector)
+        first = connector.get('initiator') or (
+            connector.get('wwnns') or [''])[0]
+        other = (connector.get('host', first)
+                 if self.configuration.unique_fqdn_network else first[::-1])
+        return array_hosts.Sought(tuple(initiators), tuple(filter(None, (
+            naming.host(connector.get('host', ''), initiators),
+            naming.in_tree_host(other)))))
+
     def _report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
         """What Cinder hears of a detach."""
         return False
@@ -149,19 +166,20 @@ class AttachmentsMixin(lookup.LookupMixin):
                          ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
 
-        Two calls; two more if the array does not know the host, and two
+        Two calls; three more if the array does not know the host, and two
         more with CHAP. If anything fails the mapping is taken back, unless
         another attachment had it before.
 
         :param volume: Cinder's volume; None for what Cinder has no row of
         """
-        initiators = self._initiators(connector)
+        sought = self._sought(connector)
+        initiators = list(sought.initiators)
         targets = self._transport.targets(self._array, initiators)
         with self._host_held(initiators):
             shared = (volume is not None
                       and self._users.at(volume, initiators) > 0)
             try:
-                attached = self._map(backing, connector, initiators, shared)
+                attached = self._map(backing, sought, shared)
                 self._check_still_free(volume)
                 connection = targets.properties(attached.lun)
                 connection['data'].update(
@@ -171,24 +189,22 @@ class AttachmentsMixin(lookup.LookupMixin):
             except Exception:
                 with excutils.save_and_reraise_exception():
                     if not shared:
-                        self._take_back(volume, backing, initiators)
+                        self._take_back(volume, backing, sought)
         return connection
 
-    def _map(self, backing: Backing, connector: transport.Connector,
-             initiators: list[str], shared: bool) -> hosts.Attached:
-        registry = self._transport.hosts(self._array)
+    def _map(self, backing: Backing, sought: array_hosts.Sought,
+             shared: bool) -> hosts.Attached:
         return hosts.attach(
-            self._array, registry, backing,
-            found=registry.locate(initiators),
-            name=naming.host(connector.get('host', ''), initiators),
-            look_first=shared,
-            guard=self._chap.guard(initiators) if self._chap else None)
+            self._array, self._transport.hosts(self._array), backing,
+            sought=sought, look_first=shared,
+            guard=self._chap.guard(list(sought.initiators)) if self._chap
+            else None)
 
     def _take_back(self, volume: typing.Any, backing: Backing,
-                   initiators: list[str]) -> None:
+                   sought: array_hosts.Sought) -> None:
         try:
             with self._array.grace():
-                self._disconnect_host(volume, backing, initiators)
+                self._disconnect_host(volume, backing, sought)
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
                         '%(error)s', {'what': backing.mappable,
@@ -198,37 +214,65 @@ class AttachmentsMixin(lookup.LookupMixin):
                     connector: transport.Connector | None) -> Disconnected:
         """Unmap a volume from a host, from all hosts without a connector.
 
-        Three calls; two more if the host, left without volumes, is removed.
+        Four calls; three more if the host, left without volumes, is removed.
         """
-        try:
-            backing = self._backing(volume)
-        except exceptions.ObjectMissing as error:
-            LOG.warning('Nothing to unmap for volume %(id)s: %(error)s',
-                        {'id': volume.id, 'error': error})
-            backing = None
         if not connector:
-            return self._disconnect_all(backing)
-        initiators = self._initiators(connector)
+            return self._disconnect_everywhere(volume)
+        sought = self._sought(connector)
+        initiators = list(sought.initiators)
         with self._host_held(initiators):
+            backing, owners = self._array.beside(
+                lambda: self._mapped_backing(volume),
+                lambda: self._transport.hosts(self._array).owners(sought))
             if connector.get(INTERNAL):
                 shared = self._users.at(volume, initiators) > 0
             else:
                 shared = self._users.release(volume, initiators, connector)
             if shared:
                 return Disconnected(shared=True)
-            return self._disconnect_host(volume, backing, initiators)
+            return self._disconnect_owners(volume, backing, sought, owners)
+
+    def _mapped_backing(self, volume: typing.Any) -> Backing | None:
+        """What backs a volume that is to be unmapped, None if it is gone."""
+        try:
+            return self._confirmed(volume, self._backing(volume))
+        except exceptions.ObjectMissing as error:
+            LOG.warning('Nothing to unmap for volume %(id)s: %(error)s',
+                        {'id': volume.id, 'error': error})
+            return None
+
+    def _disconnect_everywhere(self, volume: typing.Any) -> Disconnected:
+        """Unmap a volume from all hosts, which are looked up meanwhile."""
+        stored = self._known_backing(volume)
+        if stored is None or stored.moving:
+            return self._disconnect_all(self._mapped_backing(volume))
+        backing, found = self._array.beside(
+            lambda: self._mapped_backing(volume),
+            lambda: self._array.access.mappings(stored.mappable))
+        if backing != stored:
+            return self._disconnect_all(backing)
+        return self._disconnect_from(self._array.access.of_hosts(found))
 
     def _disconnect_backing(self, backing: Backing,
                             connector: transport.Connector) -> Disconnected:
         """Unmap what Cinder has no row of."""
-        initiators = self._initiators(connector)
-        with self._host_held(initiators):
-            return self._disconnect_host(None, backing, initiators)
+        sought = self._sought(connector)
+        with self._host_held(list(sought.initiators)):
+            return self._disconnect_host(None, backing, sought)
 
     def _disconnect_host(self, volume: typing.Any, backing: Backing | None,
-                         initiators: list[str]) -> Disconnected:
-        """Unmap from the host of these initiators, which is locked."""
-        owners = self._transport.hosts(self._array).owners(initiators)
+                         sought: array_hosts.Sought) -> Disconnected:
+        """Unmap from a host, which is locked."""
+        return self._disconnect_owners(
+            volume, backing, sought,
+            self._transport.hosts(self._array).owners(sought))
+
+    def _disconnect_owners(self, volume: typing.Any, backing: Backing | None,
+                           sought: array_hosts.Sought,
+                           owners: Mapping[int, Mapping[str, int]]
+                           ) -> Disconnected:
+        """Unmap from the records that the array has of a host."""
+        initiators = list(sought.initiators)
         busy = {host for host in owners
                 if self._revoke(volume, backing, host, initiators)}
         for host in owners.keys() - busy:
@@ -260,7 +304,8 @@ class AttachmentsMixin(lookup.LookupMixin):
         with locks.host_groups(volume.id):
             for others in self._users.elsewhere(volume, initiators):
                 if any(self._array.access.group_of(host) == group
-                       for host in registry.owners(others)):
+                       for host in registry.owners(
+                           array_hosts.Sought(tuple(others)))):
                     self._users.mark(volume, initiators)
                     return
             if backing is not None:
@@ -270,17 +315,17 @@ class AttachmentsMixin(lookup.LookupMixin):
         """Unmap a volume from every host and host group."""
         if backing is None:
             return Disconnected()
-        return self._disconnect_from(self._array.access.holders(
-            backing.mappable, revoke_groups=True))
+        return self._disconnect_from(self._array.access.of_hosts(
+            self._array.access.mappings(backing.mappable)))
 
     def disconnect_volumes(self, volumes: Iterable[int]) -> None:
         """Unmap volumes of the array from every host and host group.
 
         :param volumes: the array's ids of them
         """
-        self._disconnect_from(self._array.access.holders(
-            *(rest.Ref('volumes', volume) for volume in volumes),
-            revoke_groups=True))
+        self._disconnect_from(self._array.access.of_hosts(
+            self._array.access.mappings(
+                *(rest.Ref('volumes', volume) for volume in volumes))))
 
     def _disconnect_ours(self, backing: Backing) -> None:
         """Unmap a volume from the hosts that this driver made.
@@ -291,17 +336,18 @@ class AttachmentsMixin(lookup.LookupMixin):
         registry = self._transport.hosts(self._array)
         self._disconnect_from({
             host: mappings for host, mappings
-            in self._array.access.holders(backing.mappable).items()
+            in self._array.access.of_hosts(self._array.access.mappings(
+                backing.mappable), groups_too=False).items()
             if registry.is_ours(host)})
 
-    def _disconnect_from(self, mapped: Mapping[int, Iterable[int]]
+    def _disconnect_from(self, mapped: Mapping[int, Iterable[rest.Mapping]]
                          ) -> Disconnected:
         """Remove mappings from hosts, and hosts that are idle then.
 
         Each is held while it is changed, and only then. Two calls and one
         for each mapping, four more for each host that goes.
 
-        :param mapped: by id of the host: ids of its mappings that go
+        :param mapped: by id of the host: its mappings that go
         """
         known = self._transport.hosts(self._array).initiators_of(mapped)
         for host, mappings in mapped.items():

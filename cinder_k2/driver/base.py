@@ -17,6 +17,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
 import functools
 import inspect
 import operator
@@ -239,7 +240,8 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
                     'section': self.configuration.config_group}) from None
 
     def _make_side(self, settings: rest.Settings) -> Side:
-        return self._side(self, rest.Client(settings))
+        return self._side(self, rest.Client(dataclasses.replace(
+            settings, verdicts=config.verdicts_directory())))
 
     @errors.reported_at_start
     def check_for_setup_error(self) -> None:

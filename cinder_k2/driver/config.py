@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
 import dataclasses
+import os
 import re
 import typing
 
@@ -51,7 +52,8 @@ _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
                      'max_over_subscription_ratio',
                      'use_multipath_for_image_xfer',
                      'enforce_multipath_for_image_xfer',
-                     'volume_dd_blocksize', 'replication_device')
+                     'volume_dd_blocksize', 'replication_device',
+                     'unique_fqdn_network')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +80,11 @@ def register(configuration: typing.Any) -> None:
     configuration.append_config_values(san.san_opts)
     configuration.append_config_values(options.shared_opts)
     configuration.append_config_values(options.k2_opts)
+
+
+def verdicts_directory() -> str:
+    """Where services keep what they learn of arrays (Cinder's state_path)."""
+    return os.path.join(cfg.CONF.state_path, 'cinder-k2')
 
 
 def driver_options(cinder_options: typing.Any) -> list[typing.Any]:
@@ -255,7 +262,9 @@ def _settings(configuration: typing.Any, **own: typing.Any
         connect_timeout=configuration.k2_connect_timeout,
         read_timeout=configuration.k2_read_timeout,
         deadline=configuration.k2_retry_timeout,
-        max_writes=configuration.k2_max_concurrent_writes, **own)
+        max_writes=configuration.k2_max_concurrent_writes,
+        disabled_capabilities=tuple(configuration.k2_disabled_capabilities),
+        **own)
 
 
 def _check_values(configuration: typing.Any) -> None:

@@ -44,7 +44,8 @@ class CopiesMixin(creation.CreationMixin):
             snapshot: typing.Any) -> lookup.ModelUpdate:
         """Make a volume from a snapshot."""
         source = snapshot.volume
-        taken = self._marked(snapshot, self._taken)
+        taken = self._confirmed_snapshot(
+            snapshot, self._marked(snapshot, self._taken))
         order = self._order(volume, source, snapshot.volume_size,
                             self._marked(source, self._backing))
         return self._create(
@@ -56,7 +57,8 @@ class CopiesMixin(creation.CreationMixin):
     def create_cloned_volume(self, volume: typing.Any,
                              src_vref: typing.Any) -> lookup.ModelUpdate:
         """Make a clone of a volume."""
-        backing = self._marked(src_vref, self._backing)
+        backing = self._confirmed(
+            src_vref, self._marked(src_vref, self._backing))
         order = self._order(volume, src_vref, src_vref.size, backing)
         return self._create(
             volume, lambda group: self._cloner.from_volume(

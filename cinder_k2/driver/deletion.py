@@ -69,7 +69,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
     @errors.operation
     def delete_snapshot(self, snapshot: typing.Any) -> None:
-        """Delete a snapshot; one that is gone is no error. One call.
+        """Delete a snapshot; one that is gone is no error. Two calls.
 
         :raises SnapshotIsBusy: somebody else's views need it
         """
@@ -81,11 +81,48 @@ class DeletionMixin(attachments.AttachmentsMixin,
             raise errors.busy_snapshot(error, snapshot.name) from error
 
     def _delete_known(self, volume: typing.Any, known: Backing) -> None:
+        if not known.moving:
+            as_noted, parent = self._look_before_deletion(volume, known)
+            if not as_noted:
+                self._delete_by_name(volume)
+                return
+            known = parent
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
         # Without an answer of the other array that takes all the time.
         with self.deadline(fresh=True):
             self._delete_single(volume, known)
+
+    def _look_before_deletion(self, volume: typing.Any, known: Backing
+                              ) -> tuple[bool, Backing]:
+        """See by their names what is to be deleted.
+
+        :returns: whether a row is right about the volume; and what backs
+            it, without its hidden parent if that is gone
+        """
+        parent = known.parent
+        if parent is None or not known.hidden_parent:
+            return self._is_as_noted(volume, known), known
+        as_noted, there = self._array.beside(
+            lambda: self._is_as_noted(volume, known),
+            lambda: self._array.snapshots.is_hidden(parent, known.home))
+        return as_noted, known if there else dataclasses.replace(
+            known, hidden_parent=False)
+
+    def _is_as_noted(self, volume: typing.Any, known: Backing) -> bool:
+        """Whether the array's object is the one that a row has the ids of.
+
+        It may be hidden already, by a deletion that was interrupted.
+
+        :raises ObjectRenamed: somebody has renamed it
+        """
+        names = self._names_of(volume, known)
+        if known.volume is not None:
+            names.append(naming.kept_volume(known.volume))
+        found = self._array.identity.volume(known, names)
+        if found is None:
+            self._check_not_renamed(volume, known)
+        return found == known
 
     def _delete_single(self, volume: typing.Any, known: Backing) -> None:
         """Delete a volume that has no copy any more."""
@@ -249,8 +286,10 @@ class DeletionMixin(attachments.AttachmentsMixin,
         # was read. Now Cinder's lock keeps others from it.
         snapshot.refresh()
         self._check_here(snapshot)
-        found = self._known_snapshot(snapshot) or self._array.snapshots.find(
-            naming.snapshot(snapshot.id))
+        known = self._known_snapshot(snapshot)
+        found = (self._array.snapshots.find(naming.snapshot(snapshot.id))
+                 if known is None else self._array.identity.snapshot(
+                     known, self._snapshot_names(snapshot)))
         if found is not None:
             self._delete_taken(found, [snapshot])
 
@@ -304,7 +343,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
         self._drop_temporary_view(name_id)
         if parent is not None:
             with self._group_held(parent.group):
-                self._array.snapshots.delete_parent(parent.snapshot)
+                self._array.snapshots.delete_parent(parent.snapshot,
+                                                    parent.group)
             self._reclaim(parent.group)
 
     def _origin(self, volume: typing.Any) -> SnapshotBacking | None:
@@ -338,5 +378,5 @@ class DeletionMixin(attachments.AttachmentsMixin,
         view = self._array.snapshots.find_view(
             naming.temporary_view(owner_id))
         if view is not None:
-            self._disconnect_all(Backing(group=0, view=view))
-            self._array.snapshots.delete(view)
+            self._disconnect_all(Backing(group=view[1], view=view[0]))
+            self._array.snapshots.delete(*view)

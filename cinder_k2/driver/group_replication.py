@@ -130,7 +130,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
         members = self._members(volumes)
         if all(backing.replicated for backing in members):
             return
-        pairs = list(zip(volumes, members, strict=True))
+        pairs = [(volume, self._confirmed(volume, member))
+                 for volume, member in zip(volumes, members, strict=True)]
         number, name = members[0].group, naming.consistency_group(group.id)
         order = flows.Order(
             link, self._session_name(group.id, number, name), number, name,
@@ -139,7 +140,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
             self._begin(volumes, order)
 
     def _start_one(self, link: flows.Link, volume: typing.Any) -> None:
-        backing = self._full(volume, 'which the array cannot replicate')
+        backing = self._confirmed(volume, self._full(
+            volume, 'which the array cannot replicate'))
         if not backing.replicated:
             self._protect(volume, backing, link)
 

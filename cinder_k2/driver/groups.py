@@ -162,6 +162,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             for snapshot in snapshots:
                 snapshot.volume.refresh()
             members = self._members([s.volume for s in snapshots])
+            self._confirmed(snapshots[0].volume, members[0])
             made = self._array.snapshots.create(
                 naming.group_snapshot(group_snapshot.id), members[0])
         return dict(_AVAILABLE), [
@@ -203,8 +204,9 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         if not known:
             return self._array.snapshots.find(
                 naming.group_snapshot(group_snapshot.id))
-        return dataclasses.replace(
-            known[0], has_clones=any(k.has_clones for k in known))
+        return self._array.identity.snapshot(dataclasses.replace(
+            known[0], has_clones=any(k.has_clones for k in known)),
+            self._snapshot_names(snapshots[0]))
 
     # Copies of groups
 
@@ -231,7 +233,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             self._strategies(volume))
 
     def _source(self, snapshot: typing.Any) -> Source:
-        taken = self._marked(snapshot, self._taken)
+        taken = self._confirmed_snapshot(
+            snapshot, self._marked(snapshot, self._taken))
         volume = snapshot.volume
         return Source(volume, snapshot.volume_size, taken,
                       self._marked(volume, self._backing))
@@ -245,6 +248,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         for volume in volumes:
             self._marked(volume, self._backing)
         with self._group_held(members[0].group):
+            self._confirmed(volumes[0], members[0])
             made = self._array.snapshots.create(
                 naming.clone_source(group.id), members[0])
         try:

@@ -202,6 +202,76 @@ class LookupMixin:
             shared=volume.group_id is not None
             and self._array.groups.is_shared(found.group))
 
+    def _confirmed(self, volume: typing.Any, stored: Backing, *more: str
+                   ) -> Backing:
+        """What backs a volume, seen by its name. One call mostly.
+
+        Before anything is done with it: its id may be another object's by
+        now (OBJ-7).
+
+        :param more: names that it may have besides its usual ones
+        :raises ObjectMissing: nothing has its name
+        :raises ObjectRenamed: somebody has given it another one
+        """
+        found = self._array.identity.volume(stored, [
+            *self._names_of(volume, stored), *more])
+        if found is None:
+            self._check_not_renamed(volume, stored)
+            raise exceptions.ObjectMissing(
+                f'The array at {self._array.address} has no volume or view '
+                f'{naming.volume(volume.name_id)}.')
+        return found
+
+    def _check_not_renamed(self, volume: typing.Any, stored: Backing) -> None:
+        """See that a volume is gone, and not just called something else.
+
+        Where its group is not Cinder's either, its ids are another's. Two
+        calls.
+
+        :raises ObjectRenamed: somebody has renamed it
+        """
+        now, group = self._array.identity.name_now(stored)
+        if now and naming.is_own_group(group):
+            raise exceptions.ObjectRenamed(
+                f'Volume {naming.volume(volume.name_id)} on the array at '
+                f'{self._array.address} is called {now} now. Give it back '
+                'its name there, then try again.')
+
+    def _names_of(self, volume: typing.Any, stored: Backing) -> list[str]:
+        """Names that a volume's object may have, the likely ones first."""
+        own = naming.volume(volume.name_id)
+        names = [own, naming.peer(own)] if self.peers else [own]
+        if self._may_be_copy(volume):
+            names.reverse()
+        if stored.unfinished:
+            names.append(naming.unfinished_volume(volume.name_id))
+        if volume.id != volume.name_id:
+            names.append(naming.volume(volume.id))
+        return names
+
+    def _confirmed_snapshot(self, snapshot: typing.Any,
+                            stored: SnapshotBacking) -> SnapshotBacking:
+        """What backs a snapshot, seen by its name. One call mostly.
+
+        :raises ObjectMissing: nothing has its name
+        """
+        found = self._array.identity.snapshot(
+            stored, self._snapshot_names(snapshot))
+        if found is None:
+            raise exceptions.ObjectMissing(
+                f'The array at {self._array.address} has no snapshot '
+                f'{naming.snapshot(snapshot.id)} with the id that Cinder '
+                f'noted for it, {stored.snapshot}.')
+        return found
+
+    @staticmethod
+    def _snapshot_names(snapshot: typing.Any) -> list[str]:
+        """Short names that a snapshot may have, the likely one first."""
+        own = naming.snapshot(snapshot.id)
+        if snapshot.group_snapshot_id is None:
+            return [own]
+        return [naming.group_snapshot(snapshot.group_snapshot_id), own]
+
     def _may_be_replicated(self, volume: typing.Any) -> bool:
         """Whether a volume may have a session, by what Cinder knows of it."""
         return bool(self.peers) and (

@@ -102,6 +102,9 @@ class ManageMixin(deletion.DeletionMixin):
         with self._group_held(group.id):
             candidate = self._array.inventory.examine_volume(found)
             self._check_volume(volume, candidate)
+            # It was found before Cinder asked for the rest, and its id may
+            # be another's by now.
+            self._array.inventory.check_named(found)
             taken = manage.take(
                 self._array, candidate, name=naming.volume(volume.name_id),
                 group_name=naming.volume_group(volume.name_id),
@@ -269,7 +272,8 @@ class ManageMixin(deletion.DeletionMixin):
         return SnapshotBacking(
             snapshot=found.snapshot.id, group=volume.group,
             volume=volume.volume or volume.origin, view=volume.view,
-            has_clones=True)
+            has_clones=True,
+            named=naming.digest(found.snapshot.short_name or ''))
 
     def _check_unowned(self, found: rest.Snapshot) -> None:
         owner = rows.snapshots(

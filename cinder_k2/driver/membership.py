@@ -55,7 +55,7 @@ class MembershipMixin(lookup.LookupMixin):
         self._check_replication(volume)
         name = naming.consistency_group(volume.group_id)
         dedup = self._type_spec(volume).dedup
-        group = self._array.groups.known(name, dedup)
+        group = self._array.groups.ensure(name, dedup)
         check_dedup(volume, name, group, dedup)
         try:
             return make(group.id)

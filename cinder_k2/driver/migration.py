@@ -87,13 +87,14 @@ class MigrationMixin(promotion.PromotionMixin):
         has = self._is_replicated(volume)
         if not wanted.replicated:
             if has:
-                self._unprotect_for_good(volume, self._backing(volume))
+                self._unprotect_for_good(volume, self._confirmed(
+                    volume, self._backing(volume)))
             return True, dict(replication.VOLUME_DISABLED)
         link = self._link(wanted)
         if not (has and self.asks_for_replication(volume)):
             # Or a retype to such a type was cut short.
-            self._protect(volume, self._full(
-                volume, 'which the array cannot replicate'), link)
+            self._protect(volume, self._confirmed(volume, self._full(
+                volume, 'which the array cannot replicate')), link)
             return True, dict(replication.VOLUME_ENABLED)
         self._check_target(wanted.target)
         session = self._array.replication.find(
@@ -129,7 +130,8 @@ class MigrationMixin(promotion.PromotionMixin):
 
         :param before: None if cinder.conf does not have that any more
         """
-        self._unprotect_for_good(volume, self._backing(volume))
+        self._unprotect_for_good(
+            volume, self._confirmed(volume, self._backing(volume)))
         try:
             with self.deadline(fresh=True):
                 self._protect(volume, self._backing(volume), link)
@@ -205,6 +207,9 @@ class MigrationMixin(promotion.PromotionMixin):
                 or self._known_backing(volume) is not None):
             return False
         try:
+            # The in-tree driver may have given it the name already.
+            known = self._confirmed(new_volume, known, naming.volume(
+                volume.id))
             if not self._are_free(volume.id, known):
                 return False
             self._rename(known, new_volume.name_id, volume.id)

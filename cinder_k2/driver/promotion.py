@@ -62,6 +62,7 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
         :param what: what cannot be done with a view, for the error
         :raises ObjectInUse: the volume is attached
         """
+        view = self._confirmed(volume, view)
         self._check_detached(volume, view, what)
         self._drop_unfinished(volume.name_id)
         # Whoever deletes the volume from now on looks for what is left.

@@ -87,7 +87,8 @@ class RegroupMixin(promotion.PromotionMixin):
                 raise exceptions.GroupUnsuitable(
                     f'volume {volume.id} is replicated by itself. Retype it '
                     'to a type without replication first.')
-        return self._full(volume, 'which cannot join a consistency group')
+        return self._confirmed(volume, self._full(
+            volume, 'which cannot join a consistency group'))
 
     def _leaving(self, volume: typing.Any, home: array_groups.Group
                  ) -> Backing | None:
@@ -103,6 +104,7 @@ class RegroupMixin(promotion.PromotionMixin):
             if volume.status.startswith('error') or (
                     backing.shared and backing.group != home.id):
                 backing = self._settled(backing)
+            backing = self._confirmed(volume, backing)
         except (exceptions.ObjectMissing, rest.NotFound):
             LOG.warning('Volume %(id)s is not on the array and just leaves '
                         'its group in Cinder.', {'id': volume.id})

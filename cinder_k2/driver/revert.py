@@ -19,7 +19,6 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver import copying
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
@@ -51,23 +50,32 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
     @errors.operation
     def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
                            snapshot: typing.Any) -> None:
-        """Put a volume back to a snapshot. One call if the array can."""
+        """Put a volume back to a snapshot. Three calls if the array can."""
         self._check_free(volume)
         backing = self._backing(volume)
-        taken = self._taken(snapshot)
-        if not self._restore(volume, backing, taken, snapshot.volume_size):
+        if not self._restore(volume, backing, snapshot):
             self._copy_back(context, volume, snapshot)
 
     def _restore(self, volume: typing.Any, backing: Backing,
-                 taken: SnapshotBacking, volume_size: int) -> bool:
-        """Let the array restore a volume; whether it could."""
+                 snapshot: typing.Any) -> bool:
+        """Let the array restore a volume; whether it could.
+
+        The snapshot is seen by its name, and with it its group. How that was
+        before tells whether the array did it.
+        """
+        taken = self._taken(snapshot)
         if (backing.volume is None or backing.shared
                 or taken.view is not None or taken.group != backing.group):
             return False
         with self._group_held(backing.group):
+            seen, before = self._array.beside(
+                lambda: self._confirmed_snapshot(snapshot, taken),
+                lambda: self._array.volumes.group(taken.group))
+            if seen.group != before.id:
+                return False
             try:
-                self._array.volumes.restore(taken)
-                if volume.size != volume_size:
+                self._array.volumes.restore(seen, before)
+                if volume.size != snapshot.volume_size:
                     # Should the array have given it the snapshot's size.
                     self._array.volumes.grow(backing.volume,
                                              volume.size * _KIB_PER_GIB)

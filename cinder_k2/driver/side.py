@@ -127,7 +127,7 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
 
     @errors.operation
     def extend_volume(self, volume: typing.Any, new_size: int) -> None:
-        """Grow a volume to ``new_size`` GiB, attached or not. One call.
+        """Grow a volume to ``new_size`` GiB, attached or not. Two calls.
 
         A replicated one grows on both arrays, while its session is
         suspended.
@@ -135,7 +135,7 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
         One that a view backs becomes a full volume first; it must be
         detached for that.
         """
-        backing = self._backing(volume)
+        backing = self._confirmed(volume, self._backing(volume))
         if backing.volume is None:
             self._promote(volume, backing, new_size,
                           'which the array cannot grow (VSN-4)')
@@ -146,14 +146,14 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
 
     @errors.operation
     def create_snapshot(self, snapshot: typing.Any) -> lookup.ModelUpdate:
-        """Take a snapshot. One call."""
+        """Take a snapshot. Two calls."""
         volume = snapshot.volume
         for _ in range(_ATTEMPTS):
             group = self._backing(volume).group
             with self._group_held(group):
                 # It may have joined or left a consistency group before.
                 volume.refresh()
-                backing = self._backing(volume)
+                backing = self._confirmed(volume, self._backing(volume))
                 if backing.group == group:
                     return self._ids(self._array.snapshots.create(
                         naming.snapshot(snapshot.id), backing))

@@ -61,11 +61,11 @@ class SnapshotAttachMixin(copies.CopiesMixin):
         :returns: what the transport reports
         """
         with locks.snapshot(snapshot.id), self.deadline(fresh=True):
-            view_id = self._array.snapshots.find_view(
+            found = self._array.snapshots.find_view(
                 naming.temporary_view(snapshot.id))
-            if view_id is None:
+            if found is None:
                 return False
-            view = Backing(group=0, view=view_id)
+            view = Backing(group=found[1], view=found[0])
             if connector:
                 done = self._disconnect_backing(view, connector)
             else:
@@ -75,9 +75,10 @@ class SnapshotAttachMixin(copies.CopiesMixin):
 
     def _temporary_view(self, snapshot: typing.Any) -> Backing:
         name = naming.temporary_view(snapshot.id)
-        taken = self._taken(snapshot)
+        taken = self._confirmed_snapshot(snapshot, self._taken(snapshot))
         return (self._array.snapshots.view_of(taken, name)
-                or self._array.snapshots.create_view(name, taken))
+                or self._array.snapshots.create_view(
+                    name, taken, lasting=False))
 
     def _drop_quietly(self, view: Backing) -> None:
         """Drop a view where something else is to be reported."""
@@ -90,7 +91,7 @@ class SnapshotAttachMixin(copies.CopiesMixin):
 
     def _drop_if_unused(self, view: Backing) -> None:
         try:
-            self._array.snapshots.delete(view.mappable.id)
+            self._array.snapshots.delete(view.mappable.id, view.group)
         except exceptions.StillMapped:
             # Another host reads it.
             pass

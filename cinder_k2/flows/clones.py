@@ -88,32 +88,34 @@ class CreateThinClone(engine.Step):
         # Cinder's size is rounded up, so the array is asked if it differs.
         size = clone.size or 0
         if size != order.source_size and size not in (
-                array.volumes.size(source), array.snapshots.size(snapshot)):
+                array.volumes.size(source, snapshot.group),
+                array.snapshots.size(snapshot)):
             # An array that ignores the fields makes a volume without data
             # (CLN-5).
-            array.volumes.delete(clone.id)
+            array.volumes.delete(clone.id, snapshot.group)
             raise exceptions.StrategyUnknown(
                 'the array ignores the request for a thin clone')
         return clone.id, size
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete(done[0])
+        inputs['array'].volumes.delete(done[0], inputs['snapshot'].group)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         volumes_ = inputs['array'].volumes
         made = volumes_.find_volume(inputs['order'].name)
         if made is not None:
-            volumes_.delete(made)
+            volumes_.delete(made, inputs['snapshot'].group)
 
 
 class MoveToOwnGroup(engine.Step):
     """Give the clone snapshots, restore and quota of its own (CLN-7)."""
 
-    def execute(self, array: Array, volume: int, group: int) -> None:
+    def execute(self, array: Array, volume: int, group: int,
+                snapshot: SnapshotBacking) -> None:
         try:
             array.volumes.move(volume, group)
         except rest.Refused as refusal:
-            if array.snapshots.is_imaged(volume):
+            if array.snapshots.is_imaged(volume, snapshot.group):
                 raise exceptions.ObjectInUse(
                     f'Thin clone {volume}',
                     'was caught in a snapshot of its source\'s group before '
@@ -189,13 +191,13 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
         # MAP-3: the hosts of one would see the images of all.
         raise exceptions.StrategyRefused(
             'a view shows all volumes of a consistency group at once')
-    return _make_view(array, order.name, snapshot)
+    return _make_view(array, order.name, snapshot, lasting=True)
 
 
-def _make_view(array: Array, name: str, snapshot: SnapshotBacking
-               ) -> Backing:
+def _make_view(array: Array, name: str, snapshot: SnapshotBacking, *,
+               lasting: bool) -> Backing:
     try:
-        return array.snapshots.create_view(name, snapshot)
+        return array.snapshots.create_view(name, snapshot, lasting=lasting)
     except rest.Refused as refusal:
         raise exceptions.StrategyRefused(
             f'the array makes no view: {refusal}') from refusal
@@ -210,12 +212,13 @@ class CopyData(engine.Step):
 
     def execute(self, array: Array, order: Order, snapshot: SnapshotBacking,
                 copy: Copy, group: int, volume: int) -> None:
-        source = _make_view(array, order.view_name, snapshot)
+        source = _make_view(array, order.view_name, snapshot,
+                            lasting=False)
         try:
             copy(source, Backing(group=group, volume=volume),
                  order.source_size)
         finally:
-            _discard_view(array, order.view_name, source.view)
+            _discard_view(array, order.view_name, source)
 
 
 def copied(copy: Copy, array: Array, order: Order,
@@ -265,13 +268,14 @@ def _group_inputs(order: Order) -> dict[str, typing.Any]:
     return {'group_name': order.group_name, 'dedup': order.dedup}
 
 
-def _discard_view(array: Array, name: str, view_id: int | None = None
+def _discard_view(array: Array, name: str, view: Backing | None = None
                   ) -> None:
     try:
         with array.grace():
-            made = view_id or array.snapshots.find_view(name)
+            made = ((view.view, view.group) if view and view.view
+                    else array.snapshots.find_view(name))
             if made is not None:
-                array.snapshots.delete(made)
+                array.snapshots.delete(*made)
     except (rest.RestError, exceptions.K2Error) as error:
         LOG.warning('View %(name)s may be left on the array: %(error)s',
                     {'name': name, 'error': error})
@@ -373,7 +377,8 @@ class Cloner:
     def _discard(self, hidden: SnapshotBacking) -> None:
         try:
             with self._array.grace():
-                self._array.snapshots.delete_parent(hidden.snapshot)
+                self._array.snapshots.delete_parent(hidden.snapshot,
+                                                    hidden.group)
             self._leave(hidden.group)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '

@@ -35,9 +35,9 @@ def delete_volume(array: Array, backing: Backing) -> None:
         deleted
     """
     if backing.view is not None:
-        array.snapshots.delete(backing.view)
+        array.snapshots.delete(backing.view, backing.group)
     elif backing.volume is not None:
-        array.volumes.delete(backing.volume)
+        array.volumes.delete(backing.volume, backing.group)
         if not backing.shared:
             delete_own_group(array, backing.group)
 
@@ -69,7 +69,7 @@ def retire_snapshot(array: Array, found: SnapshotBacking) -> None:
     if array.hidden.is_snapshot_needed(found):
         array.hidden.hide_snapshot(found)
     else:
-        array.snapshots.delete(found.snapshot)
+        array.snapshots.delete(found.snapshot, found.group)
 
 
 def hide_parent(array: Array, backing: Backing) -> None:
@@ -89,7 +89,7 @@ def delete_parent(array: Array, backing: Backing) -> None:
     """
     if backing.hidden_parent and backing.parent is not None:
         try:
-            array.snapshots.delete_parent(backing.parent)
+            array.snapshots.delete_parent(backing.parent, backing.home)
         except rest.Refused:
             # Somebody made a view of it.
             hide_parent(array, backing)
@@ -136,7 +136,7 @@ def try_delete_volume(array: Array, backing: Backing) -> bool:
 def try_delete_snapshot(array: Array, found: SnapshotBacking) -> bool:
     """Delete a snapshot; False if something on the array needs it."""
     try:
-        array.snapshots.delete(found.snapshot)
+        array.snapshots.delete(found.snapshot, found.group)
     except exceptions.ObjectInUse:
         return False
     return True

@@ -70,7 +70,8 @@ class MoveVolume(engine.Step):
 
     def execute(self, array: Array) -> int:
         with self._hold(self._move.source):
-            array.groups.check_movable(self._move.label, self._move.volume)
+            array.groups.check_movable(self._move.label, self._move.volume,
+                                       self._move.source)
             return self._go(array)
 
     def _go(self, array: Array) -> int:

@@ -43,7 +43,7 @@ class _Order:
     registry: hosts.Hosts
     backing: Backing
     found: hosts.HostInitiators
-    name: str
+    sought: hosts.Sought
     look_first: bool
     guard: chap.Guard | None
 
@@ -66,11 +66,11 @@ class CreateHost(engine.Step):
 
     default_provides = 'host'
 
-    def execute(self, array: Array, registry: hosts.Hosts, name: str,
-                found: hosts.HostInitiators) -> int:
+    def execute(self, array: Array, registry: hosts.Hosts,
+                sought: hosts.Sought, found: hosts.HostInitiators) -> int:
         if found.host is not None:
             return found.host
-        return registry.create(name)
+        return registry.create(sought.name)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         if inputs['found'].host is None:
@@ -97,9 +97,13 @@ class GiveProfile(engine.Step):
 class AdoptInitiator(engine.Step):
     """Give the host an initiator that the array has seen before (INI-1)."""
 
+    def __init__(self, initiator: str, **settings: typing.Any) -> None:
+        super().__init__(name=f'AdoptInitiator {initiator}', **settings)
+        self._initiator = initiator
+
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 record: int) -> None:
-        registry.adopt_initiator(host, record)
+        registry.adopt_initiator(host, record, self._initiator)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['registry'].release_initiator(inputs['record'])
@@ -115,18 +119,20 @@ class AddInitiators(engine.Step):
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 found: hosts.HostInitiators) -> list[int]:
-        return registry.add_initiators(host, found.missing)
+        return registry.add_initiators(host, found.missing,
+                                       maybe_there=found.by_name)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['registry'].remove_initiators(done)
+        inputs['registry'].remove_initiators(dict(zip(
+            inputs['found'].missing, done, strict=False)))
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         registry = inputs['registry']
         names = {name.lower() for name in inputs['found'].missing}
-        registry.remove_initiators(
-            record for name, record
+        registry.remove_initiators({
+            name: record for name, record
             in registry.initiators(inputs['host']).items()
-            if name.lower() in names)
+            if name.lower() in names})
 
 
 class RemoveInitiators(engine.Step):
@@ -136,13 +142,14 @@ class RemoveInitiators(engine.Step):
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 initiators: Mapping[str, int]) -> None:
-        registry.remove_initiators(initiators.values())
+        registry.remove_initiators(initiators)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         registry, host = inputs['registry'], inputs['host']
         there = registry.initiators(host)
-        registry.add_initiators(
-            host, [i for i in inputs['initiators'] if i not in there])
+        missing = [i for i in inputs['initiators'] if i not in there]
+        if missing:
+            registry.add_initiators(host, missing)
 
 
 class DeleteHost(engine.Step):
@@ -170,16 +177,16 @@ class MapVolume(engine.Step):
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
-           found: hosts.HostInitiators, name: str, look_first: bool,
+           sought: hosts.Sought, look_first: bool,
            guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if need be.
 
-    :param found: what the array knows of the host
-    :param name: name for the host if it has to be made
+    :param sought: the host
     :param look_first: the mapping is probably there already
     :param guard: CHAP of the host, None where there is none
     """
-    order = _Order(array, registry, backing, found, name, look_first, guard)
+    found = registry.locate(sought)
+    order = _Order(array, registry, backing, found, sought, look_first, guard)
     if found.complete and found.host is not None:
         return _attach_known(order, found.host)
     try:
@@ -266,5 +273,4 @@ def _adoption(inputs: dict[str, typing.Any], initiator: str,
     """The step for one initiator, its input under a name of its own."""
     name = f'record {initiator}'
     inputs[name] = record
-    return AdoptInitiator(name=f'AdoptInitiator {initiator}',
-                          rebind={'record': name})
+    return AdoptInitiator(initiator, rebind={'record': name})

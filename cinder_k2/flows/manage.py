@@ -37,6 +37,9 @@ class TakeGroup(engine.Step):
 class TakeVolume(engine.Step):
     """Give the volume Cinder's name and size."""
 
+    # The array may refuse the size when it has given the name.
+    always_doubtful = True
+
     def execute(self, array: Array, volume: rest.Volume, name: str,
                 size: int) -> None:
         array.originals.take_volume(volume, name, size)

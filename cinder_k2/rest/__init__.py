@@ -20,12 +20,15 @@ from cinder_k2.rest.errors import BadReply
 from cinder_k2.rest.errors import Busy
 from cinder_k2.rest.errors import CertificateError
 from cinder_k2.rest.errors import Forbidden
+from cinder_k2.rest.errors import Incomplete
 from cinder_k2.rest.errors import InvalidSettings
 from cinder_k2.rest.errors import MethodNotAllowed
 from cinder_k2.rest.errors import NotFound
+from cinder_k2.rest.errors import NotOffered
 from cinder_k2.rest.errors import Refused
 from cinder_k2.rest.errors import RestError
 from cinder_k2.rest.errors import ServerError
+from cinder_k2.rest.errors import Unproven
 from cinder_k2.rest.errors import Unreachable
 from cinder_k2.rest import query
 from cinder_k2.rest.records import Capacity
@@ -52,11 +55,12 @@ from cinder_k2.rest.records import VolumeGroup
 from cinder_k2.rest.settings import Settings
 
 __all__ = (
-    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity', 'CertificateError',
-    'Client', 'Collection', 'FcPort', 'Forbidden', 'Host', 'HostAuthProfile',
-    'HostFcPort', 'HostGroup', 'HostIqn', 'InvalidSettings', 'Mapping',
-    'MethodNotAllowed', 'NetIp', 'NotFound', 'PeerArray', 'PeerVolume',
-    'Performance', 'Record', 'Ref', 'Refused',
-    'ReplicationSession', 'RestError', 'RetentionPolicy', 'ServerError',
-    'Settings', 'Snapshot', 'SystemState', 'Unreachable', 'Volsnap', 'Volume',
+    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity',
+    'CertificateError', 'Client', 'Collection', 'FcPort', 'Forbidden',
+    'Host', 'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn',
+    'Incomplete', 'InvalidSettings', 'Mapping', 'MethodNotAllowed',
+    'NetIp', 'NotFound', 'NotOffered', 'PeerArray', 'PeerVolume',
+    'Performance', 'Record', 'Ref', 'Refused', 'ReplicationSession',
+    'RestError', 'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot',
+    'SystemState', 'Unproven', 'Unreachable', 'Volsnap', 'Volume',
     'VolumeGroup', 'errors', 'query')

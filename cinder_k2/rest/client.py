@@ -12,16 +12,23 @@
 
 """The client of one array."""
 
+from collections.abc import Callable
+import concurrent.futures
 import contextlib
+from typing import TypeVar
 
 import requests.adapters
 
+from cinder_k2.rest import capabilities
 from cinder_k2.rest import collection
 from cinder_k2.rest import reader
 from cinder_k2.rest import records
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import settings as rest_settings
 from cinder_k2 import waiting
+
+S = TypeVar('S')
+T = TypeVar('T')
 
 
 class Client:
@@ -37,6 +44,7 @@ class Client:
         self._session = session = rest_session.Session(
             settings, adapter, clock)
         self.clock = session.clock
+        self.capabilities = session.capabilities
         self.address = session.transport.address
         self.base_url = session.transport.base_url
         of = collection.Collection
@@ -65,7 +73,11 @@ class Client:
 
     def system_state(self) -> records.SystemState:
         """What the array is and whether it serves (section 7.1)."""
-        return self._state.first()
+        state = self._state.first()
+        self.capabilities.note_version(
+            f'{state.system_id} {state.rest_api_version} '
+            f'{state.system_version}')
+        return state
 
     def capacity(self) -> records.Capacity:
         """Used and free space in KiB (section 7.2)."""
@@ -75,8 +87,12 @@ class Client:
         """The load of the last five minutes (section 8).
 
         :raises errors.BadReply: the array has no figures (STA-3)
+        :raises errors.NotOffered: it does not offer statistics
         """
-        return self._performance.first(('__resolution', '5m'))
+        return self.capabilities.require(
+            capabilities.STATISTICS,
+            lambda: self._performance.first(('__resolution', '5m')),
+            is_read=True)
 
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:
@@ -87,6 +103,20 @@ class Client:
         is ``fresh``, as the undoing of what ran out of time must be.
         """
         return self._session.deadline(seconds, fresh=fresh)
+
+    def beside(self, first: Callable[[], T], second: Callable[[], S]
+               ) -> tuple[T, S]:
+        """Carry out two reads at once, under the deadline of this thread.
+
+        :returns: the results of both; the first error is raised
+        """
+        with self._session.deadline() as deadline, \
+                concurrent.futures.ThreadPoolExecutor(1) as pool:
+            def in_time() -> S:
+                with self._session.deadline(deadline.left(), fresh=True):
+                    return second()
+            future = pool.submit(in_time)
+            return first(), future.result()
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

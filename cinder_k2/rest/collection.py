@@ -13,12 +13,15 @@
 """The objects of one resource: found, made, changed and removed."""
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import contextlib
 import functools
 from typing import TypeVar
 
 from cinder_k2.rest import errors
+from cinder_k2.rest import forms
 from cinder_k2.rest import query
 from cinder_k2.rest import reader
 from cinder_k2.rest import records
@@ -29,46 +32,122 @@ from cinder_k2.rest import writes
 R = TypeVar('R', bound=records.Record)
 T = TypeVar('T')
 
-# What an array says that does not offer bulk calls for a resource: nobody
-# knows which of these.
-_NO_BULK = (errors.NotFound, errors.MethodNotAllowed, errors.Refused)
-
 # Tries of a bulk call in which an object may be busy, and of its parts.
 _TRIES = 8
 _TRIES_OF_PART = 3
 
 
+class _NotBulk(Exception):
+    """Some of several objects were there, were gone, or could not be written.
+
+    A bulk call may have failed for them: it proves nothing against bulk
+    calls.
+    """
+
+
 class Collection(reader.Reader[R]):
-    """One resource of one array. Every call may raise errors.RestError."""
+    """One resource of one array. Every call may raise errors.RestError.
+
+    Bodies that the in-tree driver does not send are capabilities of the
+    array, see ``cinder_k2.rest.capabilities``.
+    """
 
     def __init__(self, session: rest_session.Session, kind: type[R]) -> None:
         super().__init__(session, kind)
-        # Whether the array takes several objects at once; None: not known.
-        self._bulk: bool | None = None
+        self._known = session.capabilities
 
-    def create(self, **fields: query.Value | None) -> R:
+    def create(self, *, optional: writes.Fields | None = None,
+               **fields: query.Value | None) -> R:
         """Make one object, exactly once even when the reply is lost.
 
         A field of None is not sent.
 
+        :param optional: fields that may be left out where the array does
+            not take them
         :raises errors.Refused: also when the name is taken by another
+        :raises errors.NotOffered: the array does not take the fields
         """
-        return self.session.write(writes.Create(self, fields))
+        return self._create(fields, optional)
 
-    def update(self, id: int, **fields: query.Value | None) -> R:
+    def _create(self, fields: writes.Fields,
+                optional: writes.Fields | None = None, *,
+                in_doubt: bool = False) -> R:
+        def write(values: writes.Fields) -> R:
+            return self.session.write(writes.Create(self, values),
+                                      doubt=doubt)
+        doubt = rest_session.Doubt(open=in_doubt)
+        sent = {name: value for name, value in fields.items()
+                if value is not None}
+        if optional:
+            return self._known.prefer(
+                self._creation(optional), lambda: write({**sent, **optional}),
+                lambda: write(sent))
+        if forms.is_known_creation(self.kind.RESOURCE, sent):
+            return write(sent)
+        return self._known.require(self._creation(sent), lambda: write(sent))
+
+    def update(self, id: int, *, optional: writes.Fields | None = None,
+               **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
+        :param optional: fields that may be left as they are where the array
+            does not take them
         :raises errors.NotFound: there is no such object
+        :raises errors.NotOffered: the array does not take the fields
         """
-        return self.session.write(writes.Update(self, id, fields))
-
-    def delete(self, id: int) -> bool:
-        """Remove one object; False when it was gone already."""
+        def write(values: writes.Fields) -> R:
+            return self.session.write(writes.Update(self, id, values),
+                                      doubt=doubt)
+        doubt = rest_session.Doubt()
+        if optional:
+            return self._known.prefer(
+                self._change_name(optional),
+                lambda: write({**fields, **optional}), lambda: write(fields))
+        if forms.is_known_update(self.kind.RESOURCE, fields):
+            return write(fields)
         try:
+            return self._known.require(
+                self._change_name(fields), lambda: write(fields),
+                of_object=True)
+        except errors.NotOffered as error:
+            if isinstance(error.__cause__, errors.NotFound):
+                self._check_there(id)
+            raise
+
+    def _check_there(self, id: int) -> None:
+        """See that an object is there, if the array has a way to tell.
+
+        :raises errors.NotFound: it is gone
+        """
+        with contextlib.suppress(errors.NotOffered, errors.Incomplete):
+            self.get(id)
+
+    def delete(self, id: int, **identity: query.Value | None) -> bool:
+        """Remove one object; False when it was gone already.
+
+        :param identity: values that tell it from others. Where a reply is
+            lost, it is looked for by them before the request is repeated:
+            its id may be another object's by then (OBJ-7).
+        :raises errors.NotOffered: the array does not delete such objects
+        """
+        def write() -> bool:
             return self.session.write(writes.Delete(
-                self.session.transport, f'{self.path}/{id}'))
+                self, id, {name: value for name, value in identity.items()
+                           if value is not None}))
+        try:
+            if self.kind.RESOURCE in forms.DELETIONS:
+                return write()
+            return self._known.require(self.deletion, write,
+                                       of_object=True)
         except errors.NotFound:
             return False
+
+    @property
+    def deletion(self) -> str:
+        """The capability to delete such objects, if one is needed."""
+        return f'deletions:{self.kind.RESOURCE}'
+
+    # Several objects
 
     def create_many(self, items: Sequence[writes.Fields]) -> list[R]:
         """Make several objects, in one call if the array offers that.
@@ -77,30 +156,59 @@ class Collection(reader.Reader[R]):
         exist: all-or-nothing is not promised (BLK-4).
         """
         with self.session.deadline():
-            if self._bulk is False or len(items) < 2:
-                return [self.create(**fields) for fields in items]
-            bulk = writes.BulkCreate(self, items)
+            if len(items) < 2:
+                return [self._create(fields) for fields in items]
+            return self._create_many(items)
+
+    def _create_many(self, items: Sequence[writes.Fields]) -> list[R]:
+        def at_once() -> list[R]:
             try:
-                made = self.session.write(bulk)
-            except _NO_BULK as error:
-                return self._create_each(items, bulk, error)
-            self._bulk = True
+                return self.session.write(bulk, doubt=doubt)
+            except errors.RestError as error:
+                left.append(not isinstance(error, (
+                    errors.NotFound, errors.MethodNotAllowed)))
+                raise
+        bulk = writes.BulkCreate(self, items)
+        doubt = rest_session.Doubt()
+        # Whether some may have been made.
+        left: list[bool] = []
+        made: list[R] = []
+
+        def each() -> list[R]:
+            found = bulk.look_each() if any(left) else [None] * len(items)
+            made.extend(there or self._create(fields, in_doubt=doubt.open)
+                        for fields, there in zip(items, found, strict=True))
+            if any(found):
+                raise _NotBulk
+            return made
+        try:
+            return self._known.prefer(self._bulk('create'), at_once, each,
+                                      has_own_path=True)
+        except _NotBulk:
+            # It took the bulk call, if not all of it (BLK-4).
             return made
 
-    def delete_many(self, ids: Sequence[int]) -> None:
-        """Remove several objects; those that are gone already are fine."""
-        bulk = self._bulk_delete(ids)
+    def delete_many(self, identities: Mapping[int, writes.Fields]) -> None:
+        """Remove several objects; those that are gone already are fine.
+
+        :param identities: by id: as for ``delete``
+        """
         with self.session.deadline():
-            if self._bulk is False or len(ids) < 2:
-                self._delete_each(ids)
+            if len(identities) < 2:
+                self._delete_each(identities)
                 return
             try:
-                self._bulk = self.session.write(bulk)
-            except _NO_BULK:
-                # One of them may be gone, or may have to stay. But if all
-                # pass alone, it was the array.
-                if self._delete_each(ids) and self._bulk is None:
-                    self._bulk = False
+                self._known.prefer(
+                    self._bulk('delete'),
+                    lambda: self.session.write(self._bulk_delete(
+                        list(identities))),
+                    lambda: self._delete_each(identities, learning=True),
+                    has_own_path=True)
+            except _NotBulk:
+                pass
+            except (errors.Refused, errors.BadReply):
+                # One of them may be gone, or may have to stay.
+                self._delete_each(identities)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -114,27 +222,46 @@ class Collection(reader.Reader[R]):
         """
         with self.session.deadline():
             return {change[0]: error for change, error in self._halve(
-                list(changes.items()),
+                self._bulk('update'), list(changes.items()),
                 functools.partial(writes.BulkUpdate, self), self._change,
                 _TRIES)}
 
-    def delete_unheld(self, ids: Sequence[int]
+    def delete_unheld(self, identities: Mapping[int, writes.Fields]
                       ) -> dict[int, errors.RestError]:
         """Remove those of several objects that nothing holds.
 
         As update_many; those that are gone already are fine.
 
+        :param identities: by id: as for ``delete``
         :returns: those that have to stay: id, and why
         """
         with self.session.deadline():
-            return dict(self._halve(ids, self._bulk_delete, self.delete,
-                                    _TRIES))
+            return dict(self._halve(
+                self._bulk('delete'), list(identities), self._bulk_delete,
+                lambda id: self.delete(id, **identities[id]), _TRIES))
 
-    def _bulk_delete(self, ids: Sequence[int]) -> writes.Delete:
-        return writes.Delete(self.session.transport, f'{self.path}/__bulk',
-                             [{'id': id} for id in ids])
+    # Inside
 
-    def _halve(self, items: Sequence[T],
+    def _creation(self, fields: Iterable[str]) -> str:
+        """The capability of a POST that is not known."""
+        known = frozenset().union(*forms.CREATIONS.get(
+            self.kind.RESOURCE, ()))
+        novel = sorted(set(fields) - known) or sorted(fields)
+        return f'creations:{self.kind.RESOURCE}:{novel[0]}'
+
+    def _change_name(self, fields: Iterable[str]) -> str:
+        """The capability of a PATCH that is not known."""
+        known = frozenset().union(*forms.UPDATES.get(self.kind.RESOURCE, ()))
+        novel = sorted(set(fields) - known) or sorted(fields)
+        return f'updates:{self.kind.RESOURCE}:{novel[0]}'
+
+    def _bulk(self, what: str) -> str:
+        return f'bulk:{self.kind.RESOURCE}:{what}'
+
+    def _bulk_delete(self, ids: Sequence[int]) -> writes.BulkDelete:
+        return writes.BulkDelete(self, ids)
+
+    def _halve(self, name: str, items: Sequence[T],
                bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
                single: Callable[[T], object], tries: int
                ) -> list[tuple[T, errors.RestError]]:
@@ -142,24 +269,42 @@ class Collection(reader.Reader[R]):
 
         :returns: those that are bad
         """
-        if len(items) < 2 or self._bulk is False:
-            return [(item, error) for item in items
-                    if (error := _failure(single, item))]
+        if len(items) < 2 or self._known.refused(name):
+            return _failures(single, items)
+        if not self._known.works(name):
+            return self._learn_bulk(name, items, bulk, single)
         try:
-            self._bulk = self.session.write(bulk(items), tries)
+            self.session.write(bulk(items), tries)
             return []
         except errors.RestError as error:
             if not _is_of_one(error):
                 raise
             half = len(items) // 2
-            bad = [found for part in (items[:half], items[half:])
-                   for found in self._halve(part, bulk, single,
-                                            _TRIES_OF_PART)]
-            if (self._bulk is None and not bad
-                    and isinstance(error, _NO_BULK)):
-                # All pass alone: it was the array.
-                self._bulk = False
-            return bad
+            return [found for part in (items[:half], items[half:])
+                    for found in self._halve(name, part, bulk, single,
+                                             _TRIES_OF_PART)]
+
+    def _learn_bulk(self, name: str, items: Sequence[T],
+                    bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
+                    single: Callable[[T], object]
+                    ) -> list[tuple[T, errors.RestError]]:
+        bad: list[tuple[T, errors.RestError]] = []
+        gone: list[T] = []
+
+        def write(item: T) -> None:
+            if single(item) is False:
+                gone.append(item)
+
+        def each() -> bool:
+            bad.extend(_failures(write, items))
+            if bad or gone:
+                raise _NotBulk
+            return True
+        # It may be one of the objects, not bulk calls as such.
+        with contextlib.suppress(_NotBulk):
+            self._known.prefer(
+                name, lambda: self.session.write(bulk(items), _TRIES), each)
+        return bad
 
     def _change(self, change: tuple[int, writes.Fields]) -> None:
         write = writes.Update(self, *change)
@@ -173,31 +318,22 @@ class Collection(reader.Reader[R]):
     def _shows(self, write: writes.Update[R]) -> bool:
         try:
             return write.look(certain=False) is not None
-        except errors.NotFound:
+        except (errors.NotFound, errors.NotOffered, errors.Incomplete):
             return False
 
-    def _create_each(self, items: Sequence[writes.Fields],
-                     bulk: writes.BulkCreate[R], error: errors.RestError
-                     ) -> list[R]:
-        """Make one by one what a refused bulk call has not made (BLK-4).
+    def _delete_each(self, identities: Mapping[int, writes.Fields], *,
+                     learning: bool = False) -> bool:
+        there = [self.delete(id, **identity)
+                 for id, identity in identities.items()]
+        if learning and not all(there):
+            raise _NotBulk
+        return True
 
-        Either one item is bad, or the array has no bulk; then all items
-        pass alone, and it is not asked again.
-        """
-        found: list[R | None] = [None] * len(items)
-        if isinstance(error, errors.Refused):
-            found = bulk.look_each()
-            if self._bulk and not any(found):
-                raise error
-        made = [there or self.create(**fields)
-                for fields, there in zip(items, found, strict=True)]
-        if not any(found):
-            self._bulk = False
-        return made
 
-    def _delete_each(self, ids: Sequence[int]) -> bool:
-        """Remove one by one; whether all of them were there."""
-        return all([self.delete(id) for id in ids])
+def _failures(write: Callable[[T], object], items: Sequence[T]
+              ) -> list[tuple[T, errors.RestError]]:
+    return [(item, error) for item in items if (error := _failure(
+        write, item))]
 
 
 def _failure(write: Callable[[T], object], item: T
@@ -217,4 +353,5 @@ def _failure(write: Callable[[T], object], item: T
 
 def _is_of_one(error: errors.RestError) -> bool:
     """Whether one of several objects may be to blame, or bulk as such."""
-    return isinstance(error, _NO_BULK) or retry.is_of_an_object(error)
+    return retry.is_of_an_object(error) or isinstance(error, (
+        errors.NotFound, errors.MethodNotAllowed, errors.Refused))

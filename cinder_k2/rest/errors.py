@@ -102,6 +102,10 @@ class NotConnected(Unreachable):
     in_doubt = False
 
 
+class NoReply(Unreachable):
+    """The request was sent, and no reply came in time."""
+
+
 class OutOfTime(NotConnected):
     """No time was left to send the request."""
 
@@ -144,6 +148,23 @@ class Busy(RestError):
 
 class Refused(RestError):
     """400 and what else the array will not do however often it is asked."""
+
+
+class NotOffered(Refused):
+    """The array lacks a capability that the call cannot do without."""
+
+    hint = '\'k2-admin capabilities\' shows what the array offers'
+
+
+class Unproven(NotOffered):
+    """Nothing was found, in a way that never found anything on this array."""
+
+
+class Incomplete(RestError):
+    """The array shows a part of a list only, and does not offer paging."""
+
+    hint = ('remove objects from the array, or ask for a version with '
+            'paging; \'k2-admin capabilities\' shows what it offers')
 
 
 class ServerError(RestError):

@@ -10,10 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many writes an array is given at once (ERR-4, ERR-5).
+"""How many requests of a kind an array is given at once (ERR-4, ERR-5).
 
-Additive increase, multiplicative decrease: one slot more for each window
-of successes, half of them when the array says busy or too fast.
+It begins with a few, and twice as many after each window of successes until
+the array first says busy or too fast. From then on it is additive increase,
+multiplicative decrease: one slot more for each window of successes, half of
+them when the array says so again.
 """
 
 from collections.abc import Iterator
@@ -24,14 +26,14 @@ START = 4
 
 
 class Pass:
-    """The right to send one write; tells the gate how it went."""
+    """The right to send one request; tells the gate how it went."""
 
     def __init__(self, gate: 'Gate', era: int) -> None:
         self._gate = gate
         self._era = era
 
     def succeeded(self) -> None:
-        """The array carried the write out."""
+        """The array carried the request out."""
         self._gate._opened()
 
     def congested(self) -> None:
@@ -40,21 +42,22 @@ class Pass:
 
 
 class Gate:
-    """Lets a changing number of writes through, ``ceiling`` at most."""
+    """Lets a changing number of requests through, ``ceiling`` at most."""
 
     def __init__(self, ceiling: int, start: int = START) -> None:
         self.ceiling = ceiling
         self._limit = min(start, ceiling)
         self._inside = 0
         self._successes = 0
-        # Writes that were under way together meet one and the same jam:
+        self._doubles = True
+        # Requests that were under way together meet one and the same jam:
         # only the first of them may halve the limit.
         self._era = 0
         self._changed = threading.Condition()
 
     @property
     def limit(self) -> int:
-        """Writes that may be under way at once, as of now."""
+        """Requests that may be under way at once, as of now."""
         return self._limit
 
     @contextlib.contextmanager
@@ -85,13 +88,15 @@ class Gate:
         with self._changed:
             self._successes += 1
             if self._successes >= self._limit < self.ceiling:
-                self._limit += 1
+                more = self._limit if self._doubles else 1
+                self._limit = min(self._limit + more, self.ceiling)
                 self._successes = 0
-                self._changed.notify()
+                self._changed.notify(more)
 
     def _narrowed(self, era: int) -> None:
         with self._changed:
             if era == self._era:
                 self._limit = max(1, self._limit // 2)
                 self._successes = 0
+                self._doubles = False
                 self._era += 1

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The array's search language (section 2.5 of the API rulebook).
+"""The array's search language (section 2.5 of the API rules).
 
 Substring search (``__contains``) is left out on purpose: it has hung a
 live array (QRY-9).
@@ -36,28 +36,49 @@ _SAFE = '/:'
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """One condition of a search: ``key=value``, or one of several values.
+    """One condition of a search: a field has one of some values.
 
-    ``listed`` values may go in one request, ``alone`` ones need their own.
+    :ivar field: as in the record; references without ``.ref``
+    :ivar values: without duplicates; none at all finds nothing
+    :ivar is_prefix: the field begins with the one value
     """
 
-    key: str
-    value: str = ''
-    listed: tuple[str, ...] | None = None
-    alone: tuple[Pair, ...] = ()
+    field: str
+    values: tuple[Value, ...]
+    is_prefix: bool = False
 
     @property
-    def field(self) -> str:
-        """The field that it is about."""
-        return self.key.partition('__')[0].removesuffix('.ref')
+    def key(self) -> str:
+        """The key in a query that asks for a single value."""
+        if self.is_prefix:
+            return f'{self.field}__prefix'
+        return f'{self.field}.ref' if self.is_of_refs else self.field
 
-    def variants(self, budget: int) -> list[Pair]:
-        """The ``key=value`` pairs, encoded, that ask for it part by part."""
-        if self.listed is None:
-            return [(self.key, self.value)]
-        chunks = [(self.key, ','.join(chunk))
-                  for chunk in _chunks(self.listed, budget)]
-        return [*chunks, *self.alone]
+    @property
+    def list_key(self) -> str:
+        """The key in a query that asks for several values at once."""
+        return (f'{self.field}.ref__m_eq' if self.is_of_refs
+                else f'{self.field}__in')
+
+    @property
+    def is_of_refs(self) -> bool:
+        """Whether the values are references."""
+        return any(isinstance(value, records.Ref) for value in self.values)
+
+    def each(self) -> 'Iterator[Condition]':
+        """Conditions with a single value that together ask for this one."""
+        return (dataclasses.replace(self, values=(value,))
+                for value in self.values)
+
+    def admits(self, record: records.Record) -> bool | None:
+        """Whether a record meets it; None if the reply did not tell."""
+        if self.field not in record.READERS or not record.tells(self.field):
+            return None
+        if self.is_prefix:
+            return str(getattr(record, self.field)).startswith(
+                str(self.values[0]))
+        return any(records.matches(record, {self.field: wanted})
+                   for wanted in self.values)
 
 
 def equal(field: str, value: Value) -> Condition:
@@ -66,66 +87,39 @@ def equal(field: str, value: Value) -> Condition:
     :raises ValueError: None or an empty string, which the array would
         take for no condition at all (QRY-3, QRY-4)
     """
-    return Condition(_key(field, value), _encode(value))
-
-
-def not_equal(field: str, value: str | int | bool) -> Condition:
-    """``field`` differs from ``value``."""
-    return Condition(field + '__neq', _encode(value))
+    _encode(value)
+    return Condition(field, (value,))
 
 
 def prefix(field: str, value: str) -> Condition:
     """``field`` begins with ``value``."""
-    return Condition(field + '__prefix', _encode(value))
-
-
-def regexp(field: str, value: str) -> Condition:
-    """``field`` matches ``value``, unanchored, Python syntax."""
-    return Condition(field + '__regexp', _encode(value))
-
-
-def greater(field: str, value: int) -> Condition:
-    """``field`` is greater than ``value``."""
-    return Condition(field + '__gt', _encode(value))
-
-
-def at_least(field: str, value: int) -> Condition:
-    """``field`` is ``value`` or greater."""
-    return Condition(field + '__gte', _encode(value))
-
-
-def less(field: str, value: int) -> Condition:
-    """``field`` is less than ``value``."""
-    return Condition(field + '__lt', _encode(value))
-
-
-def at_most(field: str, value: int) -> Condition:
-    """``field`` is ``value`` or less."""
-    return Condition(field + '__lte', _encode(value))
+    _encode(value)
+    return Condition(field, (value,), is_prefix=True)
 
 
 def one_of(field: str, values: Iterable[Value]) -> Condition:
     """``field`` equals one of ``values``; no value at all finds nothing.
 
-    As many values as one likes (QRY-1): long lists become several
-    requests. Nobody says how to put a comma or a quote into a list, so a
-    value that has one becomes a request of its own.
+    As many values as one likes (QRY-1): long lists become several requests.
+
+    :raises ValueError: as for ``equal``
     """
-    values = list(dict.fromkeys(values))
-    are_refs = any(isinstance(value, records.Ref) for value in values)
-    odd = [v for v in values if isinstance(v, str) and {',', '"'} & set(v)]
-    plain = [value for value in values if value not in odd]
-    return Condition(
-        f'{field}.ref__m_eq' if are_refs else f'{field}__in',
-        listed=tuple(map(_encode, plain)),
-        alone=tuple((_key(field, v), _encode(v)) for v in odd))
+    values = tuple(dict.fromkeys(values))
+    for value in values:
+        _encode(value)
+    return Condition(field, values)
 
 
-def splits(conditions: Iterable[Condition]) -> Iterator[list[Pair]]:
-    """The requests that together ask for all ``conditions``."""
-    conditions = list(conditions)
-    lists = sum(c.listed is not None for c in conditions) or 1
-    variants = [c.variants(_LIST_BUDGET // lists) for c in conditions]
+def requests(asked: Iterable[tuple[str, Condition]]) -> Iterator[list[Pair]]:
+    """The queries that together ask for all conditions.
+
+    :param asked: conditions, each under the key that is to be used; several
+        values need a key that takes a list
+    """
+    asked = list(asked)
+    lists = sum(len(c.values) > 1 for _, c in asked) or 1
+    variants = [list(_variants(key, c, _LIST_BUDGET // lists))
+                for key, c in asked]
     return map(list, itertools.product(*variants))
 
 
@@ -134,8 +128,20 @@ def encode(pairs: Iterable[Pair]) -> str:
     return '&'.join(f'{key}={value}' for key, value in pairs)
 
 
-def _key(field: str, value: Value) -> str:
-    return f'{field}.ref' if isinstance(value, records.Ref) else field
+def _variants(key: str, condition: Condition, budget: int) -> Iterator[Pair]:
+    """The pairs that ask for a condition part by part.
+
+    Nobody says how to put a comma or a quote into a list, so a value that
+    has one becomes a request of its own.
+    """
+    if len(condition.values) == 1:
+        yield key, _encode(condition.values[0])
+        return
+    odd = [v for v in condition.values
+           if isinstance(v, str) and {',', '"'} & set(v)]
+    plain = [_encode(v) for v in condition.values if v not in odd]
+    yield from ((key, ','.join(chunk)) for chunk in _chunks(plain, budget))
+    yield from ((condition.key, _encode(v)) for v in odd)
 
 
 def _encode(value: Value) -> str:

@@ -12,22 +12,21 @@
 
 """The objects of one resource, read only: by id, by search, counted."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import Generic
 from typing import TypeVar
 
+from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import query
 from cinder_k2.rest import records
+from cinder_k2.rest import search
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import transport
 
 R = TypeVar('R', bound=records.Record)
-
-# No upper bound is known, 9999 has been seen; the array may give less.
-_PAGE = 1000
 
 
 class Reader(Generic[R]):
@@ -41,56 +40,76 @@ class Reader(Generic[R]):
         self.kind = kind
         self.path = f'/{kind.RESOURCE}'
         self._request = transport.Request('GET', self.path)
-        self._all_fields = False
+        self._search = search.Search(session, kind)
 
     def ref(self, id: int) -> records.Ref:
         """A reference to the object with this id."""
         return records.Ref(self.kind.RESOURCE, id)
 
-    def get(self, id: int) -> R:
+    def get(self, id: int, **hints: query.Value) -> R:
         """The object with this id, also one marked as deleted.
 
+        :param hints: values of fields that it has, by which an array that
+            does not read such objects by id can find it
         :raises errors.NotFound: there is none
         """
-        request = transport.Request('GET', f'{self.path}/{id}')
-        data = self._ask(request.path, [])
-        if isinstance(data, dict) and data.get('hits') == []:
-            raise errors.NotFound(
-                'no such object', self.session.transport.place(request))
-        return self.one(data, request)
+        with self.session.deadline():
+            found = self._search.run([query.equal('id', id),
+                                      *_conditions(hints)])
+        for record in found.objects.values():
+            return record
+        if not found.is_complete:
+            raise self._incomplete()
+        raise errors.NotFound('no such object', self.session.transport.place(
+            transport.Request('GET', f'{self.path}/{id}')))
 
     def first(self, *pairs: query.Pair) -> R:
         """The one object of resources that have just one.
 
         ``pairs`` are control parameters (section 2.5).
         """
-        return self.one(self._ask(self.path, list(pairs)), self._request)
+        return self.one(self.session.get(self.path, query.encode(pairs)),
+                        self._request)
 
     def find(self, **equal: query.Value) -> R | None:
         """The first live object whose fields equal all these values.
 
         :raises ValueError: an empty value, see :func:`query.equal`
         """
-        return next(iter(self.search(**equal)), None)
+        found, complete = self._live(_conditions(equal))
+        if not found and not complete:
+            raise self._incomplete()
+        return next(iter(found), None)
 
     def search(self, *conditions: query.Condition, **equal: query.Value
                ) -> list[R]:
         """All live objects that meet all conditions, in order of their id.
 
         What is deleted may stay listed for a while: it is left out
-        (QRY-10, VOL-17). ``equal`` is compared again here (QRY-5).
+        (QRY-10, VOL-17). All conditions are compared again here (QRY-5).
 
         :raises errors.BadReply: also when an object may be one of them, and
             its fields do not tell
+        :raises errors.Incomplete: the array shows a part of them only
         :raises ValueError: an empty value, see :func:`query.equal`
         """
-        found: dict[int, R] = {}
+        found, complete = self._live([*conditions, *_conditions(equal)])
+        if not complete:
+            raise self._incomplete()
+        return found
+
+    def some(self, *conditions: query.Condition, **equal: query.Value
+             ) -> tuple[list[R], bool]:
+        """As ``search``, also where the array shows a part of them only.
+
+        :returns: the objects, and whether they are all that there are
+        """
+        return self._live([*conditions, *_conditions(equal)])
+
+    def prove(self, **equal: query.Value) -> None:
+        """Learn whether a search works that is to find something now."""
         with self.session.deadline():
-            for pairs in query.splits([*conditions, *_conditions(equal)]):
-                found.update((r.id, r) for r in self._pages(pairs))
-        return self._matching(
-            [found[id] for id in sorted(found)
-             if not records.is_going(found[id])], conditions, equal)
+            self._search.prove(_conditions(equal))
 
     def count(self, *conditions: query.Condition, **equal: query.Value
               ) -> int:
@@ -98,12 +117,8 @@ class Reader(Generic[R]):
 
         :raises ValueError: an empty value, see :func:`query.equal`
         """
-        asked = query.splits([*conditions, *_conditions(equal)])
         with self.session.deadline():
-            return sum(
-                self._total(self.session.get(
-                    self.path, query.encode([*pairs, ('__limit', '0')])))
-                for pairs in asked)
+            return self._search.count([*conditions, *_conditions(equal)])
 
     def one(self, data: Any, request: transport.Request) -> R:
         """Read a bare object, or the only one in an envelope (OBJ-2).
@@ -112,7 +127,11 @@ class Reader(Generic[R]):
         """
         if isinstance(data, dict) and 'hits' in data:
             data = next(iter(self.hits(data, request)), None)
-        return self._parse(data, request)
+        try:
+            return self.kind.from_json(data, self._overlook)
+        except ValueError as error:
+            raise self.bad(f'no use in the reply: {error}', request
+                           ) from None
 
     def hits(self, data: Any, request: transport.Request) -> list[Any]:
         """The objects in the envelope of a collection (OBJ-1).
@@ -129,60 +148,19 @@ class Reader(Generic[R]):
         return errors.BadReply(
             message, self.session.transport.place(request), status=200)
 
-    def _matching(self, found: list[R],
-                  conditions: tuple[query.Condition, ...],
-                  equal: dict[str, query.Value]) -> list[R]:
-        """Those with these values; nothing is taken for gone by mistake."""
-        matching = [r for r in found if records.matches(r, equal)]
-        if matching and self.kind.KEY and set(self.kind.KEY) <= equal.keys():
-            # Keys are unique: whatever the others are, it is none of them.
-            return matching
-        others = [condition.field for condition in conditions]
-        for record in found:
-            if records.is_undecided(record, equal, others):
-                raise self.bad(f'object {record.id} lacks what it was '
-                               'searched by, or has it in another form',
-                               self._request)
-        return matching
+    def _live(self, conditions: Sequence[query.Condition]
+              ) -> tuple[list[R], bool]:
+        with self.session.deadline():
+            found = self._search.run(conditions)
+        return [found.objects[id] for id in sorted(found.objects)
+                if not records.is_going(found.objects[id])], found.is_complete
 
-    def _pages(self, pairs: list[query.Pair]) -> Iterator[R]:
-        paged = [*pairs, ('__sort', 'id'), ('__sort_order', 'asc'),
-                 ('__limit', str(_PAGE))]
-        offset, total = 0, 1
-        while offset < total:
-            data = self._ask(self.path, [*paged, ('__offset', str(offset))])
-            hits, total = self.hits(data, self._request), self._total(data)
-            if not hits and offset < total:
-                # Taking part of the objects for all of them is worse.
-                raise self.bad(f'{total} objects promised, {offset} sent',
-                               self._request)
-            yield from (self._parse(hit, self._request) for hit in hits)
-            offset += len(hits)
-
-    def _ask(self, path: str, pairs: list[query.Pair]) -> Any:
-        names = ('__fields', ','.join(self.kind.field_names()))
-        if self._all_fields:
-            return self.session.get(path, query.encode(pairs))
-        try:
-            return self.session.get(path, query.encode([*pairs, names]))
-        except errors.Refused:
-            # An older array may not know __fields, or one of the fields.
-            data = self.session.get(path, query.encode(pairs))
-            self._all_fields = True
-            return data
-
-    def _total(self, data: Any) -> int:
-        try:
-            return int(data['total'])
-        except (TypeError, KeyError, ValueError, OverflowError):
-            raise self.bad('the reply has no total', self._request) from None
-
-    def _parse(self, data: Any, request: transport.Request) -> R:
-        try:
-            return self.kind.from_json(data, self._overlook)
-        except ValueError as error:
-            raise self.bad(f'no use in the reply: {error}', request
-                           ) from None
+    def _incomplete(self) -> errors.Incomplete:
+        verdict = self.session.capabilities.verdict(capabilities.PAGING)
+        why = f': {verdict.words}' if verdict.words else ''
+        return errors.Incomplete(
+            f'it shows a part of the list only, and gives no further pages'
+            f'{why}', self.session.transport.place(self._request))
 
     def _overlook(self, name: str, value: Any) -> None:
         overlooked.warn(self.session.transport.address, self.kind, name, value)

@@ -275,6 +275,8 @@ class VolumeGroup(Record):
     snapshots_count: int | None = None
     views_count: int | None = None
     mapped_hosts_count: int | None = None
+    last_restored_from: Ref | None = None
+    last_restored_time: float | None = None
     replication_session: AnyRef | None = None
     replication_sessions: object | None = None
 

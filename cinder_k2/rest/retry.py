@@ -42,13 +42,15 @@ class Retry:
 
     :param most: tries that one bad object may cost, where the call is about
         several; None: as many as the deadline allows
+    :param once: there is to be no second try, whatever the error
     """
 
     def __init__(self, deadline: Deadline, clock: waiting.Clock,
-                 most: int | None = None) -> None:
+                 most: int | None = None, once: bool = False) -> None:
         self._deadline = deadline
         self._clock = clock
         self._most = most
+        self._once = once
         self._bad = 0
         self._stubborn = 0
         self._last: errors.RestError | None = None
@@ -66,7 +68,8 @@ class Retry:
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
-        if (not error.retryable or self._stubborn >= STUBBORN_TRIES
+        if (self._once or not error.retryable
+                or self._stubborn >= STUBBORN_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()):
             raise self._to_tell(error)
@@ -89,4 +92,4 @@ def is_of_an_object(error: errors.RestError) -> bool:
 
 
 def _is_stubborn(error: errors.RestError) -> bool:
-    return isinstance(error, errors.BadReply) or error.status == 500
+    return isinstance(error, errors.BadReply) or error.status in (500, 501)

@@ -12,9 +12,10 @@
 
 """One logical call to an array: sent, repeated, resolved.
 
-Section 3 of the API rulebook tells which replies to repeat; a write is
-repeated under one X-K2-Sequence only (SEQ-1), so that a lost reply never
-makes two objects or loses one.
+Section 3 of the API rules tells which replies to repeat. A write without a
+reply is repeated only after a look has shown nothing of it, and under one
+X-K2-Sequence where the array takes that header (SEQ-1), so that a lost
+reply never makes two objects or loses one.
 """
 
 from collections.abc import Iterator
@@ -25,15 +26,17 @@ from typing import Any
 from typing import Generic
 from typing import Protocol
 from typing import TypeVar
-import uuid
 
 import requests.adapters
 
+from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import gate
 from cinder_k2.rest import retry
+from cinder_k2.rest import sequence
 from cinder_k2.rest import settings as rest_settings
 from cinder_k2.rest import transport
+from cinder_k2.rest import verdicts
 from cinder_k2 import waiting
 
 T = TypeVar('T')
@@ -65,8 +68,23 @@ class Write(Protocol[T_co]):
         """
 
 
+@dataclasses.dataclass
+class Doubt:
+    """Whether a write that was sent may yet have been carried out.
+
+    Several writes share one where each takes the place of the one before.
+
+    :ivar numbers: those for X-K2-Sequence that have reached the array
+    :ivar open: nobody knows what became of one of them
+    """
+
+    numbers: set[str | None] = dataclasses.field(default_factory=set)
+    open: bool = False
+
+
 class _Local(threading.local):
     deadline: retry.Deadline | None = None
+    trial: bool = False
 
 
 class Session:
@@ -78,10 +96,16 @@ class Session:
         self._settings = settings
         self.clock = clock or waiting.Clock()
         self.transport = transport.Transport(settings, adapter)
+        self.read_gate = gate.Gate(settings.pool_size)
         self.gate = gate.Gate(settings.max_writes)
         # urllib3 would throw surplus connections away, with a warning.
         self._connections = threading.BoundedSemaphore(settings.pool_size)
+        self._sequences = sequence.Sequences()
         self._local = _Local()
+        address = self.transport.address
+        self.capabilities = capabilities.Capabilities(
+            address, self, verdicts.File(settings.verdicts, settings.array)
+            if settings.verdicts else None, settings.disabled_capabilities)
 
     @contextlib.contextmanager
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
@@ -103,6 +127,33 @@ class Session:
         finally:
             self._local.deadline = outer
 
+    @contextlib.contextmanager
+    def trial(self, seconds: float | None = None) -> Iterator[None]:
+        """Let each request of this thread inside be sent once only.
+
+        :param seconds: for all of them together
+        """
+        before, self._local.trial = self._local.trial, True
+        try:
+            with self.deadline(seconds):
+                yield
+        finally:
+            self._local.trial = before
+
+    @property
+    def in_trial(self) -> bool:
+        """Whether this thread is learning what the array can do."""
+        return self._local.trial
+
+    def answers(self) -> bool:
+        """Whether the array answers a known read, asked once."""
+        try:
+            with self.trial():
+                self.get('/system/state')
+        except errors.RestError:
+            return False
+        return True
+
     def get(self, path: str, query: str = '') -> Any:
         """Read ``path``, again and again until there is an answer.
 
@@ -111,23 +162,58 @@ class Session:
         """
         request = transport.Request('GET', path, query)
         with self.deadline() as deadline:
-            pace = retry.Retry(deadline, self.clock)
+            pace = self._pace(deadline)
             while True:
                 try:
-                    return self.transport.decode(
-                        request, self.send(request, deadline, pace.tries))
+                    return self.transport.decode(request, self.admit(
+                        self.read_gate, request, deadline, pace.tries))
                 except errors.RestError as error:
                     pace.pause(error)
 
-    def write(self, write: Write[T], most: int | None = None) -> T:
+    def write(self, write: Write[T], most: int | None = None,
+              doubt: Doubt | None = None) -> T:
         """Carry a write out exactly once, whatever happens to replies.
 
         :param most: tries, where one of several objects may be busy for
             long
+        :param doubt: that of the write in whose place this one comes
         :raises errors.RestError: refused, or no certainty in time
         """
-        with self.deadline() as deadline:
-            return _WriteCall(self, write, deadline, most).run()
+        with self.deadline() as deadline, \
+                self._sequences.next() as number:
+            left = doubt or Doubt()
+
+            def run(number: str | None) -> T:
+                return _WriteCall(self, write, deadline, self._pace(
+                    deadline, most), number, left).run()
+            return self.capabilities.prefer(
+                capabilities.SEQUENCE, lambda: run(number), lambda: run(None))
+
+    def _pace(self, deadline: retry.Deadline, most: int | None = None
+              ) -> retry.Retry:
+        return retry.Retry(deadline, self.clock, most,
+                           once=self._local.trial)
+
+    def admit(self, entrance: gate.Gate, request: transport.Request,
+              deadline: retry.Deadline, tries: int) -> bytes:
+        """Send ``request`` once, when it is its turn.
+
+        :raises errors.RestError: it failed, or its turn did not come
+        """
+        left = deadline.left()
+        with entrance.enter(left) as entered:
+            if entered is None:
+                raise errors.Busy(
+                    f'no turn within {left:g} s, the array takes '
+                    f'{entrance.limit} such requests at once',
+                    self.transport.place(request))
+            try:
+                reply = self.send(request, deadline, tries)
+            except errors.Busy:
+                entered.congested()
+                raise
+            entered.succeeded()
+            return reply
 
     def send(self, request: transport.Request, deadline: retry.Deadline,
              tries: int) -> bytes:
@@ -149,68 +235,56 @@ class Session:
 
 
 class _WriteCall(Generic[T]):
-    """The life of one write: its tries, and what they left in doubt."""
+    """The life of one write: its tries, and what they left open.
+
+    :param number: for X-K2-Sequence, None to send none
+    """
 
     def __init__(self, session: Session, write: Write[T],
-                 deadline: retry.Deadline, most: int | None) -> None:
+                 deadline: retry.Deadline, pace: retry.Retry,
+                 number: str | None, doubt: Doubt) -> None:
         self._session = session
         self._write = write
         self._deadline = deadline
-        self._pace = retry.Retry(deadline, session.clock, most)
-        # SEQ-2: nobody says how long ids are remembered.
-        self._request = dataclasses.replace(
-            write.request, sequence=f'k2-{uuid.uuid4().hex}=1')
-        self._sent = False
-        self._doubt = False
+        self._pace = pace
+        self._request = dataclasses.replace(write.request, sequence=number)
+        self._doubt = doubt
 
     def run(self) -> T:
         """Try until it is carried out, refused, or too late."""
         while True:
             try:
-                return self._write.accept(self._send())
+                return self._write.accept(self._session.admit(
+                    self._session.gate, self._request, self._deadline,
+                    self._pace.tries))
             except errors.RestError as error:
                 result = self._resolve(error)
                 if result is not None:
                     return result
                 self._pace.pause(error)
 
-    def _send(self) -> bytes:
-        session, left = self._session, self._deadline.left()
-        with session.gate.enter(left) as entered:
-            if entered is None:
-                raise errors.Busy(
-                    f'no turn within {left:g} s, the array takes '
-                    f'{session.gate.limit} writes at once',
-                    session.transport.place(self._request))
-            try:
-                reply = session.send(
-                    self._request, self._deadline, self._pace.tries)
-            except errors.Busy:
-                entered.congested()
-                raise
-            entered.succeeded()
-            return reply
-
     def _resolve(self, error: errors.RestError) -> T | None:
         """What the write came to; None when it may be tried again."""
         if isinstance(error, errors.SequenceUsed):
             return self._carried_out(error)
-        if self._doubt and isinstance(error, errors.NotFound):
-            # Of a bulk call it may mean that the array has none.
-            return self._look(
-                certain=not self._request.path.endswith('/__bulk'))
-        if self._doubt and isinstance(error, errors.Refused):
+        if self._doubt.open and isinstance(error, errors.NotFound):
+            # It may be that the array has no such calls.
+            return self._look()
+        if self._doubt.open and isinstance(error, errors.Refused):
             # An array that ignores the sequence refuses a duplicate of
             # what our first try made (ERR-8).
             return self._look(times=_LOOKS)
-        self._sent |= not isinstance(error, errors.NotConnected)
-        self._doubt |= error.in_doubt
+        if not isinstance(error, errors.NotConnected):
+            self._doubt.numbers.add(self._request.sequence)
+        self._doubt.open |= error.in_doubt
         if not error.in_doubt:
             return None
         return self._look(times=_LOOKS if error.status == 200 else 1)
 
     def _carried_out(self, error: errors.SequenceUsed) -> T:
-        if not self._sent:
+        """The result of an earlier try, if the number was used by that."""
+        number = self._request.sequence
+        if number is None or number not in self._doubt.numbers:
             raise errors.refused(error) from error
         result = self._look(times=_LOOKS, certain=True)
         if result is None:
@@ -226,10 +300,13 @@ class _WriteCall(Generic[T]):
                     min(_FIRST_PAUSE * 2 ** (n - 1), self._deadline.left()))
             try:
                 result = self._write.look(certain)
+            except (errors.NotOffered, errors.Incomplete):
+                # There is no way to look: it may be repeated.
+                return None
             except errors.RestError as error:
-                if not error.retryable:
-                    raise
-                continue
+                # Without an answer nothing may be repeated.
+                self._pace.pause(error)
+                return self._look(times, certain)
             if result is not None:
                 return result
         return None

@@ -38,6 +38,8 @@ class Settings:
     token in place of login and password (CON-3). ``deadline`` is for one
     logical call with all its retries, ``max_writes`` the most writes under
     way at once, ``pool_size`` the most requests under way at once.
+    ``verdicts`` is a directory for what is learnt of the array, empty to keep
+    that in memory; ``disabled_capabilities`` names what is not to be used.
     ``device`` is the backend_id of the replication_device that names the
     array, empty for that of the back end's own options: errors say so.
 
@@ -58,6 +60,8 @@ class Settings:
     deadline: float = 180.0
     max_writes: int = 32
     pool_size: int = 64
+    verdicts: str = ''
+    disabled_capabilities: tuple[str, ...] = ()
     device: str = ''
     user_agent: str = dataclasses.field(default_factory=_user_agent)
 
@@ -73,6 +77,12 @@ class Settings:
     def endpoint(self) -> rest_address.Address:
         """Host and port of the REST service."""
         return rest_address.parse(self.address, self.port)
+
+    @property
+    def array(self) -> str:
+        """What tells the array from others; those of a manager share it."""
+        address = str(self.endpoint)
+        return f'{address}/{self.sdp_id}' if self.sdp_id else address
 
     @property
     def pin(self) -> str | None:

@@ -151,9 +151,7 @@ class Transport:
         if isinstance(error, (requests.exceptions.ChunkedEncodingError,
                               requests.exceptions.ContentDecodingError)):
             return errors.BadReply('the reply was cut short', place)
-        kind = (errors.NotConnected if tls.caused_by(error, _NOT_SENT)
-                else errors.Unreachable)
-        return kind(_reason(error), place)
+        return _kind(error)(_reason(error), place)
 
 
 def _http_session(settings: rest_settings.Settings) -> requests.Session:
@@ -199,6 +197,13 @@ def _body(reply: requests.Response, end: float) -> bytes:
     except urllib3.exceptions.HTTPError as error:
         raise requests.exceptions.ChunkedEncodingError(error) from error
     return b''.join(parts)
+
+
+def _kind(error: OSError) -> type[errors.Unreachable]:
+    if tls.caused_by(error, _NOT_SENT):
+        return errors.NotConnected
+    return (errors.NoReply if isinstance(error, requests.Timeout)
+            else errors.Unreachable)
 
 
 def _reason(error: OSError) -> str:

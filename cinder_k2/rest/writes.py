@@ -18,6 +18,7 @@ from typing import Any
 from typing import Generic
 from typing import TypeVar
 
+from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import reader as rest_reader
 from cinder_k2.rest import records
@@ -100,22 +101,62 @@ class Update(Generic[R]):
 
 
 class Delete:
-    """DELETE of one object, or of several when ``body`` lists them."""
+    """DELETE of one object.
 
-    def __init__(self, connection: transport.Transport, path: str,
-                 body: Any = None) -> None:
-        self._transport = connection
-        self.request = transport.Request('DELETE', path, body=body)
+    :param identity: values that tell the object from others
+    """
+
+    def __init__(self, reader: rest_reader.Reader[Any], id: int,
+                 identity: Fields) -> None:
+        self._reader = reader
+        self._id = id
+        self._identity = identity
+        self.request = transport.Request('DELETE', f'{reader.path}/{id}')
 
     def accept(self, reply: bytes) -> bool:
         """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
         if reply.strip():
-            self._transport.decode(self.request, reply)
+            self._reader.session.transport.decode(self.request, reply)
         return True
 
     def look(self, certain: bool) -> bool | None:
-        """No use in looking: repeating does no harm."""
-        return True if certain else None
+        """See that the object is gone; None if it is there."""
+        if not self._identity:
+            return self._is_gone() if certain else None
+        found, complete = self._reader.some(**self._sought())
+        if any(record.id == self._id for record in found):
+            return None
+        return True if complete else None
+
+    def _is_gone(self) -> bool | None:
+        try:
+            self._reader.get(self._id)
+        except errors.NotFound:
+            return True
+        return None
+
+    def _sought(self) -> dict[str, query.Value]:
+        return {name: value for name, value in self._identity.items()
+                if value is not None}
+
+
+class BulkDelete:
+    """DELETE of several objects at once (BLK-1)."""
+
+    def __init__(self, reader: rest_reader.Reader[Any], ids: Sequence[int]
+                 ) -> None:
+        self._reader = reader
+        self.request = transport.Request(
+            'DELETE', f'{reader.path}/__bulk', body=[{'id': i} for i in ids])
+
+    def accept(self, reply: bytes) -> bool:
+        """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
+        if reply.strip():
+            self._reader.session.transport.decode(self.request, reply)
+        return True
+
+    def look(self, certain: bool) -> None:
+        """Nobody knows which are gone; they are deleted one by one then."""
 
 
 class BulkCreate(Generic[R]):

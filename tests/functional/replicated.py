@@ -51,6 +51,8 @@ class ReplicatedTest(base.FunctionalTest):
             array.control.clear_journal()
             state, = array.admin.list('system/state')
             self._systems[state['system_id']] = array
+        if self.has_learned and self.primary.array.profile != 'known':
+            self.learned(self.primary, self.secondary)
         self.backend = self._shared(protocol, **{
             'replication_device': self.device(), **options})
         return self.backend

@@ -43,19 +43,19 @@ class BudgetsTest(base.FunctionalTest):
         self._warm(protocol)
         with self.assert_calls(2):
             volume = self.backend.create_volume(1)
-        with self.assert_calls(1):
-            self.backend.extend_volume(volume, 2)
         with self.assert_calls(2):
+            self.backend.extend_volume(volume, 2)
+        with self.assert_calls(3):
             self.backend.delete_volume(volume)
 
     def test_snapshot(self) -> None:
         self._warm('iscsi')
-        with self.assert_calls(1):
+        with self.assert_calls(2):
             snapshot = self.backend.create_snapshot(self.volume)
-        with self.assert_calls(1):
+        with self.assert_calls(2):
             self.backend.delete_snapshot(snapshot)
 
-    @ddt.data(('k2', 'view', 2), ('sdp', 'view', 2), ('sdp', 'thin', 3))
+    @ddt.data(('k2', 'view', 3), ('sdp', 'view', 3), ('sdp', 'thin', 4))
     @ddt.unpack
     def test_copies(self, profile: str, strategy: str, calls: int) -> None:
         """No data is copied; a clone needs a snapshot, too."""
@@ -70,9 +70,9 @@ class BudgetsTest(base.FunctionalTest):
     def test_larger_copies(self) -> None:
         self._warm('iscsi', 'sdp')
         snapshot = self.backend.create_snapshot(self.volume)
-        with self.assert_calls(4):
-            self.backend.volume_from_snapshot(snapshot, 2)
         with self.assert_calls(5):
+            self.backend.volume_from_snapshot(snapshot, 2)
+        with self.assert_calls(6):
             self.backend.clone(self.volume, 2)
 
     @ddt.data('iscsi', 'fc')
@@ -81,14 +81,14 @@ class BudgetsTest(base.FunctionalTest):
         self._warm(protocol)
         host = self.host(ports=2)
         other = self.backend.create_volume(1)
-        with self.assert_calls(4):
+        with self.assert_calls(5):
             first = self.backend.attach(self.volume, host)
-        with self.assert_calls(2):
-            second = self.backend.attach(other, host)
         with self.assert_calls(3):
+            second = self.backend.attach(other, host)
+        with self.assert_calls(4):
             self.backend.detach(first)
         # One more than an array needs that takes a host with initiators.
-        with self.assert_calls(5):
+        with self.assert_calls(7):
             self.backend.detach(second)
         self.assertNotIn('hosts', self.left())
 
@@ -98,9 +98,9 @@ class BudgetsTest(base.FunctionalTest):
         self.own('fc')
         self.switch(bulk=())
         self.backend.detach(self.backend.attach(self.volume, self.host()))
-        with self.assert_calls(4 + 1):
+        with self.assert_calls(6 + 1):
             made = self.backend.attach(self.volume, self.host(ports=2))
-        with self.assert_calls(5 + 1):
+        with self.assert_calls(8 + 1):
             self.backend.detach(made)
 
     @ddt.data(1, 2, 3)
@@ -111,7 +111,7 @@ class BudgetsTest(base.FunctionalTest):
             host = self.host()
             self.backend.attach(self.volume, host, MIGRATION)
             self.backend.attach(self.backend.create_volume(1), host)
-        with self.assert_calls(3 + hosts):
+        with self.assert_calls(4 + hosts):
             self.backend.force_detach(self.volume)
         self.assertEqual((hosts, hosts), (self.left()['hosts'],
                                           self.left()['mappings']))
@@ -122,14 +122,14 @@ class BudgetsTest(base.FunctionalTest):
         self.spend_freely()
         for _ in range(2):
             self.backend.attach(self.volume, self.host(), MIGRATION)
-        with self.assert_calls(3 + 2 + 2 * 4):
+        with self.assert_calls(6 + 2 + 2 * 4):
             self.backend.force_detach(self.volume)
         self.assert_left(volumes=1, volume_groups=1)
 
     def test_what_the_array_or_nobody_does(self) -> None:
         self._warm('iscsi')
         snapshot = self.backend.create_snapshot(self.volume)
-        with self.assert_calls(1):
+        with self.assert_calls(3):
             self.backend.revert(self.volume, snapshot)
         self.backend.delete_snapshot(snapshot)
         with self.assert_calls(0):
@@ -144,7 +144,7 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(0):
             self.backend.unmanage(self.volume)
         # With the size, which the manager asks for first.
-        with self.assert_calls(5):
+        with self.assert_calls(6):
             self.backend.manage({'source-name': name})
 
     def test_groups(self) -> None:
@@ -153,11 +153,11 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(1):
             group = self.backend.create_group()
         for _ in range(3):
-            with self.assert_calls(1):
+            with self.assert_calls(2):
                 self.backend.create_volume(1, group)
-        with self.assert_calls(1):
+        with self.assert_calls(2):
             taken = self.backend.create_group_snapshot(group)
-        with self.assert_calls(1):
+        with self.assert_calls(2):
             self.backend.delete_group_snapshot(taken)
 
     def test_statistics(self) -> None:
@@ -210,23 +210,23 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         """The peer makes its part by itself."""
         with self._calls(5, 0):
             volume = self.replicated()
-        with self._calls(4, 3):
+        with self._calls(5, 3):
             self.backend.extend_volume(volume, 2)
-        with self._calls(1, 0):
+        with self._calls(2, 0):
             snapshot = self.backend.create_snapshot(volume)
-        with self._calls(1, 0):
+        with self._calls(2, 0):
             self.backend.delete_snapshot(snapshot)
         # Three see that nothing keeps it, before its copy goes, and one that
         # nobody looks at what replication took. There, two find the copy and
         # see that it is not mapped, one that it has no snapshots, two wait,
         # and one looks for what it was cloned from when it was failed over.
-        with self._calls(12, 11):
+        with self._calls(13, 11):
             self.backend.delete_volume(volume)
 
     def test_retype(self) -> None:
         volume = self.backend.create_volume()
         # One sees by its group that the volume itself is no copy.
-        with self._calls(4, 0):
+        with self._calls(5, 0):
             self.backend.retype(volume, **replicated.REPLICATED)
         # Types do not tell what its session is like.
         with self._calls(1, 0):
@@ -235,7 +235,7 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         with self._calls(2, 0):
             self.backend.retype(volume, kaminario__replication_rpo='300',
                                 **replicated.REPLICATED)
-        with self._calls(7, 11):
+        with self._calls(8, 11):
             self.backend.retype(volume)
         with self._calls(0, 0):
             self.backend.retype(volume, vendor__colour='red')
@@ -248,11 +248,11 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             consistent_group_replication_enabled='<is> True')
         for _ in range(3):
             self.backend.create_volume(1, group, **word)
-        with self._calls(3 + 3, 0):
+        with self._calls(6 + 3, 0):
             self.backend.enable_replication(group)
         with self._calls(7, 9 + 2 * 3):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
         # Two look whether the group was once made there.
-        with self._calls(11 + 4 * 3, 9 + 2 * 3 + 2):
+        with self._calls(14 + 4 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)

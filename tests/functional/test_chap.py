@@ -127,15 +127,15 @@ class ChapTest(ChapTestCase):
 
     def test_further_volumes(self) -> None:
         """They cost nothing besides, and change nothing."""
-        with self.assert_calls(4 + 2):
+        with self.assert_calls(5 + 2):
             first = self.backend.attach(self.volume, self.connector)
         other = self.backend.create_volume(1)
-        with self.assert_calls(2):
+        with self.assert_calls(3):
             second = self.backend.attach(other, self.connector)
         self.assert_logs_in(self.connector, first, second)
         self.backend.detach(first)
         self.assert_logs_in(self.connector, second)
-        with self.assert_calls(5 + 2):
+        with self.assert_calls(7 + 2):
             self.backend.detach(second)
         self.assert_left(volumes=2, volume_groups=2)
 
@@ -167,9 +167,9 @@ class ChapTest(ChapTestCase):
         other = self.own('iscsi', use_chap_auth=True)
         volumes = [other.create_volume(1) for _ in range(3)]
         other.attach(volumes[0], self.host())
-        with self.assert_calls(2 + 1):
+        with self.assert_calls(3 + 1):
             second = other.attach(volumes[1], self.connector)
-        with self.assert_calls(2):
+        with self.assert_calls(3):
             third = other.attach(volumes[2], self.connector)
         self.assertEqual(1, len({*map(self.told, (first, second, third))}))
         self.assert_logs_in(self.connector, third)
@@ -244,13 +244,13 @@ class SwitchTest(ChapTestCase):
         plain = self.unprotected()
         volumes = [plain.create_volume(1) for _ in range(2)]
         plain.detach(plain.attach(volumes[0], self.host()))
-        with self.assert_calls(4):
+        with self.assert_calls(5):
             first = plain.attach(volumes[0], self.connector)
-        with self.assert_calls(2):
+        with self.assert_calls(3):
             second = plain.attach(volumes[1], self.connector)
         self.assert_open(self.connector, second)
         plain.detach(first)
-        with self.assert_calls(5):
+        with self.assert_calls(7):
             plain.detach(second)
         self.assertEqual([], self.kept())
 
@@ -297,7 +297,7 @@ class AdministratorTest(ChapTestCase):
         first = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, first)
         self.backend.detach(first)
-        with self.assert_calls(2):
+        with self.assert_calls(3):
             second = self.backend.attach(self.volume, self.connector)
         self.assert_logs_in(self.connector, second)
         self.assertEqual(self.told(first), self.told(second))

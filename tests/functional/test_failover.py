@@ -554,10 +554,15 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'error', 'in-use', self.secondary,
                         f'has no replicated volume cv-{self.volume.id}')
         self.assertEqual('second', self.read(self.volume))
-        self.backend.detach(attachment)
-        self.assertEqual([], self.secondary.admin.list('mappings'))
+        # What has the id may be another volume: nothing is done with it.
+        error = self.assertRaises(
+            exception.VolumeBackendAPIException, self.backend.detach,
+            attachment)
+        self.assertIn('is called else now', str(error))
         self.secondary.admin.update('volumes', number,
                                     name=f'rcv-{self.volume.id}')
+        self.backend.detach(attachment)
+        self.assertEqual([], self.secondary.admin.list('mappings'))
         self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
 

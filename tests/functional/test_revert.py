@@ -53,7 +53,7 @@ class EverywhereTest(RevertTest):
         volume = self.backend.create_volume(1)
         snapshot = self.snapshot_of(volume)
         before = self.left()
-        with self.assert_calls(1):
+        with self.assert_calls(3):
             self.backend.revert(volume, snapshot)
         self.assert_reverted(volume)
         self.assertEqual(before, self.left())

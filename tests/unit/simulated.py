@@ -19,6 +19,7 @@ from oslotest import base
 from cinder_k2 import array
 from cinder_k2 import rest
 from cinder_k2 import simulator
+from tests import offered
 
 GIB = 1 << 20
 
@@ -43,6 +44,9 @@ class SimulatedTest(base.BaseTestCase):
                           password='admin'),
             adapter=simulator.RequestsAdapter(self.sim), clock=self.clock)
         self.addCleanup(self.client.close)
+        # As a service that has used the array for a while.
+        for name in offered.names(self.profile):
+            self.client.capabilities.found(name)
         self.array = array.Array(self.client, 'Best_Effort_Retention')
 
     def leftovers(self):

@@ -142,9 +142,9 @@ def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
 
     :raises StillMapped, ObjectInUse: the array must keep one
     """
-    for name, (volume, _) in volumes.items():
+    for name, (volume, group) in volumes.items():
         with _in_words(array, name):
-            array.volumes.delete(volume)
+            array.volumes.delete(volume, group)
 
 
 def delete_snapshots(array: Array, group: int | None) -> None:

@@ -129,7 +129,8 @@ def _came_true(finder: Finder, member: Member, error: rest.RestError
                 f'extended to {member.size} KiB: its copy may have grown '
                 f'already, and session {near.session.name} on the array at '
                 f'{finder.here.address} is {near.state}. {error}') from error
-        return finder.here.volumes.size(member.volume) == member.size
+        return finder.here.volumes.size(
+            member.volume, finder.group) == member.size
     return False
 
 

@@ -69,7 +69,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.sim.control.clear_journal()
         self.assertFalse(self.array.groups.delete_if_empty(self.group.id))
         self.assertEqual(['GET volumes'], self.calls())
-        self.array.volumes.delete(volume)
+        self.array.volumes.delete(volume, self.group.id)
         self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
         self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
         self.assertEqual({}, self.leftovers())

@@ -53,7 +53,8 @@ class HiddenTest(simulated.SimulatedTest):
                                      group_name='cvg-1', size=GIB,
                                      dedup=True)
         self.snapshot = self.array.snapshots.create('ccs-2', self.source)
-        self.view = self.array.snapshots.create_view('cv-2', self.snapshot)
+        self.view = self.array.snapshots.create_view('cv-2', self.snapshot,
+                                                     lasting=True)
 
     def hide(self):
         self.assertTrue(self.array.hidden.is_volume_needed(self.source))
@@ -61,8 +62,9 @@ class HiddenTest(simulated.SimulatedTest):
 
     def delete_clone(self):
         """With the snapshot that was made for it."""
-        self.array.snapshots.delete(self.view.view)
-        self.array.snapshots.delete(self.snapshot.snapshot)
+        self.array.snapshots.delete(self.view.view, self.view.group)
+        self.array.snapshots.delete(self.snapshot.snapshot,
+                                    self.snapshot.group)
 
     def test_hidden_and_reclaimed(self):
         self.hide()

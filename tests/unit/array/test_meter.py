@@ -222,7 +222,7 @@ def capacity(**fields):
 def measured(*script):
     """What is measured of an array that answers so, and then 403."""
     client, adapter, _ = scripted.client(
-        *script, *[scripted.refusal('no', 403)] * 9)
+        *script, *[scripted.refusal('no', 403)] * 20)
     return meter.Meter(client).read(), adapter
 
 

@@ -27,6 +27,7 @@ from cinder_k2.array.replication import TARGET
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import simulator
+from tests import offered
 
 GIB = 1 << 20
 HOSTS = ('k2-a.example.org', 'k2-b.example.org')
@@ -51,6 +52,8 @@ class PairTest(base.BaseTestCase):
             rest.Settings(address=host, login='admin', password='admin'),
             adapter=simulator.RequestsAdapter(sim), clock=self.clock)
         self.addCleanup(client.close)
+        for name in offered.names('sdp'):
+            client.capabilities.found(name)
         return array.Array(client, 'Best_Effort_Retention')
 
     def make(self, number, start=True):
@@ -193,7 +196,7 @@ class LifeTest(PairTest):
                                 (self.here, session, 'cv-1')):
             side.replication.delete(one.id)
             side.replication.delete_snapshots(one.group)
-            side.volumes.delete(side.replication.volumes_of([name])[name][0])
+            side.volumes.delete(*side.replication.volumes_of([name])[name])
             side.volumes.delete_group(one.group)
         self.assertEqual({}, self.a.control.leftovers())
         self.assertEqual({}, self.b.control.leftovers())
@@ -371,6 +374,8 @@ class OwnPeerTest(base.BaseTestCase):
                           password='admin'),
             adapter=simulator.RequestsAdapter(sim), clock=clock)
         self.addCleanup(client.close)
+        for name in offered.names('sdp'):
+            client.capabilities.found(name)
         made = array.Array(client, 'Best_Effort_Retention')
         group = made.volumes.create_group('cvg-1', True)
         volume = made.volumes.create('cv-1', GIB, group)

@@ -233,7 +233,9 @@ class OptionsTest(unittest.TestCase):
         readers = ('xml', 'lxml', 'configparser', 'tomllib', 'yaml', 'csv')
         self.assertEqual(
             set(), {n for n in imported() if n.split('.')[0] in readers})
-        self.assertEqual([], calls('open'))
+        # What was learnt of arrays is no setting.
+        self.assertEqual([], [call for path, call in calls('open')
+                              if path.name != 'verdicts.py'])
         self.assertEqual([], [p for p in PACKAGE.rglob('*')
                               if p.suffix in ('.xml', '.conf', '.ini')
                               and p.parent != PACKAGE / 'host_files'])
@@ -322,13 +324,14 @@ class CodeTest(unittest.TestCase):
                 self.assertTrue(list(tests.rglob('test_*.py')), module.name)
 
     def _exceptions(self):
-        """Every exception that the driver defines."""
+        """Every exception that leaves the module which defines it."""
         for path in {path for path, _ in nodes(ast.ClassDef)}:
             name = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
             name = name.removesuffix('.__init__')
             for cls in vars(importlib.import_module(name)).values():
                 if (inspect.isclass(cls) and issubclass(cls, Exception)
-                        and cls.__module__ == name):
+                        and cls.__module__ == name
+                        and not cls.__name__.startswith('_')):
                     yield cls
 
     def test_exceptions_are_translated(self):

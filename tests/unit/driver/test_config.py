@@ -52,7 +52,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
         self.addCleanup(cfg.CONF.reset)
         made = configuration.Configuration(
             [*manager.volume_backend_opts, *driver.volume_opts,
-             *driver.image_opts], section)
+             *driver.image_opts, *driver.fqdn_opts], section)
         config.register(made)
         return made
 

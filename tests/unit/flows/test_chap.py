@@ -11,6 +11,7 @@
 # under the License.
 
 from cinder_k2.array import chap as profiles
+from cinder_k2.array import hosts as array_hosts
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
@@ -19,6 +20,7 @@ from cinder_k2 import naming
 from tests.unit import simulated
 
 IQN = 'iqn.1994-05.com.example:node1'
+SOUGHT = array_hosts.Sought((IQN,), (naming.host('node1', [IQN]),))
 
 
 class Secrets:
@@ -55,8 +57,7 @@ class GuardTest(simulated.SimulatedTest):
     def attach(self):
         return hosts.attach(
             self.array, self.registry, self.backing,
-            found=self.registry.locate([IQN]),
-            name=naming.host('node1', [IQN]), look_first=False,
+            sought=SOUGHT, look_first=False,
             guard=self.guard)
 
     def password(self):
@@ -87,7 +88,7 @@ class GuardTest(simulated.SimulatedTest):
     def test_order_of_the_writes(self):
         """Whoever finds the host by its initiator finds it with CHAP."""
         self.attach()
-        host = self.registry.locate([IQN]).host
+        host = self.registry.locate(SOUGHT).host
         self.assertEqual(
             ['POST host_auth_profiles', 'POST hosts', f'PATCH hosts/{host}',
              'POST host_iqns', 'POST mappings'],
@@ -120,7 +121,7 @@ class GuardTest(simulated.SimulatedTest):
 
     def test_a_known_login_is_not_looked_at_again(self):
         login = self.attach().login
-        host = self.registry.locate([IQN]).host
+        host = self.registry.locate(SOUGHT).host
         self.sim.control.clear_journal()
         self.assertEqual(login, self.guard.login(host))
         self.assertEqual([], self.calls())

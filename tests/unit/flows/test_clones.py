@@ -52,7 +52,7 @@ class ClonesTest(simulated.SimulatedTest):
     def clone(self, *strategies, **changes):
         return self.cloner.from_volume(
             dataclasses.replace(self.order, **changes), self.source,
-            f'hidden-{self.clone_count()}', strategies or ('thin', 'view'))
+            f'ccs-{self.clone_count()}', strategies or ('thin', 'view'))
 
     def clone_count(self):
         return len(self.sim.control.leftovers().get('snapshots', []))
@@ -123,10 +123,10 @@ class ThinTest(ClonesTest):
                                      shared=True)
         self.assertRaises(exceptions.ObjectInUse, deletion.retire_volume,
                           self.array, caught)
-        self.array.snapshots.delete(
-            self.array.snapshots.find('meddling').snapshot)
+        meddling = self.array.snapshots.find('meddling')
+        self.array.snapshots.delete(meddling.snapshot, meddling.group)
         self.assertTrue(deletion.retire_volume(self.array, caught))
-        self.array.snapshots.delete(snapshot.snapshot)
+        self.array.snapshots.delete(snapshot.snapshot, snapshot.group)
         self.assertEqual(self.before, self.leftovers())
 
     def test_other_deduplication_needs_a_copy(self):
@@ -155,7 +155,7 @@ class ViewTest(ClonesTest):
         view = self.clone()
         second = self.cloner.from_volume(
             dataclasses.replace(self.order, name='second'), view,
-            'hidden-2', ('thin', 'view'))
+            'ccs-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
         self.assertRaises(exceptions.ObjectInUse, deletion.delete_volume,
                           self.array, view)

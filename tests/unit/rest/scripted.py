@@ -103,15 +103,20 @@ class Adapter(requests.adapters.BaseAdapter):
         return json.loads(self.requests[number].body)
 
     def sequences(self):
-        """The X-K2-Sequence of each write."""
-        return [r.headers['X-K2-Sequence'] for r in self.requests
+        """The X-K2-Sequence of each write, None without one."""
+        return [r.headers.get('X-K2-Sequence') for r in self.requests
                 if r.method != 'GET']
 
 
-def client(*script, **settings):
-    """A client of a scripted array: ``(client, adapter, clock)``."""
+def client(*script, works=(), **settings):
+    """A client of a scripted array: ``(client, adapter, clock)``.
+
+    :param works: capabilities that the array was seen to have
+    """
     adapter, clock = Adapter(*script), FakeClock()
     settings = {'address': '10.0.0.1', 'login': 'admin',
                 'password': 'Secr3t-word'} | settings
     made = rest.Client(rest.Settings(**settings), adapter, clock)
+    for name in works:
+        made.capabilities.found(name)
     return made, adapter, clock

@@ -107,5 +107,5 @@ class FromReplyTest(unittest.TestCase):
                     if isinstance(kind, type)
                     and issubclass(kind, errors.RestError)
                     and kind.in_doubt}
-        self.assertEqual({rest.Unreachable, rest.ServerError,
+        self.assertEqual({rest.Unreachable, errors.NoReply, rest.ServerError,
                           rest.BadReply}, doubtful)

@@ -50,17 +50,28 @@ class GateTest(unittest.TestCase):
             with a_gate.enter(0) as entered:
                 getattr(entered, what)()
 
-    def test_opens_by_one_for_each_window_of_successes(self):
-        a_gate = gate.Gate(32)
+    def _limits(self, a_gate, times):
+        """The limit after each of several windows of successes."""
+        seen = []
+        for _ in range(times):
+            before = a_gate.limit
+            self._through(a_gate, times=before - 1)
+            self.assertEqual(before, a_gate.limit)
+            self._through(a_gate)
+            seen.append(a_gate.limit)
+        return seen
+
+    def test_doubles_until_the_first_busy(self):
+        a_gate = gate.Gate(100)
         self.assertEqual(4, a_gate.limit)
-        self._through(a_gate, times=3)
-        self.assertEqual(4, a_gate.limit)
-        self._through(a_gate)
-        self.assertEqual(5, a_gate.limit)
-        self._through(a_gate, times=4)
-        self.assertEqual(5, a_gate.limit)
-        self._through(a_gate)
-        self.assertEqual(6, a_gate.limit)
+        self.assertEqual([8, 16, 32], self._limits(a_gate, 3))
+        self._through(a_gate, 'congested')
+        self.assertEqual(16, a_gate.limit)
+        self.assertEqual([17, 18, 19], self._limits(a_gate, 3))
+
+    def test_doubles_up_to_the_ceiling(self):
+        a_gate = gate.Gate(10)
+        self.assertEqual([8, 10], self._limits(a_gate, 2))
 
     def test_never_above_the_ceiling(self):
         a_gate = gate.Gate(6)
@@ -169,11 +180,14 @@ class GateTest(unittest.TestCase):
     @given(st.integers(1, 40), st.lists(st.booleans(), max_size=300))
     def test_the_limit_stays_within_its_bounds(self, ceiling, outcomes):
         a_gate = gate.Gate(ceiling)
+        doubles = True
         for good in outcomes:
             before = a_gate.limit
             self._through(a_gate, 'succeeded' if good else 'congested')
             self.assertTrue(1 <= a_gate.limit <= ceiling)
+            doubles &= good
             if not good:
                 self.assertEqual(max(1, before // 2), a_gate.limit)
             else:
-                self.assertIn(a_gate.limit - before, (0, 1))
+                most = 2 * before if doubles else before + 1
+                self.assertIn(a_gate.limit, (before, min(most, ceiling)))

@@ -54,9 +54,19 @@ CUT = requests.exceptions.ChunkedEncodingError('cut')
 
 class Case(unittest.TestCase):
 
+    # What writes and looks rest on; how it is learnt is in other tests.
+    WORKS = ('sequence', 'reads:volumes', 'searches:host_iqns:host',
+             'searches:host_iqns:iqn', 'creations:retention_policies:name',
+             'creations:host_groups:name', 'creations:volumes:password',
+             'searches:host_groups:name', 'creations:host_iqns:iqn',
+             'creations:snapshots:short_name', 'creations:snapshots:source',
+             'creations:volume_groups:name', 'creations:hosts:name',
+             'updates:hosts:host_group', 'updates:volume_groups:quota',
+             'updates:volume_groups:last_restored_from')
+
     def make(self, *script, **settings):
         self.client, self.array, self.clock = scripted.client(
-            *script, **settings)
+            *script, works=self.WORKS, **settings)
         self.volumes = self.client.volumes
         self.addCleanup(lambda: self.assertEqual([], self.array.script))
 
@@ -113,7 +123,7 @@ class HeadersTest(Case):
         self.volumes.find(name='vol-1')
         self.assertEqual(base, self.client.base_url + '/')
         self.assertTrue(self.array.requests[0].url.startswith(
-            base + 'volumes?name=vol-1&'), self.array.requests[0].url)
+            base + 'volumes?name=vol-1'), self.array.requests[0].url)
 
 
 @ddt.ddt
@@ -219,9 +229,7 @@ class CreateTest(Case):
         self.assertEqual(VOLUME, self._create())
         self.assertEqual(['POST /volumes', 'GET /volumes'],
                          self.array.calls)
-        query = self.array.query(1)
-        self.assertEqual(('vol-1', '/volume_groups/14'),
-                         (query['name'], query['volume_group.ref']))
+        self.assertEqual({'name': 'vol-1'}, self.array.query(1))
 
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT)
     def test_not_found_is_repeated_under_the_same_sequence(self, failure):
@@ -289,7 +297,7 @@ class CreateTest(Case):
 
     def test_a_failing_look_does_not_end_it(self):
         # Eight times: as often as one read is repeated.
-        self.make(LOST, *[CRASH] * 8, MADE)
+        self.make(LOST, *[CRASH] * 8, ABSENT, MADE)
         self.assertEqual(VOLUME, self._create())
 
     def test_a_look_that_may_not_be_taken_ends_it(self):
@@ -338,9 +346,9 @@ class NaturalKeyTest(Case):
         raw = {'id': 3, 'short_name': 's',
                'source': {'ref': '/volume_groups/14'}}
         self.assertEqual(
-            {'short_name': 's', 'source.ref': '/volume_groups/14'},
-            self._lost('snapshots', raw, short_name='s', source=GROUP,
-                       retention_policy=rest.Ref('retention_policies', 3)))
+            {'short_name': 's'}, self._lost(
+                'snapshots', raw, short_name='s', source=GROUP,
+                retention_policy=rest.Ref('retention_policies', 3)))
 
     def test_mappings(self):
         raw = {'id': 3, 'host': {'ref': '/hosts/7'},
@@ -471,6 +479,12 @@ class UpdateTest(Case):
         with self.assertRaises(rest.NotFound):
             self._grow()
 
+    def test_404_after_doubt_does_not_mean_done(self):
+        same = scripted.Reply(200, RAW)
+        self.make(LOST, same, GONE, same)
+        with self.assertRaises(rest.NotFound):
+            self._grow()
+
 
 @ddt.ddt
 class DeleteTest(Case):
@@ -491,9 +505,34 @@ class DeleteTest(Case):
 
     @ddt.data(LOST, SLOW, CRASH, AWAY, CUT, GARBAGE)
     def test_lost(self, failure):
-        for reply in (DONE, GONE, USED):
+        for reply, expected in ((DONE, True), (GONE, False)):
             self.make(failure, reply)
-            self._check(True, 2)
+            self._check(expected, 2)
+
+    def test_lost_and_seen_to_be_gone(self):
+        """OBJ-7: by its name, since the id may be another's by now."""
+        other = RAW | {'id': 32}
+        for found in (ABSENT, scripted.hits(other)):
+            self.make(LOST, found)
+            self.assertIs(True, self.volumes.delete(31, name='vol-1'))
+            self.assertEqual(['DELETE /volumes/31', 'GET /volumes'],
+                             self.array.calls)
+
+    def test_lost_and_there(self):
+        self.make(LOST, FOUND, DONE)
+        self.assertIs(True, self.volumes.delete(31, name='vol-1'))
+        self.assertEqual(1, len(set(self.array.sequences())))
+
+    def test_409_on_a_repeat_counts_if_it_is_gone(self):
+        self.make(LOST, USED, GONE)
+        self.assertIs(True, self.volumes.delete(31))
+        self.assertEqual(['DELETE /volumes/31'] * 2 + ['GET /volumes/31'],
+                         self.array.calls)
+
+    def test_409_on_a_repeat_proves_nothing_while_it_is_there(self):
+        self.make(LOST, USED, *[scripted.Reply(200, RAW)] * 5)
+        with self.assertRaises(rest.BadReply):
+            self.volumes.delete(31)
 
     @ddt.data(BUSY, FAST, UNAVAILABLE)
     def test_busy(self, failure):
@@ -511,12 +550,99 @@ class DeleteTest(Case):
             self.volumes.delete(31)
 
 
+@ddt.ddt
+class SequenceTest(Case):
+    """What becomes of X-K2-Sequence on an array that is new to us."""
+
+    WORKS = ('reads:volumes',)
+    OK = scripted.Reply(200, {})
+
+    def _numbers(self):
+        return [bool(number) for number in self.array.sequences()]
+
+    def _verdict(self):
+        return self.client.capabilities.verdict('sequence').state
+
+    def test_works(self):
+        self.make(MADE, DONE)
+        self.volumes.create(**FIELDS)
+        self.volumes.delete(31)
+        self.assertEqual('works', self._verdict())
+        self.assertEqual([True, True], self._numbers())
+
+    @ddt.data(400, 403, 404, 405, 409)
+    def test_refused(self, status):
+        self.make(scripted.refusal('no', status), MADE, DONE)
+        self.volumes.create(**FIELDS)
+        self.volumes.delete(31)
+        self.assertEqual('refused', self._verdict())
+        self.assertEqual([True, False, False], self._numbers())
+
+    @ddt.data(CRASH, LOST, AWAY)
+    def test_lost_twice_with_a_read_between(self, failure):
+        self.make(failure, ABSENT, self.OK, failure, ABSENT, MADE)
+        self.volumes.create(**FIELDS)
+        self.assertEqual('refused', self._verdict())
+        self.assertEqual(
+            ['POST /volumes', 'GET /volumes', 'GET /system/state',
+             'POST /volumes', 'GET /volumes', 'POST /volumes'],
+            self.array.calls)
+
+    def test_lost_once(self):
+        self.make(CRASH, ABSENT, self.OK, MADE)
+        self.volumes.create(**FIELDS)
+        self.assertEqual('works', self._verdict())
+
+    def test_an_array_that_is_away(self):
+        self.make(LOST, LOST, LOST, MADE)
+        self.volumes.create(**FIELDS)
+        self.assertEqual('unknown', self._verdict())
+        self.assertEqual([True, False], self._numbers())
+
+    def test_a_slow_array_is_not_asked_twice(self):
+        self.make(SLOW, ABSENT, MADE, DONE)
+        self.volumes.create(**FIELDS)
+        self.volumes.delete(31)
+        self.assertEqual('unknown', self._verdict())
+        self.assertEqual([True, False, False], self._numbers())
+
+    @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT)
+    def test_busy_says_nothing(self, failure):
+        self.make(failure, MADE)
+        self.volumes.create(**FIELDS)
+        self.assertEqual('unknown', self._verdict())
+
+    def test_a_refusal_of_the_write(self):
+        self.make(TAKEN, TAKEN)
+        with self.assertRaisesRegex(rest.Refused, 'taken'):
+            self.volumes.create(**FIELDS)
+        self.assertEqual('unknown', self._verdict())
+
+    def test_done_late_while_it_is_learnt(self):
+        """409 on the second try: the first one was carried out (SEQ-1)."""
+        self.make(CRASH, ABSENT, self.OK, USED, FOUND)
+        self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
+        self.assertEqual([True, True], self._numbers())
+        self.assertEqual('works', self._verdict())
+
+    def test_done_late_and_refused_without(self):
+        """The look of the older road finds it (ERR-8)."""
+        self.make(CRASH, ABSENT, self.OK, CRASH, ABSENT, TAKEN, FOUND)
+        self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
+
+    def test_known_to_work_a_404_is_of_the_object(self):
+        self.make(MADE, GONE)
+        self.volumes.create(**FIELDS)
+        self.assertIs(False, self.volumes.delete(31))
+        self.assertEqual('works', self._verdict())
+
+
 class GateTest(Case):
 
     def test_the_deadline_ends_the_wait_for_a_turn(self):
         self.make(max_writes=1, deadline=0.01)
         with self.client._session.gate.enter(0):
-            with self.assertRaisesRegex(rest.Busy, '1 writes at once'):
+            with self.assertRaisesRegex(rest.Busy, 'takes 1 such requests'):
                 self.volumes.delete(31)
 
     def test_what_opens_and_what_narrows_it(self):
@@ -531,12 +657,25 @@ class GateTest(Case):
         self.make(*[DONE] * 4)
         for _ in range(4):
             self.volumes.delete(31)
-        self.assertEqual(5, self.client._session.gate.limit)
+        self.assertEqual(8, self.client._session.gate.limit)
 
-    def test_reads_do_not_pass_it(self):
+    def test_reads_pass_one_of_their_own(self):
         self.make(FOUND, max_writes=1)
         with self.client._session.gate.enter(0):
             self.volumes.find(name='vol-1')
+        self.make(pool_size=1, deadline=0.01)
+        with self.client._session.read_gate.enter(0):
+            with self.assertRaisesRegex(rest.Busy, 'takes 1 such requests'):
+                self.volumes.find(name='vol-1')
+
+    def test_reads_open_and_narrow_theirs(self):
+        self.make(*[FOUND] * 4, FAST, FOUND)
+        for _ in range(4):
+            self.volumes.find(name='vol-1')
+        self.assertEqual(8, self.client._session.read_gate.limit)
+        self.volumes.find(name='vol-1')
+        self.assertEqual(4, self.client._session.read_gate.limit)
+        self.assertEqual(4, self.client._session.gate.limit)
 
     def test_writes_in_flight(self):
         """Twelve threads write; the gate starts with four at once."""
@@ -595,7 +734,7 @@ class SecretsTest(Case):
         self.assertEqual(4, len(logs.output))
         self.assertRegex(
             logs.output[0],
-            r'GET https://10.0.0.1/api/v2/volumes\?name=vol-1&.*: 500, '
+            r'GET https://10.0.0.1/api/v2/volumes\?name=vol-1: 500, '
             r'\d+ ms, attempt 1$')
         self.assertRegex(logs.output[1], r'200, \d+ ms, attempt 2$')
         self.assertRegex(

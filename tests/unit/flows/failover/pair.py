@@ -29,6 +29,7 @@ from cinder_k2 import array
 from cinder_k2.flows import failover
 from cinder_k2 import rest
 from cinder_k2 import simulator
+from tests import offered
 
 GIB = 1 << 20
 IN_SYNC, SUSPENDED, IDLE = 'in_sync', 'suspended', 'idle'
@@ -80,6 +81,8 @@ class Place:
             address=f'{name}.example.org', login='admin', password='admin',
             deadline=20),
             adapter=self.wire, clock=clock)
+        for capability in offered.names('sdp'):
+            self.client.capabilities.found(capability)
         self.array = array.Array(self.client, 'Best_Effort_Retention')
         self.host = self.client.hosts.create(name='host', type='Linux')
 
@@ -235,7 +238,9 @@ class PairTest(base.BaseTestCase):
         place = self.one if there is self.one.array else self.two
         found = place.client.mappings.search(rest.query.one_of('volume', [
             place.client.volumes.ref(ids[0]) for ids in volumes.values()]))
-        place.client.mappings.delete_many([mapping.id for mapping in found])
+        place.client.mappings.delete_many({
+            mapping.id: {'host': mapping.host, 'volume': mapping.volume}
+            for mapping in found})
 
     @contextlib.contextmanager
     def late(self, *places):

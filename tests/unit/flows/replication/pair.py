@@ -24,6 +24,7 @@ from cinder_k2.flows import replication
 from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import simulator
+from tests import offered
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -152,6 +153,8 @@ class PairTest(base.BaseTestCase):
                           password='admin', deadline=20),
             adapter=Wire(sim, letter, self.trouble), clock=self.clock)
         self.addCleanup(client.close)
+        for capability in offered.names('sdp'):
+            client.capabilities.found(capability)
         made = array.Array(client, 'Best_Effort_Retention')
         made.client, made.sim = client, sim
         return made

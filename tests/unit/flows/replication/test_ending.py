@@ -73,7 +73,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.tell(self.there, 'failed_over')
         copy = self.there.volumes.find(pair.COPY)
         taken = self.there.snapshots.create('cs-1', copy)
-        self.there.snapshots.create_view('cv-2', taken)
+        self.there.snapshots.create_view('cv-2', taken, lasting=True)
         self.there.hidden.keep(copy.group, hidden.Marks(
             snapshots=frozenset({taken.snapshot})))
         before = leftovers(self.a), leftovers(self.b), self.halves()
@@ -353,7 +353,8 @@ class States:
         self.both_gone()
         group = self.there.volumes.find_group(pair.COPY_GROUP)
         self.there.replication.delete_snapshots(group)
-        self.there.volumes.delete(self.there.volumes.find_volume(pair.COPY))
+        self.there.volumes.delete(
+            self.there.volumes.find_volume(pair.COPY), group)
 
     def failed_over_there(self):
         """A failover was cut short before Cinder knew."""

@@ -107,7 +107,8 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.unprotect()
         self.extend()
         self.assertEqual(
-            2 * pair.GIB, self.here.volumes.size(self.members[0].volume))
+            2 * pair.GIB, self.here.volumes.size(
+                self.members[0].volume, self.group))
 
     @ddt.data(True, False)
     def test_after_a_failover(self, reachable):

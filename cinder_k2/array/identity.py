@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whether stored ids still belong to what they were stored for (OBJ-7).
+
+Nobody promises that an array does not give the id of what was deleted to
+something else. So an id is a hint, and the name is the truth: it is looked
+at before an operation touches the object or shows it to anybody.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+
+from oslo_log import log as logging
+
+from cinder_k2.array import backing as backings
+from cinder_k2.array import volumes
+from cinder_k2 import naming
+from cinder_k2 import rest
+
+LOG = logging.getLogger(__name__)
+
+
+class Identity:
+    """Finds again, by name, what ids were stored of."""
+
+    def __init__(self, client: rest.Client) -> None:
+        self._client = client
+
+    def volume(self, stored: backings.Backing, names: Sequence[str]
+               ) -> backings.Backing | None:
+        """What backs a volume now. One call where it has the first name.
+
+        :param names: those that its volume or view may have
+        :returns: ``stored`` if that is right, else what has the name; None
+            if nothing has
+        """
+        for name in names:
+            found = (self._view(stored, name) if stored.view is not None
+                     else self._volume(stored, name))
+            if found is not None:
+                return found
+        return None
+
+    def snapshot(self, stored: backings.SnapshotBacking,
+                 names: Sequence[str]) -> backings.SnapshotBacking | None:
+        """The snapshot behind a Cinder snapshot now. One call mostly.
+
+        One that Cinder took over keeps the name that somebody gave it, of
+        which a digest was stored; it is looked for in its group.
+
+        :param names: short names that one of Cinder's own may have
+        :returns: as for ``volume``
+        """
+        if stored.named:
+            return self._adopted(stored)
+        for name in names:
+            found = self._client.snapshots.find(short_name=name)
+            if found is not None:
+                return self._as_found(stored, found)
+        return self._adopted(stored)
+
+    def name_now(self, stored: backings.Backing) -> tuple[str, str]:
+        """Names that the objects with stored ids have now. Two calls.
+
+        :returns: that of the volume or view, and that of the group; '' for
+            what is gone
+        """
+        ref = self._client.volume_groups.ref(stored.group)
+        objects: Sequence[rest.Volume | rest.Snapshot] = (
+            self._client.volumes.search(volume_group=ref)
+            if stored.view is None
+            else self._client.snapshots.search(volume_group=ref))
+        key = stored.volume if stored.view is None else stored.view
+        name = next((_name(each) for each in objects if each.id == key), '')
+        try:
+            return name, self._client.volume_groups.get(stored.group).name
+        except rest.NotFound:
+            return name, ''
+
+    def _volume(self, stored: backings.Backing, name: str
+                ) -> backings.Backing | None:
+        found = self._client.volumes.find(name=name)
+        if found is None:
+            return None
+        group = found.volume_group.id if found.volume_group else stored.group
+        if (found.id, group) == (stored.volume, stored.group):
+            return stored
+        _tell(name, stored, found.id, group)
+        return dataclasses.replace(stored, volume=found.id, group=group,
+                                   shared=True, has_clones=True)
+
+    def _view(self, stored: backings.Backing, name: str
+              ) -> backings.Backing | None:
+        found = self._client.snapshots.find(short_name=name)
+        if found is None or found.id == stored.view:
+            return stored if found else None
+        _tell(name, stored, found.id, stored.group)
+        return volumes.view_backing(self._client, found)
+
+    def _adopted(self, stored: backings.SnapshotBacking
+                 ) -> backings.SnapshotBacking | None:
+        """A snapshot with a name that is not Cinder's."""
+        for found in self._client.snapshots.search(
+                volume_group=self._client.volume_groups.ref(stored.group)):
+            # Before digests were stored there was no way to tell more.
+            if found.id == stored.snapshot and (
+                    naming.digest(_name(found)) == stored.named
+                    if stored.named
+                    else not naming.is_snapshot(found.short_name)):
+                return stored
+        return None
+
+    def _as_found(self, stored: backings.SnapshotBacking,
+                  found: rest.Snapshot) -> backings.SnapshotBacking:
+        group = found.volume_group.id if found.volume_group else stored.group
+        if (found.id, group) == (stored.snapshot, stored.group):
+            return stored
+        LOG.warning('Snapshot %(name)s on the array has id %(found)s, not '
+                    '%(stored)s as Cinder\'s row says; the name counts.',
+                    {'name': found.short_name, 'found': found.id,
+                     'stored': stored.snapshot})
+        return dataclasses.replace(stored, snapshot=found.id, group=group,
+                                   has_clones=True)
+
+
+def _name(found: rest.Volume | rest.Snapshot) -> str:
+    if isinstance(found, rest.Volume):
+        return found.name
+    return found.short_name or ''
+
+
+def _tell(name: str, stored: backings.Backing, id: int, group: int) -> None:
+    LOG.warning('%(name)s on the array has id %(id)s in volume group '
+                '%(group)s, not %(stored)s in %(stored_group)s as Cinder\'s '
+                'row says; the name counts.', {
+                    'name': name, 'id': id, 'group': group,
+                    'stored': stored.volume or stored.view,
+                    'stored_group': stored.group})

@@ -1,0 +1,490 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What one array can do beyond the requests that every array knows.
+
+A capability is a kind of request, or a part of one, that is not in
+``cinder_k2.rest.forms``. It is tried, and the verdict is kept: it works, or
+it was refused. A verdict of refusal is earned: the array must carry out the
+same call without the capability. Replies that leave doubt (5xx, a lost
+connection) count only if they come twice, with a known read that is
+answered between them. Refused capabilities are asked for again after a day,
+and all of them after the array has another version.
+"""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from typing import Generic
+from typing import Protocol
+from typing import TypeVar
+
+from cinder_k2.rest import errors
+from cinder_k2.rest import verdicts
+from cinder_k2.rest.verdicts import DISABLED
+from cinder_k2.rest.verdicts import REFUSED
+from cinder_k2.rest.verdicts import UNKNOWN
+from cinder_k2.rest.verdicts import Verdict
+from cinder_k2.rest.verdicts import WORKS
+
+LOG = logging.getLogger(__name__)
+T = TypeVar('T')
+
+PAGING = 'paging'
+FIELDS = 'fields'
+VALUE_LISTS = 'value-lists'
+SEQUENCE = 'sequence'
+STATISTICS = 'statistics'
+
+# Seconds after which an array is asked again for what it refused.
+ASK_AGAIN = 86400.0
+# Seconds without a try after one that showed nothing, such as a time-out.
+PAUSE = 60.0
+# Seconds for all requests that are sent only to learn something.
+_SECONDS = 3.0
+# Refusals in a row, each with an older road that worked, after which a
+# capability that once worked counts as refused.
+_STRIKES = 3
+
+#: What a capability is, and what becomes of operations without it: by name,
+#: or by as much of the name as its colons allow.
+CAPABILITIES: dict[str, tuple[str, str]] = {
+    PAGING: (
+        'lists read page by page, sorted (__sort, __offset, __limit)',
+        'operations that need a list longer than one page fail'),
+    FIELDS: (
+        'replies with the fields asked for only (__fields)',
+        'replies are larger'),
+    VALUE_LISTS: (
+        'searches for several values at once (__in, .ref__m_eq)',
+        'objects are looked up one by one'),
+    SEQUENCE: (
+        'the header X-K2-Sequence on writes',
+        'a write without a reply is looked for by name before it is '
+        'repeated, and nothing keeps it from being carried out late'),
+    STATISTICS: (
+        'figures of IOPS, throughput and latency',
+        'the scheduler gets no figures of performance'),
+    'reads': (
+        'objects read by id',
+        'objects are looked up by name or in a list'),
+    'lists': (
+        'lists of all objects of a kind',
+        'k2-admin and lists of manageable objects lack them'),
+    'searches': (
+        'searches by fields that the in-tree driver does not search by',
+        'a wider search is made and its result is filtered here'),
+    'searches:host_iqns': (
+        'hosts found by their iSCSI initiators',
+        'hosts are found by name, and cannot be verified'),
+    'searches:host_fc_ports': (
+        'hosts found by their Fibre Channel initiators',
+        'hosts are found by name, then verified'),
+    'creations': (
+        'fields of new objects that the in-tree driver does not send',
+        'objects are made without them'),
+    'creations:snapshots:is_auto_deleteable': (
+        'views that the array may not delete on its own (SNP-4)',
+        'no view backs a volume: clones are copied by this host'),
+    'creations:volumes:is_thin_clone': (
+        'thin clones',
+        'clones are views of a snapshot, or copied by this host'),
+    'creations:replication/sessions': (
+        'retention policies of replication sessions (REP-2)',
+        'the array chooses them'),
+    'creations:host_auth_profiles': (
+        'CHAP profiles',
+        'attachments fail if use_chap_auth is set'),
+    'updates': (
+        'changes of fields that the in-tree driver does not change',
+        'operations that need them fail'),
+    'updates:volume_groups:last_restored_from': (
+        'restoring a volume group to a snapshot in one call',
+        'volumes are reverted by copying their data'),
+    'updates:volume_groups:description': (
+        'notes in descriptions of volume groups',
+        'sources of clones that depend on them cannot be deleted first, '
+        'and original names of managed volumes are not kept'),
+    'updates:volumes:description': (
+        'notes in descriptions of volumes',
+        'original names of managed volumes are not kept'),
+    'updates:volumes:volume_group': (
+        'moving volumes between volume groups',
+        'volumes cannot join or leave consistency groups'),
+    'updates:hosts:map_auth_profiles_names': (
+        'CHAP for hosts',
+        'attachments fail if use_chap_auth is set'),
+    'deletions': (
+        'deleting objects that the in-tree driver does not delete',
+        'they stay on the array'),
+    'deletions:host_iqns': (
+        'deleting iSCSI initiators',
+        'a host is deleted together with its initiators'),
+    'deletions:host_fc_ports': (
+        'deleting Fibre Channel initiators',
+        'a host is deleted together with its initiators'),
+    'bulk': (
+        'writing several objects in one call (__bulk)',
+        'objects are written one by one'),
+}
+
+
+class Prober(Protocol):
+    """How requests are sent while a capability is learnt."""
+
+    def trial(self, seconds: float | None = None
+              ) -> contextlib.AbstractContextManager[object]:
+        """Let each request of this thread inside be sent once only.
+
+        :param seconds: for all of them together
+        """
+
+    @property
+    def in_trial(self) -> bool:
+        """Whether this thread is learning a capability already."""
+
+    def answers(self) -> bool:
+        """Whether the array answers a known read, asked once."""
+
+
+class Store(Protocol):
+    """Where verdicts are kept."""
+
+    def load(self) -> tuple[str, dict[str, Verdict]]:
+        """The version of the array that was seen last, and the verdicts."""
+
+    def save(self, version: str, verdicts: dict[str, Verdict]) -> None:
+        """Keep them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Outcome(Generic[T]):
+    """What a trial came to: one result, or an error.
+
+    :ivar clear: the error speaks of the capability, should the older road
+        work
+    """
+
+    results: tuple[T, ...] = ()
+    error: errors.RestError | None = None
+    clear: bool = False
+
+
+@dataclasses.dataclass
+class _Progress:
+    """What is in memory of one capability only.
+
+    :ivar learning: held by the one caller that tries it
+    :ivar paused: until when, on the monotonic clock, it is not tried
+    :ivar strikes: refusals in a row since it worked last
+    """
+
+    learning: threading.Lock = dataclasses.field(
+        default_factory=threading.Lock)
+    paused: float = 0.0
+    strikes: int = 0
+
+
+class Capabilities:
+    """The verdicts on one array; may be used by any thread.
+
+    A name may go on after a colon with what it is about, such as a
+    resource: "bulk:snapshots".
+
+    :param address: management address of the array, for the log
+    :param disabled: names, or beginnings of names up to a colon, of what
+        the operator has turned off
+    """
+
+    def __init__(self, address: str, prober: Prober,
+                 store: Store | None = None,
+                 disabled: Collection[str] = ()) -> None:
+        self._address = address
+        self._prober = prober
+        self._store = store or verdicts.Memory()
+        self._disabled = frozenset(disabled)
+        self._lock = threading.Lock()
+        self._progress: dict[str, _Progress] = {}
+        self._version, self._verdicts = self._store.load()
+
+    # What is known
+
+    def verdict(self, name: str) -> Verdict:
+        """What is known of a capability."""
+        if any(part in self._disabled for part in _beginnings(name)):
+            return Verdict(DISABLED)
+        found = self._verdicts.get(name, Verdict())
+        # A clock that was wrong may have left a time to come.
+        age = time.time() - found.time
+        if found.state == REFUSED and not -PAUSE <= age <= ASK_AGAIN:
+            return Verdict()
+        return found
+
+    def all(self) -> dict[str, Verdict]:
+        """The verdicts on all capabilities that were tried, by name."""
+        return {name: self.verdict(name)
+                for name in sorted({*self._verdicts, *self._disabled})}
+
+    def works(self, name: str) -> bool:
+        """Whether a capability was seen to work."""
+        return self.verdict(name).state == WORKS
+
+    def refused(self, name: str) -> bool:
+        """Whether a capability is not to be used."""
+        return self.verdict(name).state in (REFUSED, DISABLED)
+
+    def note_version(self, version: str) -> None:
+        """Forget all verdicts if the array has another version than then."""
+        if version == self._version:
+            return
+        with self._lock:
+            if self._version:
+                LOG.info('The array at %(address)s has version %(version)s, '
+                         'not %(before)s as before: what it can do is found '
+                         'out again.',
+                         {'address': self._address, 'version': version,
+                          'before': self._version})
+                self._verdicts.clear()
+            self._version = version
+            self._store.save(self._version, self._verdicts)
+
+    # Using capabilities
+
+    def prefer(self, name: str, novel: Callable[[], T],
+               older: Callable[[], T], *, has_own_path: bool = False) -> T:
+        """Carry out a write with a capability, or without it.
+
+        :param novel: does it with the capability; what it raises after an
+            unclear outcome is raised after it has looked for a result
+        :param older: does it without
+        :param has_own_path: 404 and 405 are about the capability
+        :raises errors.RestError: what ``older`` raises, or ``novel`` where
+            the capability is known to work
+        """
+        state = self.verdict(name).state
+        if state == WORKS:
+            return self._use(name, novel, older) if has_own_path else novel()
+        if state == UNKNOWN:
+            with self._learner(name) as mine:
+                if mine:
+                    return self._try(name, novel, older)
+        return older()
+
+    def require(self, name: str, novel: Callable[[], T], *,
+                of_object: bool = False, is_read: bool = False) -> T:
+        """Carry out a call that has no older road.
+
+        :param of_object: a 404 may be about an object as well as about the
+            capability; it is the cause of the error then
+        :param is_read: it is a read, which is refused for its form only
+        :raises errors.NotOffered: the array lacks the capability
+        :raises errors.RestError: the call failed
+        """
+        verdict = self.verdict(name)
+        if verdict.state in (REFUSED, DISABLED):
+            raise self._not_offered(name, verdict.words)
+        if verdict.state == WORKS or self._prober.in_trial:
+            return novel()
+        outcome = self._tried(novel)
+        for result in outcome.results:
+            self.found(name)
+            return result
+        if outcome.error is not None and outcome.clear:
+            raise self._judged(name, outcome.error, of_object, is_read) \
+                from outcome.error
+        return novel()
+
+    def _judged(self, name: str, error: errors.RestError, of_object: bool,
+                is_read: bool) -> errors.RestError:
+        """What a refusal without an older road comes to."""
+        if isinstance(error, errors.NotOffered) or not is_read and isinstance(
+                error, errors.Refused):
+            # The array may have refused just this.
+            return error
+        if isinstance(error, errors.NotFound) and of_object:
+            return self._not_offered(name, error.message)
+        if not self._prober.answers():
+            return error
+        self._refuse(name, error)
+        return self._not_offered(name, error.message)
+
+    def learn(self, name: str, novel: Callable[[], T],
+              proves: Callable[[T], bool | None]) -> T | None:
+        """Try a read whose older road has just worked.
+
+        :param proves: whether a result shows that the capability works;
+            one that does not is a refusal without words, None tells
+            nothing
+        :returns: the result, if it does
+        """
+        if self.verdict(name).state != UNKNOWN:
+            return None
+        with self._learner(name) as mine:
+            if not mine:
+                return None
+            outcome = self._tried(novel, _SECONDS)
+            for result in outcome.results:
+                proof = proves(result)
+                if proof:
+                    self.found(name)
+                    return result
+                if proof is None:
+                    return None
+            self._conclude(name, outcome)
+            return None
+
+    def found(self, name: str) -> None:
+        """Note that a capability works."""
+        progress = self._of(name)
+        progress.strikes = 0
+        if self.verdict(name).state == UNKNOWN:
+            self._note(name, Verdict(WORKS, time=time.time()))
+
+    def failed(self, name: str, error: errors.RestError) -> None:
+        """Note a refusal of what once worked, where the older road works."""
+        progress = self._of(name)
+        progress.strikes += 1
+        if progress.strikes >= _STRIKES:
+            self._refuse(name, error)
+
+    def refuse(self, name: str, error: errors.RestError) -> None:
+        """Note a refusal of a call whose older road has worked just now."""
+        if self.verdict(name).state == UNKNOWN:
+            self._refuse(name, error)
+
+    # Inside
+
+    def _use(self, name: str, novel: Callable[[], T],
+             older: Callable[[], T]) -> T:
+        try:
+            result = novel()
+        except (errors.NotFound, errors.MethodNotAllowed) as error:
+            result = older()
+            self.failed(name, error)
+            return result
+        self._of(name).strikes = 0
+        return result
+
+    def _try(self, name: str, novel: Callable[[], T],
+             older: Callable[[], T]) -> T:
+        """Learn by a write."""
+        outcome = self._tried(novel)
+        for result in outcome.results:
+            self.found(name)
+            return result
+        result = older()
+        self._conclude(name, outcome)
+        return result
+
+    def _tried(self, novel: Callable[[], T], seconds: float | None = None
+               ) -> _Outcome[T]:
+        """Try once, and once more if nobody knows what became of it."""
+        with self._prober.trial(seconds):
+            outcome = _once(novel)
+            if (outcome.error is None or not is_lost(outcome.error)
+                    or not self._prober.answers()):
+                return outcome
+            again = _once(novel)
+            return dataclasses.replace(
+                again, clear=again.error is not None and (
+                    again.clear or is_lost(again.error)))
+
+    def _conclude(self, name: str, outcome: _Outcome[T]) -> None:
+        """The older road has worked after the capability failed."""
+        if outcome.error is None or outcome.clear:
+            self._refuse(name, outcome.error)
+        else:
+            self._of(name).paused = time.monotonic() + PAUSE
+
+    def _refuse(self, name: str, error: errors.RestError | None) -> None:
+        words = 'no error, but nothing was done' if error is None else (
+            f'HTTP {error.status}: {error.message}' if error.status
+            else error.message)
+        self._of(name).strikes = 0
+        self._note(name, Verdict(REFUSED, words, time.time()))
+        what, without = describe(name)
+        LOG.warning(
+            'The array at %(address)s does not offer %(what)s (capability '
+            '%(name)s): %(without)s. It answered: %(words)s',
+            {'address': self._address, 'what': what, 'name': name,
+             'without': without, 'words': words})
+
+    def _note(self, name: str, verdict: Verdict) -> None:
+        with self._lock:
+            self._verdicts[name] = verdict
+            self._store.save(self._version, self._verdicts)
+
+    def _of(self, name: str) -> _Progress:
+        with self._lock:
+            return self._progress.setdefault(name, _Progress())
+
+    @contextlib.contextmanager
+    def _learner(self, name: str) -> Iterator[bool]:
+        """Whether this caller is the one that learns."""
+        progress = self._of(name)
+        mine = (not self._prober.in_trial
+                and time.monotonic() >= progress.paused
+                and progress.learning.acquire(blocking=False))
+        try:
+            yield mine and self.verdict(name).state == UNKNOWN
+        finally:
+            if mine:
+                progress.learning.release()
+
+    def _not_offered(self, name: str, words: str) -> errors.NotOffered:
+        what, _ = describe(name)
+        why = f': {words}' if words else ' (k2_disabled_capabilities)'
+        return errors.NotOffered(
+            f'it does not offer {what} (capability {name}){why}',
+            errors.Place(self._address))
+
+
+def _once(novel: Callable[[], T]) -> _Outcome[T]:
+    try:
+        return _Outcome((novel(),))
+    except errors.RestError as error:
+        return _Outcome(error=error, clear=is_refusal(error))
+
+
+def describe(name: str) -> tuple[str, str]:
+    """What a capability is, and what becomes of operations without it."""
+    for part in reversed(list(_beginnings(name))):
+        if part in CAPABILITIES:
+            return CAPABILITIES[part]
+    return name, 'operations that need it fail'
+
+
+def is_refusal(error: errors.RestError) -> bool:
+    """Whether a request was plainly refused, maybe for its form."""
+    return isinstance(error, (
+        errors.Refused, errors.NotFound, errors.MethodNotAllowed,
+        errors.Forbidden))
+
+
+def is_lost(error: errors.RestError) -> bool:
+    """Whether a request was answered with 5xx, or its connection dropped.
+
+    A time-out says nothing: the array may just be slow.
+    """
+    return error.in_doubt and not isinstance(error, errors.NoReply)
+
+
+def _beginnings(name: str) -> Iterator[str]:
+    """The name up to each of its colons, and the name."""
+    parts = name.split(':')
+    for end in range(1, len(parts) + 1):
+        yield ':'.join(parts[:end])

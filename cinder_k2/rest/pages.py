@@ -1,0 +1,185 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reading the list that a search finds, however long it is.
+
+The first page is asked for as the in-tree driver does, without any control
+parameter. If the array says that there is more, that page is thrown away,
+since without __sort pages may overlap, and all are read in order of the id.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+from typing import Any
+
+from cinder_k2.rest import capabilities
+from cinder_k2.rest import errors
+from cinder_k2.rest import query
+from cinder_k2.rest import session as rest_session
+from cinder_k2.rest import transport
+
+# No upper bound is known, 9999 has been seen; the array may give less.
+_PAGE = 1000
+# The smallest page that an array is known to have. Shorter lists are whole
+# even if it does not say how many objects there are.
+_SMALLEST = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """The JSON objects of a list, and whether there are more of them."""
+
+    objects: list[Any]
+    is_complete: bool = True
+
+
+class Pages:
+    """Lists of one resource.
+
+    :param fields: all fields that are needed of an object
+    """
+
+    def __init__(self, session: rest_session.Session, path: str,
+                 fields: Iterable[str]) -> None:
+        self._session = session
+        self._request = transport.Request('GET', path)
+        self._fields = ('__fields', ','.join(fields))
+        self._fields_name = f'{capabilities.FIELDS}:{path[1:]}'
+
+    def read(self, pairs: list[query.Pair]) -> Listed:
+        """The objects that meet conditions. One call for a single page.
+
+        :raises errors.BadReply: the reply is no list
+        """
+        hits, total = self._page(pairs)
+        if total is None and len(hits) < _SMALLEST or (
+                total is not None and len(hits) >= total):
+            return Listed(hits)
+        found = self._all(pairs)
+        return Listed(hits, False) if found is None else Listed(found)
+
+    def total(self, pairs: list[query.Pair]) -> int:
+        """How many objects meet conditions, as the array counts. One call.
+
+        :raises errors.BadReply: it does not say so
+        """
+        hits, total = self._page(pairs)
+        if total is None:
+            if len(hits) >= _SMALLEST:
+                raise self.bad('the reply has no total')
+            return len(hits)
+        return total
+
+    def bad(self, message: str) -> errors.BadReply:
+        """The error for a 2xx reply that the API does not promise."""
+        return errors.BadReply(
+            message, self._session.transport.place(self._request), status=200)
+
+    def _all(self, pairs: list[query.Pair]) -> list[Any] | None:
+        """All pages; None if the array does not offer paging."""
+        known = self._session.capabilities
+        proven = known.works(capabilities.PAGING)
+        if self._session.in_trial and not proven:
+            return None
+        try:
+            found = known.require(capabilities.PAGING, lambda: self._sorted(
+                pairs) if proven else self._some(pairs), is_read=True)
+        except errors.RestError as error:
+            if not capabilities.is_refusal(error):
+                raise
+            if proven:
+                known.failed(capabilities.PAGING, error)
+            return None
+        known.found(capabilities.PAGING)
+        return found
+
+    def _some(self, pairs: list[query.Pair]) -> list[Any]:
+        """As _sorted, where zero hits may be for unknown keys (QRY-2)."""
+        found = self._sorted(pairs)
+        if not found:
+            raise self._refused('nothing is found by pages')
+        return found
+
+    def _sorted(self, pairs: list[query.Pair]) -> list[Any]:
+        """Read all pages.
+
+        :raises errors.Refused: the array passes over what it was asked for
+        """
+        paged = [*pairs, ('__sort', 'id'), ('__sort_order', 'asc'),
+                 ('__limit', str(_PAGE))]
+        found: list[Any] = []
+        total = 1
+        while len(found) < total:
+            hits, said = self._short([
+                *paged, ('__offset', str(len(found)))], first=not found)
+            # Without a total, the list ends with an empty page.
+            total = (len(found) + len(hits) + bool(hits) if said is None
+                     else said)
+            if not hits and len(found) < total:
+                # Taking part of the objects for all of them is worse.
+                raise self.bad(f'{total} objects promised, {len(found)} sent')
+            self._check_order(found, hits)
+            found += hits
+        return found
+
+    def _check_order(self, before: list[Any], page: list[Any]) -> None:
+        ids = [_id(each) for each in [*before[-1:], *page]]
+        if any(a is None or b is None or a >= b
+               for a, b in zip(ids, ids[1:], strict=False)):
+            raise self._refused('pages overlap or are not sorted')
+
+    def _refused(self, message: str) -> errors.Refused:
+        return errors.Refused(message, self._session.transport.place(
+            self._request), status=200)
+
+    def _short(self, pairs: list[query.Pair], *, first: bool
+               ) -> tuple[list[Any], int | None]:
+        """A page with no more fields than are needed, if possible."""
+        known = self._session.capabilities
+        refusal: errors.RestError | None = None
+        if known.works(self._fields_name):
+            try:
+                page = self._page([*pairs, self._fields])
+                known.found(self._fields_name)
+                return page
+            except errors.RestError as error:
+                if not capabilities.is_refusal(error):
+                    raise
+                refusal = error
+        page = self._page(pairs)
+        if refusal is not None:
+            known.failed(self._fields_name, refusal)
+        if first and page[0]:
+            known.learn(
+                self._fields_name, lambda: self._page([*pairs, self._fields]),
+                lambda found: list(map(_id, found[0])) == list(
+                    map(_id, page[0])))
+        return page
+
+    def _page(self, pairs: list[query.Pair]
+              ) -> tuple[list[Any], int | None]:
+        data = self._session.get(self._request.path, query.encode(pairs))
+        if not isinstance(data, dict) or not isinstance(
+                data.get('hits'), list):
+            raise self.bad('the reply has no hits')
+        return data['hits'], _number(data.get('total'))
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _id(data: Any) -> int | None:
+    return _number(data.get('id')) if isinstance(data, dict) else None

@@ -1,0 +1,437 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How to ask an array for what is sought.
+
+Every search goes by a form that all arrays know, where there is one
+(``cinder_k2.rest.forms``); what that form cannot ask for is compared here.
+All other forms are capabilities. A search that finds nothing counts only
+for a known form, or for one that has found something on this array before:
+an array answers zero hits where it does not know a condition (QRY-2).
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+import dataclasses
+from typing import Any
+from typing import Generic
+from typing import TypeVar
+
+from cinder_k2.rest import capabilities
+from cinder_k2.rest import errors
+from cinder_k2.rest import forms
+from cinder_k2.rest import overlooked
+from cinder_k2.rest import pages
+from cinder_k2.rest import query
+from cinder_k2.rest import records
+from cinder_k2.rest import session as rest_session
+from cinder_k2.rest import transport
+
+R = TypeVar('R', bound=records.Record)
+Conditions = Sequence[query.Condition]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found(Generic[R]):
+    """Objects by their ids, and whether these are all that there are."""
+
+    objects: dict[int, R] = dataclasses.field(default_factory=dict)
+    is_complete: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.objects)
+
+    def shows(self, other: 'Found[R]') -> bool:
+        """Whether some object of another result is in this one."""
+        return not self.objects.keys().isdisjoint(other.objects)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What to ask the array for, and what to compare here.
+
+    :ivar asked: conditions with the keys of a single value
+    :ivar kept: the others
+    :ivar capability: that the array must have; '' for a known form
+    """
+
+    asked: tuple[tuple[str, query.Condition], ...]
+    kept: tuple[query.Condition, ...]
+    capability: str = ''
+
+    @property
+    def listed(self) -> query.Condition | None:
+        """A condition whose values no known form takes at once."""
+        return next((condition for key, condition in self.asked
+                     if len(condition.values) > 1
+                     and key != condition.list_key), None)
+
+    def in_one_go(self) -> '_Plan':
+        """With lists of values where there are several."""
+        return dataclasses.replace(self, asked=tuple(
+            (c.list_key if len(c.values) > 1 else key, c)
+            for key, c in self.asked))
+
+
+class Search(Generic[R]):
+    """Searches of one resource."""
+
+    def __init__(self, session: rest_session.Session, kind: type[R]) -> None:
+        self._session = session
+        self._known = session.capabilities
+        self._kind = kind
+        self._path = f'/{kind.RESOURCE}'
+        self._pages = pages.Pages(session, self._path, kind.field_names())
+
+    def run(self, conditions: Conditions) -> Found[R]:
+        """What meets all conditions.
+
+        :raises errors.NotOffered: the array has no way to tell
+        """
+        if any(not condition.values for condition in conditions):
+            return Found()
+        number = next((c for c in conditions if c.field == 'id'), None)
+        if number is not None:
+            return self._by_ids(number, [
+                c for c in conditions if c is not number])
+        plan = self._plan(conditions)
+        if plan.listed is not None:
+            return self._prefer(plan, conditions, lambda: self._each(
+                plan, conditions))
+        if not plan.capability:
+            return self._ask_known(plan, conditions)
+        if forms.is_known_search(self._kind.RESOURCE, ()):
+            return self._prefer(plan, conditions, lambda: self._ask(
+                _Plan((), tuple(conditions))))
+        return self._require(plan)
+
+    def count(self, conditions: Conditions) -> int:
+        """How many objects meet all conditions, as the array counts. A call.
+
+        :raises errors.NotOffered: the array has no way to tell
+        """
+        plan = self._plan(conditions)
+        if plan.kept or plan.listed or plan.capability and not (
+                self._known.works(plan.capability)):
+            found = self.run(conditions)
+            if not found.is_complete:
+                raise self._pages.bad('the list ends early')
+            return len(found.objects)
+        return sum(map(self._pages.total, query.requests(plan.asked)))
+
+    def prove(self, conditions: Conditions) -> None:
+        """Learn whether a search works that is to find something.
+
+        No call where it is known, or needs no capability.
+        """
+        plan = self._plan(conditions)
+        if plan.capability:
+            self._known.learn(plan.capability, lambda: self._ask(
+                plan, strict=True), bool)
+
+    # Which form
+
+    def _plan(self, conditions: Conditions) -> _Plan:
+        """The known form that asks for most, else all conditions as such."""
+        best: tuple[tuple[str, query.Condition], ...] = ()
+        for form in forms.SEARCHES.get(self._kind.RESOURCE, ()):
+            asked = _provided(form, conditions)
+            if asked is not None and _weight(asked) > _weight(best):
+                best = asked
+        if best or not conditions and forms.is_known_search(
+                self._kind.RESOURCE, ()):
+            chosen = [condition for _, condition in best]
+            return _Plan(best, tuple(c for c in conditions
+                                     if c not in chosen))
+        return _Plan(tuple((c.key, c) for c in conditions), (),
+                     self._name(conditions))
+
+    def _name(self, conditions: Conditions) -> str:
+        if not conditions:
+            return f'lists:{self._kind.RESOURCE}'
+        fields = ','.join(sorted({
+            c.key if c.is_prefix else c.field for c in conditions}))
+        return f'searches:{self._kind.RESOURCE}:{fields}'
+
+    def _needs(self, plan: _Plan) -> list[str]:
+        """Capabilities for asking in one go."""
+        lists = [f'{capabilities.VALUE_LISTS}:{self._kind.RESOURCE}:'
+                 f'{plan.listed.list_key}'] if plan.listed else []
+        return [*lists, *([plan.capability] if plan.capability else [])]
+
+    # Ways to ask
+
+    def _prefer(self, plan: _Plan, conditions: Conditions,
+                older: Callable[[], Found[R]]) -> Found[R]:
+        """Ask in one go if the array is known to take that."""
+        known, go, needs = self._known, plan.in_one_go(), self._needs(plan)
+        if any(map(known.refused, needs)):
+            return older()
+        unknown = [name for name in needs if not known.works(name)]
+        if not unknown:
+            return self._ask_proven(go, needs, older)
+        found = older()
+        if found and len(unknown) == 1:
+            known.learn(unknown[0], lambda: self._ask(go, strict=True),
+                        lambda novel: self._proves(novel, found, older))
+        return found
+
+    def _ask_proven(self, go: _Plan, needs: list[str],
+                    older: Callable[[], Found[R]]) -> Found[R]:
+        try:
+            found = self._ask(go)
+        except errors.RestError as error:
+            if not capabilities.is_refusal(error):
+                raise
+            found = older()
+            for name in needs:
+                self._known.failed(name, error)
+            return found
+        for name in needs:
+            self._known.found(name)
+        return found
+
+    @staticmethod
+    def _proves(novel: Found[R], before: Found[R],
+                older: Callable[[], Found[R]]) -> bool | None:
+        """Whether a search works; None if all of it may be gone by now."""
+        if novel.shows(before):
+            return True
+        return False if older().shows(before) else None
+
+    def _each(self, plan: _Plan, conditions: Conditions) -> Found[R]:
+        """Ask for one value after the other."""
+        listed = plan.listed
+        objects: dict[int, R] = {}
+        complete = True
+        for single in listed.each() if listed else ():
+            found = self.run([single if c is listed else c
+                              for c in conditions])
+            objects.update(found.objects)
+            complete &= found.is_complete
+        return Found(objects, complete)
+
+    def _ask_known(self, plan: _Plan, conditions: Conditions) -> Found[R]:
+        """Ask by a known form; a list that is refused, value by value."""
+        try:
+            return self._ask(plan)
+        except errors.RestError as error:
+            many = next((c for _, c in plan.asked if len(c.values) > 1), None)
+            if many is None or not capabilities.is_refusal(error):
+                raise
+            found = [self.run([one if c is many else c for c in conditions])
+                     for one in many.each()]
+            return Found({id: each for part in found
+                          for id, each in part.objects.items()},
+                         all(part.is_complete for part in found))
+
+    def _require(self, plan: _Plan) -> Found[R]:
+        """Ask by a form that no older one stands for."""
+        name = plan.capability
+        proven = self._known.works(name)
+        found = self._known.require(
+            name, lambda: self._proved(plan, proven), is_read=True)
+        # Reading further pages is not learnt while another one is.
+        return found if proven or found.is_complete else self._ask(plan)
+
+    def _proved(self, plan: _Plan, proven: bool) -> Found[R]:
+        found = self._ask(plan)
+        if not found and plan.asked and not proven:
+            raise errors.Unproven(
+                'it finds nothing, and has never been seen to find anything '
+                f'that way (capability {plan.capability})',
+                self._session.transport.place(self._request))
+        return found
+
+    @property
+    def _request(self) -> transport.Request:
+        return transport.Request('GET', self._path)
+
+    def _ask(self, plan: _Plan, *, strict: bool = False) -> Found[R]:
+        """Ask, and compare again (QRY-5).
+
+        :param strict: whether it is an error that the array passes over a
+            condition
+        """
+        records_: dict[int, R] = {}
+        complete = True
+        for pairs in query.requests(plan.asked):
+            listed = self._pages.read(pairs)
+            complete &= listed.is_complete
+            records_.update((record.id, record) for record in map(
+                self._parse, listed.objects))
+        if strict and any(condition.admits(record) is False
+                          for record in records_.values()
+                          for _, condition in plan.asked):
+            raise self._passed_over()
+        return self._matching(Found(records_, complete), [
+            condition for _, condition in plan.asked], plan.kept)
+
+    def _matching(self, found: Found[R], asked: Conditions, kept: Conditions
+                  ) -> Found[R]:
+        """Those that meet all conditions; none is taken for gone by mistake.
+
+        A reference that the reply does not tell, or tells as null, is taken
+        to be the one that the array was asked for, unless it was asked for
+        several.
+
+        :raises errors.BadReply: an object may be sought, or not
+        """
+        matching = {id: record for id, record in found.objects.items()
+                    if all(_is_asked_for(record, c) for c in asked)
+                    and all(c.admits(record) is not False
+                            and self._tells(record, c) for c in kept)}
+        # Keys are unique: whatever the others are, it is none of them.
+        key = set(self._kind.KEY)
+        if not (matching and key and key <= {
+                c.field for c in (*asked, *kept)}):
+            self._check_decided(found, matching, [*asked, *kept])
+        return Found(matching, found.is_complete)
+
+    def _check_decided(self, found: Found[R], matching: dict[int, R],
+                       conditions: Conditions) -> None:
+        for id, record in found.objects.items():
+            if id not in matching and all(
+                    c.admits(record) is not False for c in conditions):
+                raise self._pages.bad(
+                    f'object {id} lacks what it was searched by, or has it '
+                    'in another form')
+
+    @staticmethod
+    def _tells(record: R, condition: query.Condition) -> bool:
+        return (condition.field not in record.READERS
+                or record.tells(condition.field))
+
+    def _passed_over(self) -> errors.Refused:
+        return errors.Refused(
+            'a condition of the search was ignored',
+            self._session.transport.place(self._request), status=200)
+
+    # By id
+
+    def _by_ids(self, number: query.Condition, others: Conditions
+                ) -> Found[R]:
+        """Objects by their ids, among those that meet other conditions."""
+        if len(number.values) > 1 and not others:
+            plan = _Plan(((number.key, number),), (), self._name([number]))
+            return self._prefer(plan, [number], lambda: self._one_by_one(
+                number))
+        if self._kind.RESOURCE in forms.READS:
+            found = [self._read(id) for id in number.values]
+            return self._matching(Found({
+                each.id: each for part in found
+                for each in part.objects.values()}), (), others)
+        if others:
+            return self._among(number, others)
+        name = f'reads:{self._kind.RESOURCE}'
+        if self._known.works(name):
+            return self._read(number.values[0])
+        if not forms.is_known_search(self._kind.RESOURCE, ()):
+            return self._known.require(
+                name, lambda: self._certainly(number),
+                of_object=True, is_read=True)
+        inside = self.run(())
+        found_one = Found({id: each for id, each in inside.objects.items()
+                           if id == _as_id(number.values[0])})
+        if found_one or not inside.is_complete:
+            novel = self._known.learn(
+                name, lambda: self._certainly(number), bool)
+            found_one = novel or found_one
+        return dataclasses.replace(
+            found_one, is_complete=bool(found_one) or inside.is_complete)
+
+    def _one_by_one(self, number: query.Condition) -> Found[R]:
+        if forms.is_known_search(self._kind.RESOURCE, ()):
+            return self._among(number, ())
+        found = [self._by_ids(one, ()) for one in number.each()]
+        return Found({id: each for part in found
+                      for id, each in part.objects.items()},
+                     all(part.is_complete for part in found))
+
+    def _among(self, number: query.Condition, others: Conditions
+               ) -> Found[R]:
+        """Those of the ids that meet other conditions, in one search."""
+        inside = self.run(others)
+        return Found(
+            {id: inside.objects[id] for id in map(_as_id, number.values)
+             if id in inside.objects}, inside.is_complete)
+
+    def _certainly(self, number: query.Condition) -> Found[R]:
+        """Read an object by id, where a 404 may be about the path."""
+        found = self._read(number.values[0])
+        if not found:
+            raise errors.Unproven(
+                'it knows no such object, or does not read objects by id '
+                f'(capability reads:{self._kind.RESOURCE})',
+                self._session.transport.place(self._request), status=404)
+        return found
+
+    def _read(self, id: query.Value) -> Found[R]:
+        path = f'{self._path}/{id}'
+        try:
+            data = self._session.get(path)
+        except errors.NotFound:
+            return Found()
+        if isinstance(data, dict) and isinstance(data.get('hits'), list):
+            # OBJ-2: some arrays might answer with an envelope.
+            return Found({each.id: each for each in (
+                self._parse(hit, path) for hit in data['hits'])
+                if each.id == _as_id(id)})
+        record = self._parse(data, path)
+        return Found({record.id: record})
+
+    def _overlook(self, name: str, value: Any) -> None:
+        overlooked.warn(self._session.transport.address, self._kind, name,
+                        value)
+
+    def _parse(self, data: Any, path: str = '') -> R:
+        try:
+            return self._kind.from_json(data, self._overlook)
+        except ValueError as error:
+            place = self._session.transport.place(
+                transport.Request('GET', path or self._path))
+            raise errors.BadReply(f'no use in the reply: {error}', place,
+                                  status=200) from None
+
+
+def _is_asked_for(record: records.Record, condition: query.Condition
+                  ) -> bool:
+    """Whether a record meets a condition that the array was asked for."""
+    if (condition.is_of_refs and len(condition.values) == 1
+            and getattr(record, condition.field, None) is None):
+        # A reference that is null or cannot be read.
+        return True
+    return bool(condition.admits(record))
+
+
+def _provided(form: frozenset[str], conditions: Conditions
+              ) -> tuple[tuple[str, query.Condition], ...] | None:
+    """The conditions that fill all keys of a form, each under its key."""
+    asked = []
+    for key in sorted(form):
+        filled = [c for c in conditions if key in (c.key, c.list_key)
+                  and (key == c.key or not c.is_prefix)]
+        if not filled:
+            return None
+        asked.append((key, filled[0]))
+    return tuple(asked)
+
+
+def _weight(asked: Sequence[tuple[str, query.Condition]]
+            ) -> tuple[int, bool]:
+    """How much a form asks for; lists in one go, single values as such."""
+    return len(asked), all((key == c.list_key) == (len(c.values) > 1)
+                           for key, c in asked)
+
+
+def _as_id(value: query.Value) -> int:
+    return int(str(value))

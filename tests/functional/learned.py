@@ -1,0 +1,33 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a service has learnt of an array that it has used for a while.
+
+Most tests are about such services: what learning itself costs, and that it
+comes to the right verdicts, is for tests of their own.
+"""
+
+import pathlib
+import time
+
+from cinder_k2.rest import verdicts
+from tests import offered
+
+
+def write(state_path: str, address: str, profile: str) -> None:
+    """Let a new service find what others have learnt of an array.
+
+    :param address: as errors name it, with a port other than 443
+    """
+    verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'), address).save(
+        '', {name: verdicts.Verdict(verdicts.WORKS, time=time.time())
+             for name in offered.names(profile)})

@@ -1,0 +1,145 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The driver on an array that serves only what is known to work.
+
+Everything that in-tree Cinder can do works there (section 16 of the API
+rules), however the array refuses the rest; see test_known for in-tree
+Cinder itself.
+"""
+
+from typing import Any
+
+import ddt
+
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import images
+from tests.functional import replicated
+from tests.functional import test_known
+
+MIB = 1 << 20
+NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
+REFUSALS = ('400', *test_known.REFUSALS)
+
+
+class FloorBase(base.FunctionalTest):
+    """A test on a clean array of which nothing is known."""
+
+    profile = 'known'
+    keeps_budgets = False
+
+    def _shared(self, protocol: str, **options: Any) -> backend.Backend:
+        # What was learnt under another refusal must not count.
+        return self.own(protocol, **options)
+
+
+@ddt.ddt
+class FloorTest(FloorBase, images.ImagesTest):
+    """Over iSCSI."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.disks.scale = 64
+
+    @ddt.data(*REFUSALS)
+    def test_all(self, refusal: str) -> None:
+        self.switch(refuse_unlisted=refusal)
+        self.own(self.protocol)
+        plain = self.backend.create_volume(1, **NODEDUP)
+        source = self.backend.volume_from_image(self.image(b'first'))
+        self._copies(source)
+        self.backend.extend_volume(plain, 2)
+        self._attachments(source, plain)
+        self._managed()
+        # The figures of the start are old by then.
+        self.clock.sleep(600)
+        self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
+        self.backend.delete_everything()
+        self.assertNothingLeft()
+
+    def _copies(self, source: Any) -> None:
+        snapshot = self.backend.create_snapshot(source)
+        for copy in (self.backend.volume_from_snapshot(snapshot),
+                     self.backend.clone(source)):
+            self.assertEqual(b'first', self.disks.read(copy, 0, 5))
+            self.backend.delete_volume(copy)
+        self.upload(source, 'raw')
+        self.disks.write(source, 0, b'later')
+        self.backend.revert(source, snapshot)
+        self.assertEqual(b'first', self.disks.read(source, 0, 5))
+        self.backend.delete_snapshot(snapshot)
+
+    def _attachments(self, *volumes: Any) -> None:
+        host = self.host()
+        made = [self.backend.attach(volume, host) for volume in volumes]
+        self.assertEqual({'hosts': 1, 'mappings': 2}, {
+            name: number for name, number in self.left().items()
+            if name in ('hosts', 'mappings')})
+        self.backend.detach(made[0])
+        self.backend.force_detach(volumes[1])
+        self.assertNotIn('hosts', self.left())
+
+    def _managed(self) -> None:
+        group = self.admin.create('volume_groups', name='db', quota=0)
+        self.admin.create(
+            'volumes', name='db-data', size=MIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        volume = self.backend.manage({'source-name': 'db-data'})
+        self.backend.unmanage(volume)
+        found = self.admin.list('volumes', name=f'cv-{volume.id}')
+        self.backend.manage({'source-name': found[0]['name']})
+
+
+class FloorOverFCTest(FloorTest):
+    """Over Fibre Channel."""
+
+    protocol = 'fc'
+
+
+@ddt.ddt
+class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
+    """Replicated volumes, as far as in-tree Cinder goes with them."""
+
+    @ddt.data(*REFUSALS)
+    def test_all(self, refusal: str) -> None:
+        for array in (self.primary, self.secondary):
+            array.control.set_switches(refuse_unlisted=refusal)
+            self.addCleanup(array.control.set_switches,
+                            refuse_unlisted='400')
+        self.own(self.protocol, replication_device=self.device())
+        volume, other = self.replicated(), self.backend.create_volume(1)
+        self.write(volume, 'first')
+        self.clock.sleep(120)
+        self.backend.retype(other, **replicated.REPLICATED)
+        self.assertEqual(
+            {'in_sync'}, {state for _, state in self.sessions().values()})
+        self.backend.retype(other)
+        self.backend.retype(other, **replicated.REPLICATED)
+        self.backend.delete_volume(other)
+        self.backend.fail_over(replicated.TARGET)
+        self.assertEqual('first', self.read(volume))
+        self.backend.detach(self.backend.attach(volume, self.host()))
+        self.write(volume, 'second')
+        self.backend.fail_back()
+        self.assertEqual('second', self.read(volume))
+        self.assertEqual(
+            ('source', 'in_sync'), self.sessions()[f'ssn-{volume.id}'])
+        self.backend.enable()
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+
+class FloorReplicationOverFCTest(FloorReplicationTest):
+    """Over Fibre Channel."""
+
+    protocol = 'fc'

@@ -1,0 +1,323 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ids that the array has given to somebody else's objects (OBJ-7).
+
+What Cinder noted was removed on the array, and a stranger's object has its
+id. Whatever is asked for, the stranger's object is neither changed nor shown
+to anybody.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from cinder import exception
+
+from cinder_k2.rest import errors as rest_errors
+from cinder_k2.rest import transport
+from tests.functional import backend
+from tests.functional import base
+from tests.functional import replicated
+
+GIB = 1 << 20
+
+
+class IdsTest(base.FunctionalTest):
+    """An array whose ids come back."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.switch(reuse_ids=True)
+        self._records: list[tuple[str, dict[str, Any]]] = []
+
+    # The stranger
+
+    def policy(self) -> dict[str, str]:
+        """What the stranger's snapshots are made with."""
+        found = self.admin.list('retention_policies')[0]['id']
+        return {'ref': f'/retention_policies/{found}'}
+
+    def stranger(self, resource: str, number: int, **fields: Any) -> Any:
+        """Make an object that has this id, and must stay as it is."""
+        made = self.make(resource, **fields)
+        self.assertEqual(number, made['id'])
+        # Those of before have counters that this one may have changed.
+        self._records = [
+            (each, self.admin.list(each, id=found['id'])[0])
+            for each, found in [*self._records, (resource, made)]]
+        return made
+
+    def stranger_for(self, volume: Any) -> Any:
+        """Remove a volume; a stranger's one and its group get the ids."""
+        mine = self.on_array('volumes', f'cv-{volume.id}')
+        group = self.on_array('volume_groups', f'cvg-{volume.id}')
+        for mapping in self.admin.list('mappings'):
+            self.admin.delete('mappings', mapping['id'])
+        self.admin.delete('volumes', mine['id'])
+        self.admin.delete('volume_groups', group['id'])
+        self.stranger('volume_groups', group['id'], name='payroll', quota=0)
+        return self.stranger(
+            'volumes', mine['id'], name='payroll-data', size=GIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+
+    def stranger_for_snapshot(self, snapshot: Any) -> Any:
+        """Remove a snapshot; one of a stranger gets its id."""
+        mine, = self.admin.list('snapshots', short_name=f'cs-{snapshot.id}')
+        group = self.make('volume_groups', name='payroll', quota=0)
+        self.make('volumes', name='payroll-data', size=GIB,
+                  volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        self.admin.delete('snapshots', mine['id'])
+        return self.stranger(
+            'snapshots', mine['id'], short_name='nightly',
+            is_auto_deleteable=False, retention_policy=self.policy(),
+            source={'ref': f'/volume_groups/{group["id"]}'})
+
+    def on_array(self, resource: str, name: str) -> Any:
+        """The one object of that name."""
+        found, = self.admin.list(resource, name=name)
+        return found
+
+    def assert_untouched(self) -> None:
+        """The stranger's objects are what they were, and nobody has them."""
+        for resource, before in self._records:
+            found = self.admin.list(resource, id=before['id'])
+            self.assertEqual([before], found, resource)
+        self.assertEqual([], self.admin.list('mappings'))
+
+    def assert_fails(self, operation: Callable[..., Any], *args: Any) -> str:
+        """An operation fails, and the stranger's objects are untouched."""
+        try:
+            operation(*args)
+        except backend.OperationFailed as failure:
+            self.assert_untouched()
+            return str(failure.cause)
+        except exception.CinderException as error:
+            self.assert_untouched()
+            return str(error)
+        self.fail('it was done')
+
+
+class VolumeIdsTest(IdsTest):
+    """The ids of a volume and its group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+
+    def test_extend(self) -> None:
+        self.stranger_for(self.volume)
+        self.assert_fails(self.backend.extend_volume, self.volume, 2)
+        self.assertIn(f'has no volume or view cv-{self.volume.id}',
+                      self.log.errors_text())
+
+    def test_snapshot(self) -> None:
+        self.stranger_for(self.volume)
+        self.assert_fails(self.backend.create_snapshot, self.volume)
+
+    def test_clone(self) -> None:
+        self.stranger_for(self.volume)
+        self.assert_fails(self.backend.clone, self.volume)
+
+    def test_attach(self) -> None:
+        self.stranger_for(self.volume)
+        self.assert_fails(self.backend.attach, self.volume, self.host())
+        self.assertEqual([], self.admin.list('hosts'))
+
+    def test_detach(self) -> None:
+        """The stranger's volume is mapped to the same host."""
+        host = self.host()
+        attachment = self.backend.attach(self.volume, host)
+        found, = self.admin.list('hosts')
+        theirs = self.stranger_for(self.volume)
+        mapping = self.make(
+            'mappings', host={'ref': f'/hosts/{found["id"]}'},
+            volume={'ref': f'/volumes/{theirs["id"]}'})
+        self.backend.detach(attachment)
+        self.assertEqual([mapping['id']], [
+            m['id'] for m in self.admin.list('mappings')])
+        self.admin.delete('mappings', mapping['id'])
+        self.admin.delete(
+            'host_iqns', self.admin.list('host_iqns')[0]['id'])
+        self.admin.delete('hosts', found['id'])
+
+    def test_force_detach(self) -> None:
+        self.backend.attach(self.volume, self.host())
+        found, = self.admin.list('hosts')
+        theirs = self.stranger_for(self.volume)
+        mapping = self.make(
+            'mappings', host={'ref': f'/hosts/{found["id"]}'},
+            volume={'ref': f'/volumes/{theirs["id"]}'})
+        self.backend.force_detach(self.volume)
+        self.assertEqual([mapping['id']], [
+            m['id'] for m in self.admin.list('mappings')])
+        self.admin.delete('mappings', mapping['id'])
+        self.admin.delete(
+            'host_iqns', self.admin.list('host_iqns')[0]['id'])
+        self.admin.delete('hosts', found['id'])
+
+    def test_delete(self) -> None:
+        self.stranger_for(self.volume)
+        self.backend.delete_volume(self.volume)
+        self.assert_untouched()
+
+    def test_delete_where_the_reply_is_lost(self) -> None:
+        """The stranger is quicker than the second request."""
+        mine = self.on_array('volumes', f'cv-{self.volume.id}')
+        send = transport.Transport.exchange
+        made = []
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            if not made and (request.method, request.path) == (
+                    'DELETE', f'/volumes/{mine["id"]}'):
+                group = self.make('volume_groups', name='payroll', quota=0)
+                made.append(self.stranger(
+                    'volumes', mine['id'], name='payroll-data', size=GIB,
+                    volume_group={'ref': f'/volume_groups/{group["id"]}'}))
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            self.backend.delete_volume(self.volume)
+        self.assertTrue(made)
+        self.assert_untouched()
+        self.assertEqual([], self.admin.list(
+            'volume_groups', name=f'cvg-{self.volume.id}'))
+
+    def test_renamed(self) -> None:
+        """The error names both, and nothing is deleted or mapped."""
+        number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
+        self.admin.update('volumes', number, name='renamed')
+        for operation in (self.backend.clone, self.backend.delete_volume):
+            why = self.assert_fails(operation, self.volume)
+            self.assertIn('renamed', why)
+            self.assertIn(f'cv-{self.volume.id}', why)
+        self.admin.update('volumes', number, name=f'cv-{self.volume.id}')
+
+    def test_manage_what_another_has_by_then(self) -> None:
+        group = self.make('volume_groups', name='db', quota=0)
+        volume = self.admin.create(
+            'volumes', name='db-data', size=GIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        look = type(self.backend.side._array.inventory).examine_volume
+
+        def examine(inventory: Any, found: Any) -> Any:
+            self.admin.delete('volumes', volume['id'])
+            self.stranger('volumes', volume['id'], name='payroll', size=GIB,
+                          volume_group=volume['volume_group'])
+            return look(inventory, found)
+        with mock.patch.object(type(self.backend.side._array.inventory),
+                               'examine_volume', examine):
+            self.assert_fails(self.backend.manage,
+                              {'source-name': 'db-data'})
+
+
+class VolumeIdsOverFCTest(VolumeIdsTest):
+    """Over Fibre Channel, on an SDP."""
+
+    protocol = 'fc'
+    profile = 'sdp'
+
+    def test_detach(self) -> None:
+        """The same as over iSCSI, but for the names of initiators."""
+        self.skipTest('IQNs are removed by hand')
+
+    test_force_detach = test_detach
+
+
+class SnapshotIdsTest(IdsTest):
+    """The id of a snapshot."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+        self.snapshot = self.backend.create_snapshot(self.volume)
+
+    def test_delete(self) -> None:
+        self.stranger_for_snapshot(self.snapshot)
+        self.backend.delete_snapshot(self.snapshot)
+        self.assert_untouched()
+
+    def test_volume_from_it(self) -> None:
+        self.stranger_for_snapshot(self.snapshot)
+        self.assert_fails(self.backend.volume_from_snapshot, self.snapshot)
+
+    def test_revert(self) -> None:
+        self.stranger_for_snapshot(self.snapshot)
+        self.assert_fails(self.backend.revert, self.volume, self.snapshot)
+
+    def test_managed(self) -> None:
+        """It keeps a foreign name, of which a digest is noted."""
+        group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
+        fields = {'is_auto_deleteable': False,
+                  'retention_policy': self.policy(),
+                  'source': {'ref': f'/volume_groups/{group["id"]}'}}
+        made = self.admin.create('snapshots', short_name='ours', **fields)
+        managed = self.backend.manage_snapshot(
+            self.volume, {'source-name': 'ours'})
+        self.admin.delete('snapshots', made['id'])
+        self.stranger('snapshots', made['id'], short_name='theirs', **fields)
+        self.assert_fails(self.backend.volume_from_snapshot, managed)
+        self.backend.delete_snapshot(managed)
+        self.assert_untouched()
+        self.admin.delete('snapshots', made['id'])
+
+    def test_what_was_hidden(self) -> None:
+        """A note names a snapshot that is gone; a live one has its id."""
+        clone = self.backend.volume_from_snapshot(self.snapshot)
+        mine, = self.admin.list(
+            'snapshots', short_name=f'cs-{self.snapshot.id}')
+        self.backend.delete_snapshot(self.snapshot)
+        view, = self.admin.list('snapshots', short_name=f'cv-{clone.id}')
+        for number in (view['id'], mine['id']):
+            self.admin.delete('snapshots', number)
+        other = self.backend.create_snapshot(self.volume)
+        found, = self.admin.list('snapshots', short_name=f'cs-{other.id}')
+        self.assertEqual(mine['id'], found['id'])
+        self.backend.delete_volume(clone)
+        self.assertEqual([found], self.admin.list(
+            'snapshots', short_name=f'cs-{other.id}'))
+
+
+class HostIdsTest(IdsTest):
+    """The ids of a host, and of mappings."""
+
+    def test_a_host_that_is_left_empty(self) -> None:
+        """Another's host has the id of one that this driver had made."""
+        volume = self.backend.create_volume(1)
+        host = self.host()
+        self.backend.detach(self.backend.attach(volume, host))
+        attachment = self.backend.attach(volume, host)
+        mine, = self.admin.list('hosts')
+        for resource in ('mappings', 'host_iqns', 'hosts'):
+            for found in self.admin.list(resource):
+                self.admin.delete(resource, found['id'])
+        self.stranger('hosts', mine['id'], name='mainframe', type='Linux')
+        self.make('host_iqns', iqn=host['initiator'],
+                  host={'ref': f'/hosts/{mine["id"]}'})
+        self.backend.detach(attachment)
+        self.assert_untouched()
+
+
+class ReplicationIdsTest(IdsTest, replicated.ReplicatedTest):
+    """The ids of a volume that is to be replicated."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+
+    def test_retype(self) -> None:
+        self.stranger_for(self.volume)
+        self.assert_fails(lambda: self.backend.retype(
+            self.volume, **replicated.REPLICATED))
+        self.assertEqual([], self.admin.list('replication/sessions'))

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Arrays whose replies have fields of other types, or lack them.
+
+The main operations go over every field of every record that they read: what
+no step needs may be missing, null or of another type without consequence.
+"""
+
+import contextlib
+import itertools
+from typing import Any
+from unittest import mock
+
+import ddt
+
+from cinder_k2.rest import overlooked
+from cinder_k2.rest import records
+from cinder_k2.rest import transport
+from tests.functional import images
+
+# What a step needs: what an object is sought by, and what is shown to hosts.
+NEEDED = {
+    'volumes': {'id', 'name'}, 'volume_groups': {'id', 'name'},
+    'snapshots': {'id', 'short_name'}, 'volsnaps': {'id'},
+    'mappings': {'id', 'lun'}, 'hosts': {'id', 'name'},
+    'host_iqns': {'id', 'iqn', 'host'},
+    'retention_policies': {'id', 'name'},
+    'system/net_ips': {'id', 'ip_address'},
+    'system/state': {'id', 'system_id', 'iscsi_qualified_target_name'},
+    'system/capacity': {'id', 'total', 'free'},
+}
+KINDS = {kind.RESOURCE: kind for kind in records.Record.__subclasses__()}
+# Missing, null, an object, and a value of another type.
+MISSING = object()
+ODD = (MISSING, None, {'odd': 1}, ['odd'], 'odd')
+
+
+def changed(data: Any, name: str, odd: Any) -> Any:
+    """A reply in which the field of each object is odd."""
+    if isinstance(data, dict) and isinstance(data.get('hits'), list):
+        return {**data, 'hits': [changed(hit, name, odd)
+                                 for hit in data['hits']]}
+    if not isinstance(data, dict) or name not in data:
+        return data
+    if odd is MISSING:
+        return {key: data[key] for key in data if key != name}
+    return {**data, name: odd}
+
+
+def equal(value: Any) -> Any:
+    """The value as some arrays may write it."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return f'{value}.0'
+    return value
+
+
+@ddt.ddt
+class OddRepliesTest(images.ImagesTest):
+    """The life of a volume, a snapshot, a copy and a connection."""
+
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.disks.scale = 64
+        overlooked.TOLD.clear()
+        self.addCleanup(overlooked.TOLD.clear)
+
+    def life(self) -> None:
+        """All that most volumes ever meet; nothing may be left of it."""
+        volume = self.backend.create_volume(1)
+        self.backend.extend_volume(volume, 2)
+        snapshot = self.backend.create_snapshot(volume)
+        copy = self.backend.volume_from_snapshot(snapshot)
+        self.backend.detach(self.backend.attach(copy, self.host()))
+        self.backend.revert(volume, snapshot)
+        self.backend.stats()
+        self.backend.delete_volume(copy)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def with_replies(self, resource: str, change: Any) -> Any:
+        """Let the replies of one resource be changed."""
+        decode = transport.Transport.decode
+
+        def odd(connection: Any, request: Any, body: bytes) -> Any:
+            data = decode(connection, request, body)
+            parts = request.path.strip('/').split('/')
+            if parts[-1].isdecimal() or parts[-1] == '__bulk':
+                parts.pop()
+            return change(data) if '/'.join(parts) == resource else data
+        return mock.patch.object(transport.Transport, 'decode', odd)
+
+    @ddt.data(*sorted(NEEDED))
+    def test_odd(self, resource: str) -> None:
+        kinds = itertools.cycle(ODD)
+        for name in KINDS[resource].field_names():
+            if name in NEEDED[resource]:
+                continue
+            value = next(kinds)
+            with self.subTest(field=name, value=str(value)), \
+                    self.with_replies(resource, lambda data: changed(
+                        data, name, value)):
+                self.life()
+        for line in self.log.messages(30, 'cinder_k2.rest.overlooked'):
+            self.assertEqual(1, self.log.messages(
+                30, 'cinder_k2.rest.overlooked').count(line))
+
+    def test_equal(self) -> None:
+        """Numbers as text, and 0 and 1 for booleans, are what they are."""
+        def other(data: Any) -> Any:
+            hits = data.get('hits', [data]) if isinstance(data, dict) else []
+            for hit in hits:
+                if isinstance(hit, dict):
+                    hit.update({name: equal(value)
+                                for name, value in hit.items()})
+            return data
+        with contextlib.ExitStack() as changes:
+            for resource in NEEDED:
+                changes.enter_context(self.with_replies(resource, other))
+            self.life()
+        self.assertEqual([], self.log.messages(
+            30, 'cinder_k2.rest.overlooked'))

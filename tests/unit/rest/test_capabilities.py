@@ -1,0 +1,473 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import threading
+import unittest
+from unittest import mock
+
+import ddt
+
+from cinder_k2 import rest
+from cinder_k2.rest import capabilities
+from cinder_k2.rest import errors
+from cinder_k2.rest import verdicts
+from cinder_k2.rest.verdicts import Verdict
+
+NAME = 'bulk:snapshots:create'
+NO = rest.Refused('no such thing', status=400)
+ABSENT = rest.NotFound('no', status=404)
+NOT_ALLOWED = rest.MethodNotAllowed('no', status=405)
+FORBIDDEN = rest.Forbidden('no', status=403)
+CRASH = rest.ServerError('crash', status=500)
+NOT_DONE = rest.ServerError('not implemented', status=501)
+DROPPED = rest.Unreachable('reset')
+SLOW = errors.NoReply('no reply in time')
+BUSY = rest.Busy('MC_ERR_BUSY', status=400, code='MC_ERR_BUSY')
+AWAY = errors.NotConnected('no route')
+
+
+class Script:
+    """A call that does what it is told, one by one, and counts."""
+
+    def __init__(self, *steps):
+        self.steps = list(steps)
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        step = self.steps.pop(0) if self.steps else 'ok'
+        if isinstance(step, Exception):
+            raise step
+        return step() if callable(step) else step
+
+
+class Prober:
+    """Stands for a session: counts trials and known reads."""
+
+    def __init__(self):
+        self.in_trial = False
+        self.answered = True
+        self.reads = 0
+        self.seconds = []
+
+    def trial(self, seconds=None):
+        self.seconds.append(seconds)
+        return self._inside()
+
+    def _inside(self):
+        return mock.patch.object(self, 'in_trial', True)
+
+    def answers(self):
+        self.reads += 1
+        return self.answered
+
+
+class Time:
+    """Both clocks of a machine."""
+
+    def __init__(self):
+        self.now = 1e9
+
+    def time(self):
+        return self.now
+
+    def monotonic(self):
+        return self.now
+
+
+class Case(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.time = Time()
+        patcher = mock.patch.object(capabilities, 'time', self.time)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        self.prober = Prober()
+        self.store = verdicts.Memory()
+        self.known = self.made()
+        logs = self.assertLogs(capabilities.LOG, 'WARNING')
+        self.logs = logs.__enter__()
+        capabilities.LOG.warning('first line')
+        self.addCleanup(logs.__exit__, None, None, None)
+
+    def made(self, **settings):
+        return capabilities.Capabilities(
+            '10.0.0.1', self.prober, self.store, **settings)
+
+    def state(self, name=NAME):
+        return self.known.verdict(name).state
+
+    def prefer(self, *novel, older='older', **settings):
+        """Result, calls with the capability, calls without."""
+        novel, older = Script(*novel), Script(older)
+        return (self.known.prefer(NAME, novel, older, **settings),
+                novel.calls, older.calls)
+
+
+@ddt.ddt
+class PreferTest(Case):
+
+    def test_works(self):
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+        self.assertEqual(Verdict('works', '', 1e9), self.known.verdict(NAME))
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+        self.assertEqual([None], self.prober.seconds)
+
+    @ddt.data(NO, ABSENT, NOT_ALLOWED, FORBIDDEN)
+    def test_refused(self, error):
+        self.assertEqual(('older', 1, 1), self.prefer(error))
+        self.assertEqual(
+            Verdict('refused', f'HTTP {error.status}: {error.message}', 1e9),
+            self.known.verdict(NAME))
+        self.assertEqual(('older', 0, 1), self.prefer('new'))
+
+    @ddt.data(CRASH, NOT_DONE, DROPPED)
+    def test_lost_twice_with_a_known_read_between(self, error):
+        self.assertEqual(('older', 2, 1), self.prefer(error, error))
+        self.assertEqual(1, self.prober.reads)
+        self.assertEqual('refused', self.state())
+
+    def test_lost_and_then_refused(self):
+        self.assertEqual(('older', 2, 1), self.prefer(CRASH, NO))
+        self.assertEqual('refused', self.state())
+
+    def test_lost_once(self):
+        self.assertEqual(('new', 2, 0), self.prefer(CRASH, 'new'))
+        self.assertEqual('works', self.state())
+
+    def test_lost_on_an_array_that_is_away(self):
+        self.prober.answered = False
+        self.assertEqual(('older', 1, 1), self.prefer(CRASH, 'new'))
+        self.assertEqual('unknown', self.state())
+
+    @ddt.data(NO, CRASH, BUSY, SLOW)
+    def test_no_verdict_if_the_older_road_fails_too(self, error):
+        """Business refusals: quota, in use. They never count."""
+        with self.assertRaisesRegex(rest.Refused, 'quota'):
+            self.prefer(error, error, older=rest.Refused('quota'))
+        self.assertEqual('unknown', self.state())
+
+    @ddt.data(BUSY, SLOW, AWAY, rest.AuthenticationFailed('who?'))
+    def test_what_shows_nothing_is_not_tried_for_a_minute(self, error):
+        self.assertEqual(('older', 1, 1), self.prefer(error))
+        self.assertEqual('unknown', self.state())
+        self.time.now += capabilities.PAUSE - 1
+        self.assertEqual(('older', 0, 1), self.prefer('new'))
+        self.time.now += 1
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+
+    def test_a_slow_array_is_tried_once(self):
+        self.assertEqual(('older', 1, 1), self.prefer(SLOW, 'new'))
+        self.assertEqual(0, self.prober.reads)
+
+    def test_not_inside_of_another_trial(self):
+        self.prober.in_trial = True
+        self.assertEqual(('older', 0, 1), self.prefer('new'))
+        self.assertEqual('unknown', self.state())
+
+    def test_one_learns_and_the_others_take_the_older_road(self):
+        def meanwhile():
+            seen = []
+            thread = threading.Thread(target=lambda: seen.append(
+                self.prefer('another')))
+            thread.start()
+            thread.join(10)
+            return seen[0]
+        self.assertEqual((('older', 0, 1), 1, 0), self.prefer(meanwhile))
+        self.assertEqual('works', self.state())
+
+    def test_who_fails_to_learn_lets_others_try(self):
+        with self.assertRaises(KeyError):
+            self.prefer(KeyError())
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+
+    def test_what_worked_raises_its_own_errors(self):
+        self.prefer('new')
+        for error in (NO, ABSENT, NOT_ALLOWED, CRASH, BUSY):
+            with self.assertRaises(type(error)):
+                self.prefer(error)
+        self.assertEqual('works', self.state())
+
+    @ddt.data(ABSENT, NOT_ALLOWED)
+    def test_what_worked_is_given_up_after_three_refusals(self, error):
+        self.prefer('new')
+        for state in ('works', 'works', 'refused'):
+            self.assertEqual(('older', 1, 1), self.prefer(
+                error, has_own_path=True))
+            self.assertEqual(state, self.state())
+
+    def test_only_refusals_in_a_row_count(self):
+        self.prefer('new')
+        for _ in range(5):
+            for step in (ABSENT, ABSENT, 'new'):
+                self.prefer(step, has_own_path=True)
+        self.assertEqual('works', self.state())
+
+    def test_a_refusal_counts_only_if_the_older_road_works(self):
+        self.prefer('new')
+        for _ in range(5):
+            with self.assertRaises(rest.NotFound):
+                self.prefer(ABSENT, older=ABSENT, has_own_path=True)
+        self.assertEqual('works', self.state())
+
+
+@ddt.ddt
+class RequireTest(Case):
+
+    def require(self, *novel, **settings):
+        self.script = Script(*novel)
+        return self.known.require(NAME, self.script, **settings)
+
+    def test_works(self):
+        self.assertEqual('new', self.require('new'))
+        self.assertEqual('works', self.state())
+
+    @ddt.data(NO, ABSENT, NOT_ALLOWED, FORBIDDEN)
+    def test_a_read_is_refused_for_its_form_only(self, error):
+        with self.assertRaisesRegex(rest.NotOffered, NAME):
+            self.require(error, is_read=True)
+        self.assertEqual(('refused', 1), (self.state(), self.prober.reads))
+        with self.assertRaises(rest.NotOffered) as caught:
+            self.require('new', is_read=True)
+        self.assertEqual(0, self.script.calls)
+        self.assertIn(error.message, str(caught.exception))
+        self.assertIn('k2-admin capabilities', str(caught.exception))
+
+    def test_a_read_on_an_array_that_refuses_everything(self):
+        self.prober.answered = False
+        with self.assertRaises(rest.Refused):
+            self.require(NO, is_read=True)
+        self.assertEqual('unknown', self.state())
+
+    def test_a_refusal_of_a_write_may_be_about_the_object(self):
+        with self.assertRaises(rest.Refused) as caught:
+            self.require(NO)
+        self.assertIs(NO, caught.exception)
+        self.assertEqual('unknown', self.state())
+
+    def test_a_404_of_an_object_never_counts(self):
+        """It never means "gone" either: the cause tells."""
+        with self.assertRaises(rest.NotOffered) as caught:
+            self.require(ABSENT, of_object=True)
+        self.assertIs(ABSENT, caught.exception.__cause__)
+        self.assertEqual('unknown', self.state())
+
+    @ddt.data(NOT_ALLOWED, FORBIDDEN)
+    def test_a_write_that_is_not_offered(self, error):
+        with self.assertRaises(rest.NotOffered):
+            self.require(error)
+        self.assertEqual('refused', self.state())
+
+    @ddt.data(CRASH, NOT_DONE, DROPPED)
+    def test_lost_twice(self, error):
+        with self.assertRaises(rest.NotOffered):
+            self.require(error, error)
+        self.assertEqual(('refused', 2), (self.state(), self.script.calls))
+
+    def test_lost_once(self):
+        self.assertEqual('new', self.require(CRASH, 'new'))
+
+    @ddt.data(BUSY, SLOW, AWAY)
+    def test_what_shows_nothing_is_done_as_always(self, error):
+        """Outside of a trial, where it is repeated until the deadline."""
+        self.assertEqual('new', self.require(error, lambda: self._outside()))
+        self.assertEqual('unknown', self.state())
+
+    def _outside(self):
+        self.assertFalse(self.prober.in_trial)
+        return 'new'
+
+    def test_unproven_is_no_refusal(self):
+        unproven = errors.Unproven('it finds nothing')
+        with self.assertRaises(errors.Unproven):
+            self.require(unproven, is_read=True)
+        self.assertEqual('unknown', self.state())
+
+    def test_inside_of_another_trial(self):
+        self.prober.in_trial = True
+        with self.assertRaises(rest.Refused):
+            self.require(NO, is_read=True)
+        self.assertEqual('unknown', self.state())
+
+    def test_what_worked_raises_its_own_errors(self):
+        self.require('new')
+        with self.assertRaises(rest.MethodNotAllowed):
+            self.require(NOT_ALLOWED)
+        self.assertEqual('works', self.state())
+
+
+@ddt.ddt
+class LearnTest(Case):
+
+    def learn(self, *novel, proves=bool):
+        self.script = Script(*novel)
+        return self.known.learn(NAME, self.script, proves)
+
+    def test_works(self):
+        self.assertEqual('new', self.learn('new'))
+        self.assertEqual('works', self.state())
+        self.assertIsNone(self.learn('new'))
+        self.assertEqual(0, self.script.calls)
+
+    def test_no_error_and_no_proof(self):
+        """Silence: a condition, parameter or header that is ignored."""
+        self.assertIsNone(self.learn([]))
+        self.assertEqual('refused', self.state())
+        self.assertIn('nothing was done', self.known.verdict(NAME).words)
+
+    def test_a_result_that_tells_nothing(self):
+        self.assertIsNone(self.learn([], proves=lambda found: None))
+        self.assertEqual('unknown', self.state())
+
+    @ddt.data([NO], [CRASH, CRASH], [DROPPED, NO], [ABSENT])
+    def test_refused(self, steps):
+        self.assertIsNone(self.learn(*steps))
+        self.assertEqual('refused', self.state())
+
+    @ddt.data(BUSY, SLOW, AWAY)
+    def test_what_shows_nothing(self, error):
+        self.assertIsNone(self.learn(error))
+        self.assertEqual('unknown', self.state())
+        self.assertIsNone(self.learn('new'))
+        self.assertEqual(0, self.script.calls)
+        self.time.now += capabilities.PAUSE
+        self.assertEqual('new', self.learn('new'))
+
+    def test_it_takes_three_tries_and_three_seconds_at_most(self):
+        self.learn(*[CRASH] * 9)
+        self.assertEqual(3, self.script.calls + self.prober.reads)
+        self.assertEqual([3.0], self.prober.seconds)
+
+
+@ddt.ddt
+class VerdictTest(Case):
+
+    def refuse(self):
+        self.prefer(NO)
+        self.assertEqual('refused', self.state())
+
+    def test_a_refusal_is_asked_again_after_a_day(self):
+        self.refuse()
+        self.time.now += capabilities.ASK_AGAIN
+        self.assertTrue(self.known.refused(NAME))
+        self.time.now += 1
+        self.assertFalse(self.known.refused(NAME))
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+        self.assertTrue(self.known.works(NAME))
+
+    def test_what_works_is_not_asked_again(self):
+        self.known.found(NAME)
+        self.time.now += 99 * capabilities.ASK_AGAIN
+        self.assertTrue(self.known.works(NAME))
+
+    def test_a_refusal_in_the_future_is_none(self):
+        """The clock was wrong: nobody waits for years."""
+        self.refuse()
+        self.time.now -= 10 * capabilities.ASK_AGAIN
+        self.assertEqual('unknown', self.state())
+
+    def test_failed_three_times(self):
+        self.known.found(NAME)
+        for state in ('works', 'works', 'refused'):
+            self.known.failed(NAME, NO)
+            self.assertEqual(state, self.state())
+
+    def test_found_in_between(self):
+        self.known.found(NAME)
+        for _ in range(5):
+            self.known.failed(NAME, NO)
+            self.known.failed(NAME, NO)
+            self.known.found(NAME)
+        self.assertEqual('works', self.state())
+
+    def test_found_does_not_overrule_a_refusal(self):
+        self.refuse()
+        self.known.found(NAME)
+        self.assertEqual('refused', self.state())
+
+    def test_refuse_what_is_unknown_only(self):
+        self.known.found('paging')
+        self.known.refuse('paging', NO)
+        self.known.refuse('fields:volumes', NO)
+        self.assertEqual('works', self.state('paging'))
+        self.assertEqual('refused', self.state('fields:volumes'))
+
+    def test_the_log_tells_once_what_is_missing_without_it(self):
+        for _ in range(3):
+            self.prefer(NO)
+        self.assertEqual(2, len(self.logs.output))
+        for text in ('10.0.0.1', NAME, 'one by one',
+                     'HTTP 400: no such thing'):
+            self.assertIn(text, self.logs.output[1])
+
+    def test_another_version_is_asked_again(self):
+        self.known.note_version('v1')
+        self.refuse()
+        self.known.found('paging')
+        self.known.note_version('v1')
+        self.assertEqual(2, len(self.known.all()))
+        with self.assertLogs(capabilities.LOG, 'INFO') as logs:
+            self.known.note_version('v2')
+        self.assertIn('v2', logs.output[0])
+        self.assertEqual({}, self.known.all())
+        self.assertEqual(('v2', {}), self.store.load())
+
+    def test_the_first_version_forgets_nothing(self):
+        self.known.found('paging')
+        self.known.note_version('v1')
+        self.assertTrue(self.known.works('paging'))
+        self.assertEqual('v1', self.store.load()[0])
+
+    def test_a_later_start_knows(self):
+        self.known.note_version('v1')
+        self.refuse()
+        self.known = self.made()
+        self.assertEqual(('older', 0, 1), self.prefer('new'))
+        self.known.note_version('v2')
+        self.assertEqual(('new', 1, 0), self.prefer('new'))
+
+    @ddt.data('bulk', 'bulk:snapshots', NAME)
+    def test_disabled(self, part):
+        self.store.save('', {NAME: Verdict('works', '', 1e9),
+                             'bulk:volumes:create': Verdict('works')})
+        self.known = self.made(disabled=[part])
+        self.assertEqual('disabled', self.state())
+        self.assertEqual(('older', 0, 1), self.prefer('new'))
+        with self.assertRaisesRegex(rest.NotOffered,
+                                    'k2_disabled_capabilities'):
+            self.known.require(NAME, Script('new'))
+        self.assertIsNone(self.known.learn(NAME, Script('new'), bool))
+        self.assertEqual(part == 'bulk',
+                         self.known.refused('bulk:volumes:create'))
+        self.assertEqual('disabled', self.known.all()[NAME].state)
+        # Turned on again, what is known is still known.
+        self.assertTrue(self.made().works(NAME))
+
+    def test_a_name_is_disabled_up_to_a_colon(self):
+        self.known = self.made(disabled=['bul', 'bulk:snap'])
+        self.assertEqual('unknown', self.state())
+
+    def test_all(self):
+        self.refuse()
+        self.known.found('paging')
+        self.assertEqual(
+            {NAME: 'refused', 'paging': 'works'},
+            {name: verdict.state
+             for name, verdict in self.known.all().items()})
+
+    @ddt.data(('bulk:x:y', 'one by one'), ('reads:volumes', 'in a list'),
+              ('updates:volumes:volume_group', 'consistency groups'),
+              ('updates:volumes:other', 'need them fail'))
+    @ddt.unpack
+    def test_what_it_is_is_found_by_the_longest_name(self, name, text):
+        self.assertIn(text, capabilities.describe(name)[1])

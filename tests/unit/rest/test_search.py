@@ -1,0 +1,453 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+from urllib import parse
+
+import ddt
+
+from cinder_k2 import rest
+from cinder_k2.rest import errors
+from cinder_k2.rest import query
+from tests.unit.rest import scripted
+
+HOST = rest.Ref('hosts', 7)
+GROUP = rest.Ref('volume_groups', 14)
+NO = scripted.refusal('unknown condition')
+
+
+def ref(resource, id):
+    return {'ref': f'/{resource}/{id}'}
+
+
+class Array:
+    """Answers searches of some objects; ``refused`` keys as it is told.
+
+    :param silent: keys that it knows as little, and answers with no hits
+    :param ignored: keys that it passes over
+    """
+
+    def __init__(self, objects, refused=(), refusal=NO, silent=(),
+                 ignored=(), reads=False):
+        self.objects = objects
+        self.refused, self.refusal = refused, refusal
+        self.silent, self.ignored, self.reads = silent, ignored, reads
+        self.asked = []
+
+    def __call__(self, request):
+        url = parse.urlsplit(request.url)
+        resource, _, number = url.path[8:].rpartition('/')
+        if not number.isdigit():
+            resource, number = url.path[8:], ''
+        if resource.startswith('system'):
+            self.asked.append('state')
+            return scripted.Reply(200, {})
+        pairs = dict(parse.parse_qsl(url.query))
+        self.asked.append(f'#{number}' if number else pairs)
+        return (self._read(resource, int(number)) if number
+                else self._search(resource, pairs))
+
+    def _read(self, resource, id):
+        for each in self.objects if self.reads else ():
+            if each['id'] == id:
+                return scripted.Reply(200, each)
+        return scripted.refusal('not found', 404)
+
+    def _search(self, resource, pairs):
+        if any(key in self.refused for key in pairs):
+            return self.refusal
+        if any(key in self.silent for key in pairs):
+            return scripted.hits()
+        return scripted.hits(*[
+            each for each in self.objects if all(
+                self._meets(each, key, value) for key, value in pairs.items()
+                if key not in self.ignored)])
+
+    @staticmethod
+    def _meets(each, key, wanted):
+        field = key.split('.')[0].split('__')[0]
+        value = each.get(field)
+        if isinstance(value, dict):
+            value = value['ref']
+        if key.endswith('__prefix'):
+            return value.startswith(wanted)
+        many = key.endswith(('__in', '__m_eq'))
+        return str(value) in (wanted.split(',') if many else [wanted])
+
+
+class Case(unittest.TestCase):
+
+    def make(self, objects, works=(), settings=None, **switches):
+        self.array = Array(objects, **switches)
+        self.client, _, self.clock = scripted.client(
+            *[self.array] * 99, works=works, **settings or {})
+        return self.client
+
+    def asked(self):
+        """The requests since the last look."""
+        asked, self.array.asked = self.array.asked, []
+        return asked
+
+    def state(self, name):
+        return self.client.capabilities.verdict(name).state
+
+    @staticmethod
+    def ids(found):
+        return [each.id for each in found]
+
+
+VOLUMES = [{'id': id, 'name': f'v{id}', 'description': 'nd'[id % 2],
+            'volume_group': ref('volume_groups', 14 if id < 3 else 15)}
+           for id in (1, 2, 3)]
+SNAPSHOTS = [{'id': id, 'short_name': f's{id}', 'is_exposable': id == 3,
+              'volume_group': ref('volume_groups', 14),
+              'source': ref('volume_groups', 14) if id < 3
+              else ref('snapshots', 1)} for id in (1, 2, 3)]
+IQNS = [{'id': id, 'iqn': f'iqn.{id}', 'host': ref('hosts', 7)}
+        for id in (1, 2)]
+MAPPINGS = [{'id': id, 'host': ref('hosts', 7),
+             'volume': ref('volumes', id)} for id in (1, 2)]
+
+
+@ddt.ddt
+class KnownFormsTest(Case):
+    """Section 16: the form that the in-tree driver sends."""
+
+    def test_by_name(self):
+        self.make(VOLUMES)
+        self.assertEqual(2, self.client.volumes.find(name='v2').id)
+        self.assertEqual([{'name': 'v2'}], self.asked())
+
+    def test_what_the_form_cannot_ask_for_is_compared_here(self):
+        self.make(VOLUMES)
+        find = self.client.volumes.find
+        self.assertEqual(2, find(name='v2', volume_group=GROUP).id)
+        self.assertIsNone(find(name='v3', volume_group=GROUP))
+        self.assertIsNone(find(name='v2', description='x'))
+        self.assertEqual([{'name': 'v2'}, {'name': 'v3'}, {'name': 'v2'}],
+                         self.asked())
+
+    def test_the_form_with_most_conditions(self):
+        self.make(MAPPINGS)
+        volume = rest.Ref('volumes', 2)
+        self.assertEqual(2, self.client.mappings.find(
+            host=HOST, volume=volume).id)
+        self.assertEqual([{'host.ref': '/hosts/7', 'volume.ref':
+                           '/volumes/2'}], self.asked())
+
+    def test_one_value_takes_the_form_of_a_list(self):
+        self.make(SNAPSHOTS)
+        self.assertEqual([1, 2, 3], self.ids(
+            self.client.snapshots.search(volume_group=GROUP)))
+        self.assertEqual([{'volume_group.ref__m_eq': '/volume_groups/14'}],
+                         self.asked())
+
+    def test_views_of_a_snapshot_by_its_group(self):
+        """Searches by source are not known."""
+        self.make(SNAPSHOTS)
+        self.assertEqual([3], self.ids(self.client.snapshots.search(
+            volume_group=GROUP, source=rest.Ref('snapshots', 1))))
+        self.assertEqual([{'volume_group.ref__m_eq': '/volume_groups/14'}],
+                         self.asked())
+
+    def test_a_list_that_a_known_form_takes(self):
+        self.make(MAPPINGS)
+        wanted = query.one_of('volume', [rest.Ref('volumes', id)
+                                         for id in (1, 2, 9)])
+        self.assertEqual([1, 2], self.ids(
+            self.client.mappings.search(wanted)))
+        self.assertEqual(
+            [{'volume.ref__m_eq': '/volumes/1,/volumes/2,/volumes/9'}],
+            self.asked())
+
+    @ddt.data(400, 404, 405)
+    def test_and_that_is_refused_goes_one_by_one(self, status):
+        self.make(MAPPINGS, refused=['volume.ref__m_eq'],
+                  refusal=scripted.refusal('no list', status))
+        wanted = query.one_of('volume', [rest.Ref('volumes', id)
+                                         for id in (1, 2)])
+        self.assertEqual([1, 2], self.ids(
+            self.client.mappings.search(wanted)))
+        self.assertEqual([{'volume.ref': '/volumes/1'},
+                          {'volume.ref': '/volumes/2'}], self.asked()[1:])
+
+    def test_conditions_that_are_ignored(self):
+        """QRY-5."""
+        self.make(VOLUMES, ignored=['name'])
+        self.assertEqual(3, self.client.volumes.find(name='v3').id)
+        self.assertIsNone(self.client.volumes.find(name='v4'))
+
+    def test_zero_hits_of_a_known_form_count(self):
+        self.make([])
+        self.assertIsNone(self.client.volumes.find(name='v3'))
+        self.assertEqual([], self.client.volumes.search())
+
+
+@ddt.ddt
+class ListsTest(Case):
+    """Several values at once."""
+
+    NAME = 'value-lists:volumes:name__in'
+    WANTED = query.one_of('name', ['v1', 'v3', 'v9'])
+    SINGLES = [{'name': 'v1'}, {'name': 'v3'}, {'name': 'v9'}]
+    LIST = {'name__in': 'v1,v3,v9'}
+
+    def search(self):
+        return self.ids(self.client.volumes.search(self.WANTED))
+
+    def test_learnt_beside_the_older_road(self):
+        self.make(VOLUMES)
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual([*self.SINGLES, self.LIST], self.asked())
+        self.assertEqual('works', self.state(self.NAME))
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual([self.LIST], self.asked())
+
+    @ddt.data({'refused': ['name__in']}, {'silent': ['name__in']},
+              {'ignored': ['name__in']},
+              {'refused': ['name__in'],
+               'refusal': scripted.refusal('', 500)})
+    def test_refused_or_passed_over(self, switches):
+        self.make(VOLUMES, **switches)
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual('refused', self.state(self.NAME))
+        self.asked()
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual(self.SINGLES, self.asked())
+
+    def test_nothing_found_teaches_nothing(self):
+        self.make([])
+        self.assertEqual([], self.search())
+        self.assertEqual(self.SINGLES, self.asked())
+        self.assertEqual('unknown', self.state(self.NAME))
+
+    def test_what_is_gone_by_then_proves_nothing(self):
+        """Zero hits may be for an unknown condition, or true."""
+        self.make(list(VOLUMES))
+        array = self.array
+
+        def vanishing(request):
+            if 'name__in' in request.url:
+                array.objects.clear()
+            return array(request)
+        self.client._session.transport._http.get_adapter(
+            'https://x').script[:] = [vanishing] * 99
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual('unknown', self.state(self.NAME))
+
+    def test_each_form_is_proven_for_itself(self):
+        self.make(VOLUMES, works=[self.NAME, 'searches:volumes:id'],
+                  silent=['volume_group.ref__m_eq', 'id__in'])
+        groups = query.one_of('volume_group', [
+            GROUP, rest.Ref('volume_groups', 15)])
+        self.assertEqual([1, 2, 3], self.ids(
+            self.client.volumes.search(groups)))
+        self.assertEqual([1, 2], self.ids(
+            self.client.volumes.search(query.one_of('id', [1, 2]))))
+
+    def test_what_once_worked_is_not_given_up_for_one_refusal(self):
+        self.make(VOLUMES, works=[self.NAME], refused=['name__in'])
+        states = []
+        for _ in range(3):
+            self.assertEqual([1, 3], self.search())
+            states.append(self.state(self.NAME))
+        self.assertEqual(['works', 'works', 'refused'], states)
+
+    def test_refusals_long_ago_do_not_count(self):
+        self.make(VOLUMES, works=[self.NAME])
+        for _ in range(4):
+            self.array.refused = ['name__in']
+            self.search()
+            self.array.refused = []
+            self.search()
+        self.assertEqual('works', self.state(self.NAME))
+
+    def test_long_lists_are_merged(self):
+        names = [f'v{n}' for n in range(2000)]
+        self.make(VOLUMES, works=[self.NAME])
+        self.assertEqual([1, 2, 3], self.ids(
+            self.client.volumes.search(query.one_of('name', names))))
+        self.assertTrue(2 <= len(self.array.asked) <= 4)
+
+
+@ddt.ddt
+class NovelFormsTest(Case):
+    """Searches that no older road stands for."""
+
+    NAME = 'searches:host_iqns:host'
+
+    def search(self):
+        return self.ids(self.client.host_iqns.search(host=HOST))
+
+    def test_found(self):
+        self.make(IQNS)
+        self.assertEqual([1, 2], self.search())
+        self.assertEqual('works', self.state(self.NAME))
+
+    @ddt.data({}, {'silent': ['host.ref']})
+    def test_zero_hits_count_only_once_it_has_found_something(self, odd):
+        self.make([] if not odd else IQNS, **odd)
+        with self.assertRaises(errors.Unproven):
+            self.search()
+        self.assertEqual('unknown', self.state(self.NAME))
+        self.client.capabilities.found(self.NAME)
+        self.assertEqual([], self.search())
+
+    @ddt.data(400, 404, 405, 500, 501)
+    def test_refused(self, status):
+        self.make(IQNS, refused=['host.ref'],
+                  refusal=scripted.refusal('no', status))
+        with self.assertRaisesRegex(rest.NotOffered, self.NAME):
+            self.search()
+        self.assertEqual('refused', self.state(self.NAME))
+        self.asked()
+        with self.assertRaises(rest.NotOffered):
+            self.search()
+        self.assertEqual([], self.asked())
+
+    def test_ignored_it_finds_what_is_there(self):
+        other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
+        self.make([*IQNS, other], ignored=['host.ref'])
+        self.assertEqual([1, 2], self.search())
+
+    def test_ignored_it_finds_nothing(self):
+        other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
+        self.make([other], ignored=['host.ref'])
+        with self.assertRaises(errors.Unproven):
+            self.search()
+
+    def test_prove(self):
+        for switches, state in ({}, 'works'), (
+                {'silent': ['host.ref']}, 'refused'), (
+                {'ignored': ['host.ref']}, 'refused'):
+            other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
+            self.make([*IQNS, other], **switches)
+            self.client.host_iqns.prove(host=HOST)
+            self.assertEqual(state, self.state(self.NAME), switches)
+        self.asked()
+        self.client.host_iqns.prove(host=HOST)
+        self.assertEqual([], self.asked())
+
+    def test_a_bare_list_stands_for_other_searches(self):
+        self.make(VOLUMES, refused=['description'])
+        self.assertEqual([1, 3], self.ids(
+            self.client.volumes.search(description='d')))
+        self.assertEqual({}, self.asked()[0])
+        self.assertEqual('refused',
+                         self.state('searches:volumes:description'))
+
+    def test_a_prefix_is_another_form_than_equality(self):
+        self.make(VOLUMES, silent=['name__prefix'],
+                  works=['searches:volume_groups:name'])
+        with self.assertRaises(errors.Unproven):
+            self.client.volume_groups.search(query.prefix('name', 'v'))
+
+
+@ddt.ddt
+class CountTest(Case):
+
+    NAME = 'searches:snapshots:is_exposable'
+
+    def test_a_known_form(self):
+        self.make(VOLUMES)
+        self.assertEqual(3, self.client.volumes.count())
+        self.assertEqual(2, self.client.volumes.count(volume_group=GROUP))
+        self.assertEqual([{}, {'volume_group.ref': '/volume_groups/14'}],
+                         self.asked())
+
+    def test_several_values(self):
+        self.make(VOLUMES)
+        self.assertEqual(2, self.client.volumes.count(
+            query.one_of('name', ['v1', 'v2'])))
+
+    def test_what_is_compared_here(self):
+        self.make(VOLUMES)
+        self.assertEqual(1, self.client.volumes.count(
+            name='v1', description='d'))
+
+    def test_zero_of_an_unproven_form_is_no_count(self):
+        self.make(SNAPSHOTS, silent=['is_exposable'])
+        with self.assertRaises(errors.Unproven):
+            self.client.snapshots.count(is_exposable=True)
+        self.assertEqual('unknown', self.state(self.NAME))
+
+    def test_an_ignored_condition_is_no_count_of_all(self):
+        snapshots = [each | {'is_exposable': each['id'] == 3}
+                     for each in SNAPSHOTS]
+        self.make(snapshots, ignored=['is_exposable'])
+        self.assertEqual(1, self.client.snapshots.count(is_exposable=True))
+
+
+@ddt.ddt
+class ByIdTest(Case):
+
+    def get(self, id):
+        return self.client.volumes.get(id).id
+
+    def test_a_list_first_then_learnt(self):
+        self.make(VOLUMES, reads=True)
+        self.assertEqual(2, self.get(2))
+        self.assertEqual([{}, '#2'], self.asked())
+        self.assertEqual(2, self.get(2))
+        self.assertEqual(['#2'], self.asked())
+
+    def test_without_reads_by_id(self):
+        self.make(VOLUMES)
+        self.assertEqual(2, self.get(2))
+        self.assertEqual('refused', self.state('reads:volumes'))
+        self.asked()
+        self.assertEqual(2, self.get(2))
+        self.assertEqual([{}], self.asked())
+
+    def test_gone_as_the_list_says(self):
+        self.make(VOLUMES)
+        with self.assertRaises(rest.NotFound):
+            self.get(9)
+        self.assertEqual([{}], self.asked())
+        self.assertEqual('unknown', self.state('reads:volumes'))
+
+    def test_gone_where_reads_are_known(self):
+        self.make([{'id': 14, 'name': 'g'}], reads=True)
+        self.assertEqual(14, self.client.volume_groups.get(14).id)
+        with self.assertRaises(rest.NotFound):
+            self.client.volume_groups.get(15)
+        self.assertEqual(['#14', '#15'], self.asked())
+
+    def test_a_404_on_a_novel_path_never_means_gone(self):
+        """Snapshots have no list that all arrays know."""
+        self.make(SNAPSHOTS)
+        with self.assertRaises(rest.NotOffered):
+            self.client.snapshots.get(2)
+        self.assertEqual('unknown', self.state('reads:snapshots'))
+
+    def test_with_a_hint(self):
+        self.make(SNAPSHOTS)
+        get = self.client.snapshots.get
+        self.assertEqual(2, get(2, volume_group=GROUP).id)
+        with self.assertRaises(rest.NotFound):
+            get(9, volume_group=GROUP)
+        self.assertEqual(
+            [{'volume_group.ref__m_eq': '/volume_groups/14'}] * 2,
+            self.asked())
+
+    def test_several(self):
+        self.make(VOLUMES)
+        self.assertEqual([1, 3], self.ids(self.client.volumes.search(
+            query.one_of('id', [1, 3, 9]))))
+        self.assertEqual([{}], self.asked())
+
+    def test_several_that_are_read_one_by_one(self):
+        self.make([{'id': id, 'name': f'g{id}'} for id in (1, 2)],
+                  reads=True)
+        self.assertEqual([1, 2], self.ids(self.client.volume_groups.search(
+            query.one_of('id', [1, 2, 9]))))
+        self.assertEqual(['#1', '#2', '#9'], self.asked()[:3])
