@@ -353,7 +353,7 @@ class Array:
             request = known_requests.admit(Request(
                 request.method, path, request.query, request.headers,
                 request.body, user.role, user.login),
-                self.switches.refuse_unlisted)
+                self.switches.refuse_unlisted, self.switches.refuse_only)
             roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
             return Exchange(

@@ -115,6 +115,13 @@ class Switches:
         nothing listed is left, and a list without conditions that is not
         listed, are still refused with 400, paths and methods with 404 and
         405.
+    refuse_only: the features that refuse_unlisted is about; all requests
+        that are not listed if there are none. Each is a text of a method, a
+        path with "#" for an id, and names of query parameters, of fields of
+        the body or x-k2-sequence, such as "POST volumes is_thin_clone" or
+        "GET * __sort". "*" stands for anything. Requests that have all of
+        the names are refused, or served without them in silence. Without
+        names it is the request as such, and a list if it is a GET.
     scsi_product: vendor and product of LUNs that are served from then on
         (VOL-15).
     control_lun: a data plane shows hosts the volume CTRL, too, from the next
@@ -166,6 +173,7 @@ class Switches:
     vmware_support_patch: bool = False
     one_lun_map: bool = False
     refuse_unlisted: str = 'none'
+    refuse_only: tuple[str, ...] = ()
     reuse_ids: bool = False
     unknown_fields: str = 'refused'
     serve_any_state: bool = False
@@ -230,6 +238,10 @@ class Switches:
                 f'Switch {name} must be from 0 to {_LARGEST}')
         if kind is tuple and not all(type(item) is str for item in value):
             raise errors.refused(f'Switch {name} must be a list of names')
+        if name == 'refuse_only' and any(
+                len(text.split()) < 2 for text in value):
+            raise errors.refused(
+                f'Switch {name} must have a method and a path in each text')
         return value
 
 

@@ -18,7 +18,11 @@ query (GET) or the fields of the body (POST, PATCH) that goes together. null
 stands for any value, anything else for exactly that.
 """
 
+from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
+import dataclasses
+import fnmatch
 import functools
 from importlib import resources
 import re
@@ -53,20 +57,67 @@ def requests() -> dict[tuple[str, str], list[Combination]]:
             for key, combinations in listed.items()}
 
 
-def admit(request: Request, refusal: str) -> Request:
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """A kind of request, or a part of requests, that an array may lack.
+
+    path has "#" for an id, and may have "*". names are parameters of the
+    query, fields of the body or X-K2-Sequence, all of which a request must
+    have; may have "*", too. Without names it is a request as such; a GET
+    then has no conditions.
+    """
+
+    method: str
+    path: str
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> 'Feature':
+        """Read the form of refuse_only: method, path, names, with blanks.
+
+        Raises ValueError for anything else.
+        """
+        method, path, *names = text.split()
+        return cls(method, path, tuple(names))
+
+    def is_in(self, request: Request) -> bool:
+        """Whether a request has it."""
+        method, path = _key(request)
+        if not (fnmatch.fnmatchcase(method, self.method)
+                and fnmatch.fnmatchcase(path, self.path)):
+            return False
+        present = list(_names(request))
+        if self.names:
+            return all(fnmatch.filter(present, name) for name in self.names)
+        return method != 'GET' or not _plain(request).query
+
+    def named(self, name: str) -> bool:
+        """Whether a name is one of those that it consists of."""
+        return any(fnmatch.fnmatchcase(name, own) for own in self.names)
+
+
+def admit(request: Request, refusal: str, only: Collection[str] = ()
+          ) -> Request:
     """The request as an array sees it that knows those of the list only.
 
-    refusal: what becomes of others, see refuse_unlisted of Switches. The
-    role root is free of it, as of the rate limit, so that whoever tests can
-    look at the array. Raises ApiError for a request that is refused, and
-    DroppedError where the connection breaks in place of a reply.
+    refusal: what becomes of others, see refuse_unlisted of Switches. only:
+    which others, see refuse_only there. The role root is free of it, as of
+    the rate limit, so that whoever tests can look at the array. Raises
+    ApiError for a request that is refused, and DroppedError where the
+    connection breaks in place of a reply.
     """
     if refusal == 'none' or request.role == 'root' or _is_listed(request):
+        return request
+    features = [feature for feature in map(Feature.parse, only)
+                if feature.is_in(request)]
+    if only and not features:
         return request
     if refusal == 'drop':
         raise errors.DroppedError()
     if refusal.isdecimal():
         raise errors.ApiError(int(refusal), _STATUSES[int(refusal)])
+    if features:
+        return _without(request, features, refusal == 'no_hits')
     return _reduced(request, refusal == 'no_hits')
 
 
@@ -89,19 +140,70 @@ def _is_listed(request: Request) -> bool:
             and len(found) == len(parameters) + len(fields))
 
 
+def _without(request: Request, features: Collection[Feature], no_hits: bool
+             ) -> Request:
+    """The request without some features, passed over in silence.
+
+    Raises ApiError for a request that is a feature as such.
+    """
+    if not all(feature.names for feature in features):
+        _check_path(request)
+        raise errors.refused(_STATUSES[400])
+    lost = {name for name in _names(request)
+            if any(feature.named(name) for feature in features)}
+    query = [(name, value) for name, value in _parameters(request)
+             if name not in lost]
+    if no_hits and any(not name.startswith('__') for name, _
+                       in _parameters(request) if name in lost):
+        query.append(('id', '0'))
+    fields = _fields(request)
+    return msgspec.structs.replace(
+        request, query=urllib.parse.urlencode(query),
+        headers={name: value for name, value in request.headers.items()
+                 if name not in lost},
+        body=request.body if not fields else msgspec.json.encode(
+            {name: value for name, value in fields.items()
+             if name not in lost}))
+
+
+def _names(request: Request) -> Iterator[str]:
+    """What a feature can name in a request; conditions and fields that are
+    listed without the rest are no part of any.
+    """
+    plain = _plain(request)
+    if not _is_listed(plain):
+        yield from (name for name, _ in _parameters(plain))
+        yield from _fields(plain) or ()
+    yield from (name for name, _ in _parameters(request)
+                if name.startswith('__'))
+    if _SEQUENCE in request.headers:
+        yield _SEQUENCE
+
+
+def _plain(request: Request) -> Request:
+    """The request without control parameters and X-K2-Sequence."""
+    return msgspec.structs.replace(request, query=_without_controls(
+        request), headers={name: value for name, value
+                           in request.headers.items() if name != _SEQUENCE})
+
+
+def _check_path(request: Request) -> None:
+    """Raise ApiError (404, 405) if nothing listed has path and method."""
+    if _key(request) in requests():
+        return
+    raise errors.wrong_method() if any(
+        path == _key(request)[1] for _, path in requests()) \
+        else errors.no_resource()
+
+
 def _reduced(request: Request, no_hits: bool) -> Request:
     """The request without all that is passed over in silence.
 
     Raises ApiError where nothing is left that the array could serve.
     """
-    combinations = requests().get(_key(request))
-    if combinations is None:
-        raise errors.wrong_method() if any(
-            path == _key(request)[1] for _, path in requests()) \
-            else errors.no_resource()
-    request = msgspec.structs.replace(request, query=_without_controls(
-        request), headers={name: value for name, value
-                           in request.headers.items() if name != _SEQUENCE})
+    _check_path(request)
+    combinations = requests()[_key(request)]
+    request = _plain(request)
     if request.method == 'GET':
         return _reduced_search(request, combinations, no_hits)
     if request.method == 'DELETE':

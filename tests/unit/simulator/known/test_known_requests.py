@@ -317,6 +317,86 @@ class TestSilence(KnownTest):
             self.assertEqual(number, self.get(f'mappings?{query}')['total'])
 
 
+@ddt.ddt
+class TestRefuseOnly(KnownTest):
+    """An array that lacks some features, and serves all other requests."""
+
+    def lack(self, *features, how='501'):
+        self.control.set_switches(
+            **{NOT_LISTED: how, 'refuse_only': list(features)})
+
+    def test_only_these_are_refused(self):
+        self.lack('GET * __sort', 'POST volumes description',
+                  'GET volumes/#', 'GET volumes *__in', 'GET snapshots',
+                  '* * x-k2-sequence')
+        for path in ('volumes?__sort=id', 'volumes?name=CTRL&__sort=id',
+                     'volumes/1', 'volumes?name__in=CTRL&__limit=1',
+                     'snapshots', 'snapshots?__limit=1'):
+            self.refused('GET', path, status=501)
+        self.refused('GET', 'system/state', status=501, **SEQUENCE)
+        for path in ('volumes?__limit=1', 'volumes?name=CTRL&size=1',
+                     'hosts', 'hosts?name__in=x', 'snapshots?is_exposable=1',
+                     f'volume_groups/{self.made["id"]}?__fields=id'):
+            self.get(path)
+        self.assertEqual(['CTRL', 'vol-1'], self.names('volumes'))
+
+    def test_what_is_listed_is_no_feature(self):
+        """Not even in a request that is not listed for something else."""
+        self.lack('GET * *.ref__m_eq', 'POST mappings volume')
+        self.get('mappings?volume.ref__m_eq=/volumes/7&__limit=1')
+        self.refused('GET', 'volumes?volume_group.ref__m_eq=/volume_groups/7',
+                     status=501)
+        self.map(self.host(), self.first)
+
+    def test_all_names_count(self):
+        """One name of several is no such request."""
+        self.lack('POST snapshots is_exposable is_auto_deleteable')
+        group = base.ref('volume_groups', self.made)
+        body = self.snapshot_body(group, 's')
+        self.post('snapshots', body)
+        self.refused('POST', 'snapshots', {
+            **body, 'short_name': 't', 'is_exposable': True}, status=501)
+
+    @ddt.data(('no_hits', []), ('ignored', ['CTRL', 'vol-1']))
+    @ddt.unpack
+    def test_conditions_in_silence(self, how, names):
+        """QRY-2: the others, and other parameters, still count."""
+        self.lack('GET volumes name__in', how=how)
+        self.assertEqual(names, self.names('volumes?name__in=none'))
+        self.assertEqual(names[:1], self.names(
+            'volumes?name__in=none&__limit=1&__sort=id'))
+        self.assertEqual(['vol-1'], self.names('volumes?name__prefix=vol'))
+
+    @ddt.data('no_hits', 'ignored')
+    def test_other_names_in_silence(self, how):
+        self.lack('GET * __limit', '* * x-k2-sequence',
+                  'PATCH volumes/# description', how=how)
+        self.assertEqual(['vol-1', 'CTRL'], self.names(
+            'volumes?__limit=1&__sort=name&__sort_order=desc'))
+        for _ in range(2):
+            self.expect(200, 'GET', 'hosts', **SEQUENCE)
+        key = f'volumes/{self.first["id"]}'
+        before = self.get(key)['description']
+        changed = self.patch(key, {'description': 'd', 'name': 'n'})
+        self.assertEqual((before, 'n'), (
+            changed['description'], changed['name']))
+
+    @ddt.data('no_hits', 'ignored')
+    def test_paths_in_silence(self, how):
+        """A request as such cannot be passed over."""
+        self.lack('GET volumes/#', 'GET snapshots', 'GET stats/*', how=how)
+        self.refused('GET', 'volumes/1', status=405)
+        self.refused('GET', 'stats/system', status=404)
+        self.refused('GET', 'snapshots', status=400)
+
+    def test_what_is_no_feature(self):
+        for wrong in ('', 'GET'):
+            self.assertRaises(simulator.ApiError, self.lack, wrong)
+        self.control.set_switches(refuse_only=['GET volumes'])
+        self.control.set_switches(**{NOT_LISTED: 'none'})
+        self.get('volumes/1')
+
+
 class TestReplication(pairs.PairTest):
     """What in-tree Cinder sends about sessions, and only that."""
 
