@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test weather e2e tempest lint docs \
+.PHONY: help venv docs-venv cloud test weather matrix soak e2e tempest lint docs \
     releasenotes support-matrix rule-table charm charm-options bench bench-sim reduction \
     cover clean
 
@@ -27,6 +27,13 @@ test: venv  ## lint, unit and functional tests (AGAIN=1: failures once more)
 
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
 	@$(IN_VENV) exec python -m tools.run_tests --weather $(if $(AGAIN),--again)
+
+matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (20 minutes)
+	@$(IN_VENV) exec python -m tools.capability_matrix
+
+soak: venv  ## random operations on random arrays among objects of others (MINUTES=60 SEED= ROUND=)
+	@$(IN_VENV) exec python -m tools.soak $(if $(MINUTES),--minutes $(MINUTES)) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(ROUND),--round $(ROUND))
 
 e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) \

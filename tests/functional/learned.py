@@ -20,6 +20,7 @@ import pathlib
 import time
 
 from cinder_k2.rest import verdicts
+from tests.functional import cinder_env
 from tests import offered
 
 
@@ -31,3 +32,10 @@ def write(state_path: str, address: str, profile: str) -> None:
     verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'), address).save(
         '', {name: verdicts.Verdict(verdicts.WORKS, time=time.time())
              for name in offered.names(profile)})
+
+
+def forget() -> None:
+    """Let new services find nothing of what others have learnt."""
+    place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
+    for file in place.glob('*.json'):
+        file.unlink()

@@ -167,8 +167,9 @@ def _without(request: Request, features: Collection[Feature], no_hits: bool
 
 
 def _names(request: Request) -> Iterator[str]:
-    """What a feature can name in a request; conditions and fields that are
-    listed without the rest are no part of any.
+    """What a feature can name in a request.
+
+    Conditions and fields that are listed without the rest are no part of any.
     """
     plain = _plain(request)
     if not _is_listed(plain):

@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What works on arrays that lack one capability, as a page of the docs.
+
+    python -m tools.capability_matrix [--last]
+
+Runs the tests in tests/matrix and writes the page from what they attach to
+their results; with ``--last`` from the results of the run before. The exit
+status is 1 if a test failed: then an operation of in-tree Cinder did.
+"""
+
+import argparse
+import collections
+from collections.abc import Iterable
+import io
+import json
+import pathlib
+import subprocess  # nosec B404
+import sys
+import textwrap
+import time
+from typing import Any
+
+import subunit
+
+from tools import run_tests
+from tools import signals
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / 'doc' / 'source' / 'operator' / 'capability-matrix.rst'
+INTRODUCTION = """\
+.. Written by make matrix from the results of its tests.
+
+=================
+Capability matrix
+=================
+
+What the driver does on an array that lacks one capability and has all others.
+The page is made from tests on the simulated array: each operation runs twice,
+and the REST calls of the second time are compared with those on an array that
+lacks nothing. Operations that are not named take the same calls as there.
+
+The array refuses a capability by a status, by a dropped connection, or
+silently: *no hits* finds nothing, *ignored* passes over what it does not know.
+``k2-admin capabilities`` shows what an array was found to offer.
+"""
+
+Found = dict[str, Any]
+
+
+class Attachments:
+    """Collects what tests attach to their results."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._parts: dict[str, list[bytes]] = collections.defaultdict(list)
+        self.failed: list[str] = []
+
+    def status(self, test_id: str | None = None,
+               test_status: str | None = None, **event: Any) -> None:
+        """Take one event of the stream."""
+        if event.get('file_name') == 'matrix':
+            self._parts[str(test_id)].append(bytes(event['file_bytes']))
+        if test_status in run_tests.FAILED:
+            self.failed.append(str(test_id))
+
+    def found(self) -> list[Found]:
+        """What was attached, test by test."""
+        return [json.loads(b''.join(parts))
+                for _, parts in sorted(self._parts.items())]
+
+
+def last() -> Attachments:
+    """What the tests of the last run that stestr keeps attached."""
+    stream = subprocess.run(  # nosec B603
+        [sys.executable, '-m', 'stestr', 'last', '--subunit'], cwd=ROOT,
+        stdout=subprocess.PIPE).stdout
+    results = Attachments()
+    subunit.ByteStreamToStreamResult(
+        io.BytesIO(stream), non_subunit_name='stdout').run(results)
+    return results
+
+
+def render(found: Iterable[Found]) -> str:
+    """Return the text of the page."""
+    lines = [INTRODUCTION]
+    scripts: dict[tuple[str, str], dict[tuple[str, str], list[str]]] = {}
+    for one in found:
+        table = scripts.setdefault((one['script'], one['protocol']), {})
+        table.setdefault((one['capability'], _effect(one)), []).append(
+            one['refusal'].replace('_', ' '))
+    for (script, protocol), table in sorted(scripts.items()):
+        title = f'{script.capitalize()} ({protocol.upper()})'.replace(
+            'ISCSI', 'iSCSI').replace('Chap', 'CHAP')
+        lines += [title, '=' * len(title), '', '.. list-table::',
+                  '   :header-rows: 1', '   :widths: 25 20 55', '']
+        rows = [('Capability', 'Refused by', 'What works then'), *(
+            (f'``{name}``', ', '.join(refusals), effect)
+            for (name, effect), refusals in sorted(table.items()))]
+        for row in rows:
+            lines += _row(row)
+        lines.append('')
+    return '\n'.join(lines)
+
+
+def _effect(one: Found) -> str:
+    """All operations that are not as fast, or that there are none."""
+    by_outcome: dict[str, list[str]] = collections.defaultdict(list)
+    for operation, outcome in one['outcomes'].items():
+        by_outcome[outcome].append(operation)
+    fast = len(by_outcome.pop('as fast', ()))
+    texts = [f'{", ".join(names)}: {outcome}'
+             for outcome, names in by_outcome.items()]
+    texts += [f'{number} {resource} stay on the array'
+              for resource, number in one.get('left', {}).items()]
+    if not texts:
+        return 'all as fast'
+    return '; '.join([f'{fast} operations as fast', *texts])
+
+
+def _row(cells: Iterable[str]) -> list[str]:
+    lines = []
+    for number, cell in enumerate(cells):
+        lines += textwrap.wrap(
+            cell.replace('*', r'\*') if number == 2 else cell, 79,
+            initial_indent='     - ' if number else '   * - ',
+            subsequent_indent='       ', break_long_words=False,
+            break_on_hyphens=False)
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the tests and write the page; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog='capability_matrix',
+        description='Write what works without each capability.')
+    parser.add_argument('--last', action='store_true',
+                        help='use the results of the last run')
+    begin = time.monotonic()
+    if not parser.parse_args(arguments).last:
+        run_tests.run_suite('matrix')
+    results = last()
+    PAGE.write_text(render(results.found()))
+    print(f'wrote {PAGE.relative_to(ROOT)}, {len(results.failed)} tests '
+          f'failed, {(time.monotonic() - begin) / 60:.1f} minutes')
+    return int(bool(results.failed) or not results.found())
+
+
+if __name__ == '__main__':
+    sys.exit(signals.run(main))

@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Random operations on random arrays, until something is wrong.
+
+    python -m tools.soak [--minutes N] [--seed N] [--round N]
+
+Each round draws the behaviors and refusals of two simulated arrays, fills
+them with objects of strangers, runs random operations of the driver through
+Cinder's volume manager, deletes everything through Cinder, and checks that
+nothing is left and that no stranger's object has changed. An operation may
+fail with an error. Prints a line per round, and a summary. The first round
+that is wrong ends it, with what repeats it; the exit status is 1 then.
+"""
+
+import argparse
+import importlib
+import secrets
+import sys
+import time
+import unittest
+
+from tools import signals
+
+MINUTES = 60.0
+
+
+def run_round(seed: int, number: int) -> tuple[str, str]:
+    """Run one round; a line about it, and what was wrong."""
+    # The tests are not typed throughout.
+    case = importlib.import_module('tests.soak.rounds').test_case(
+        seed, number)
+    result = unittest.TestResult()
+    begin = time.monotonic()
+    case.run(result)
+    counts = ', '.join(f'{count} {what}'
+                       for what, count in case.counts.items())
+    line = (f'round {number}: {case.protocol} {case.profile}, {counts}, '
+            f'{time.monotonic() - begin:.0f} s')
+    wrong = [text for _, text in (*result.errors, *result.failures)]
+    if not wrong:
+        return line, ''
+    return line, '\n'.join([*wrong, f'behaviors: {case.behaviors}',
+                            'operations that failed:', *case.errors])
+
+
+def run(seed: int, first: int, deadline: float | None) -> int:
+    """Run rounds until the deadline, or just one; the exit status.
+
+    :param first: number of the first round
+    :param deadline: on the monotonic clock; None for a single round
+    """
+    begin, number = time.monotonic(), first
+    while True:
+        line, wrong = run_round(seed, number)
+        print(line, flush=True)
+        if wrong:
+            print(f'{wrong}\nwrong. To repeat: make soak SEED={seed} '
+                  f'ROUND={number}')
+            return 1
+        if deadline is None or time.monotonic() >= deadline:
+            break
+        number += 1
+    print(f'seed {seed}: {number - first + 1} rounds in '
+          f'{(time.monotonic() - begin) / 60:.1f} minutes, nothing left, no '
+          'stranger touched')
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is asked for; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog='soak', description='Run random operations on random arrays.')
+    parser.add_argument('--minutes', type=float, default=MINUTES)
+    parser.add_argument('--seed', type=int,
+                        help='decides on everything; drawn if not given')
+    parser.add_argument('--round', type=int, help='run this round alone')
+    options = parser.parse_args(arguments)
+    seed = (secrets.randbelow(10 ** 6) if options.seed is None
+            else options.seed)
+    print(f'seed {seed}', flush=True)
+    return run(seed, options.round or 1, None if options.round else
+               time.monotonic() + options.minutes * 60)
+
+
+if __name__ == '__main__':
+    sys.exit(signals.run(main))
