@@ -49,6 +49,9 @@ class Profiles:
             return self._records.find(name=name)
         except rest.Unproven:
             return None
+        except rest.NotOffered:
+            return next((profile for profile in self._records.search()
+                         if profile.name == name), None)
 
     def ensure(self, login: Login) -> tuple[rest.HostAuthProfile, bool]:
         """Make a profile. One call where nothing is odd.

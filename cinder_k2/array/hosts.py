@@ -153,6 +153,14 @@ class Hosts:
             return self._ours(initiators, self._records.search(
                 rest.query.one_of(self._field, sorted(spellings))))
         except (rest.NotOffered, rest.Incomplete):
+            listed = self._listed()
+            return None if listed is None else self._ours(initiators, listed)
+
+    def _listed(self) -> list[Initiator] | None:
+        """The records of all initiators; None if the array lists none."""
+        try:
+            return self._records.search()
+        except (rest.NotOffered, rest.Incomplete):
             return None
 
     def _by_name(self, sought: Sought) -> HostInitiators:
@@ -191,10 +199,8 @@ class Hosts:
 
     def _shown(self, host: int) -> dict[str, int] | None:
         """The initiators of a host; None if the array does not show them."""
-        try:
-            return self._initiators_of([host]).get(host, {})
-        except (rest.NotOffered, rest.Incomplete):
-            return None
+        found = self._initiators_of([host])
+        return None if found is None else found.get(host, {})
 
     def _tell_unverified(self) -> None:
         if not self._told:
@@ -206,10 +212,7 @@ class Hosts:
                 {'address': self._client.address, 'field': self._field})
 
     def _in_any_case(self, initiators: Sequence[str]) -> list[Initiator]:
-        try:
-            records = self._ours(initiators, self._records.search())
-        except (rest.NotOffered, rest.Incomplete):
-            return []
+        records = self._ours(initiators, self._listed() or [])
         for record in records:
             self._cache.put(self._name(record).lower(), self._name(record))
         return records
@@ -311,15 +314,20 @@ class Hosts:
     def initiators_of(self, hosts: Iterable[int]
                       ) -> dict[int, dict[str, int]]:
         """As ``initiators``, of those hosts that have any. One call."""
-        try:
-            return self._initiators_of(hosts)
-        except (rest.NotOffered, rest.Incomplete):
-            return {}
+        return self._initiators_of(hosts) or {}
 
     def _initiators_of(self, hosts: Iterable[int]
-                       ) -> dict[int, dict[str, int]]:
-        return self._by_host(self._records.search(rest.query.one_of(
-            'host', [self._client.hosts.ref(host) for host in hosts])))
+                       ) -> dict[int, dict[str, int]] | None:
+        """By id of the host; None if the array has no way to tell."""
+        refs = [self._client.hosts.ref(host) for host in hosts]
+        try:
+            return self._by_host(self._records.search(
+                rest.query.one_of('host', refs)))
+        except (rest.NotOffered, rest.Incomplete):
+            listed = self._listed()
+        if listed is None:
+            return None
+        return self._by_host([r for r in listed if r.host in refs])
 
     def is_ours(self, host: int) -> bool:
         """Whether this driver named the host and so may delete it. One call.

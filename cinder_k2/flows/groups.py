@@ -91,11 +91,14 @@ class MoveVolume(engine.Step):
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         array, move = inputs['array'], self._move
-        array.volumes.move(move.volume, move.source)
-        own = (None if move.target
-               else array.volumes.find_group(move.target_name))
-        if own is not None:
-            array.groups.delete_if_empty(own)
+        try:
+            array.volumes.move(move.volume, move.source)
+        finally:
+            # An array that moves no volume has never moved this one.
+            own = (None if move.target
+                   else array.volumes.find_group(move.target_name))
+            if own is not None:
+                array.groups.delete_if_empty(own)
 
 
 def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold

@@ -415,7 +415,11 @@ class Capabilities:
             f'HTTP {error.status}: {error.message}' if error.status
             else error.message)
         self._of(name).strikes = 0
+        known = self._verdicts.get(name, Verdict()).state == REFUSED
         self._note(name, Verdict(REFUSED, words, time.time()))
+        if known:
+            # Others have found out at the same time, or it still is so.
+            return
         what, without = describe(name)
         LOG.warning(
             'The array at %(address)s does not offer %(what)s (capability '

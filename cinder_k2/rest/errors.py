@@ -77,8 +77,9 @@ class RestError(Exception):
     def __str__(self) -> str:
         status = f'HTTP {self.status}: ' if self.status else ''
         advice = f' ({self._advice()})' if self.advice else ''
-        return (f'K2 array {self.address}: {self.method} {self.path}: '
-                f'{status}{self.message}{advice}')
+        call = f'{self.method} {self.path}: ' if self.method else ''
+        return (f'K2 array {self.address}: {call}{status}{self.message}'
+                f'{advice}')
 
     def _advice(self) -> str:
         if not self.place.device:

@@ -24,6 +24,7 @@ import ddt
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import images
+from tests.functional import learned
 from tests.functional import replicated
 from tests.functional import test_known
 
@@ -40,6 +41,7 @@ class FloorBase(base.FunctionalTest):
 
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
         # What was learnt under another refusal must not count.
+        learned.forget()
         return self.own(protocol, **options)
 
 
