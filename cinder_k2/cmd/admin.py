@@ -39,6 +39,9 @@ COMMANDS = {
     'check-host': 'look whether this host is set up for volumes of the array, '
                   'and say what to do if not; asks no array, needs no '
                   'cinder.conf and changes nothing',
+    'capabilities': 'show what was learnt of each array: which requests it '
+                    'takes, and what is done without the others; asks no '
+                    'array',
     'hidden': 'list what was deleted in Cinder and is kept on the array, '
               'hidden, because clones need it',
     'reclaim': 'delete what is hidden and nothing needs any more, which '
@@ -52,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _check_host(options)
     console = _Console()
     # A report of check has what the others would only log.
-    with console.warnings(shown=options.command != 'check'):
+    with console.warnings(shown=options.command not in (
+            'check', 'capabilities')):
         if _load_cinder(console):
             _run(options, console)
     return console.status
@@ -167,22 +171,26 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, console: _Console) -> None:
     from cinder_k2.cmd import backends
+    from cinder_k2.cmd import capabilities
     from cinder_k2.cmd import check
     from cinder_k2.cmd import hidden
     from tooz import coordination as tooz
 
-    checks = options.command == 'check'
+    carry_out, text = {
+        'check': (_check, check.text),
+        'capabilities': (_capabilities, capabilities.text),
+    }.get(options.command, (_survey, hidden.text))
     reports: list[Any] = []
     try:
         backends.load(options.config_file, options.config_dir)
-        (_check if checks else _survey)(options, console, reports)
+        carry_out(options, console, reports)
     except (backends.ConfigurationError, tooz.ToozError) as error:
         console.error(str(error))
     if options.json:
-        print(json.dumps({'backends' if checks else 'arrays': reports},
-                         indent=2))
+        kind = 'backends' if options.command == 'check' else 'arrays'
+        print(json.dumps({kind: reports}, indent=2))
     for report in () if options.json else reports:
-        print(check.text(report) if checks else hidden.text(report))
+        print(text(report))
 
 
 def _check(options: argparse.Namespace, console: _Console,
@@ -194,6 +202,18 @@ def _check(options: argparse.Namespace, console: _Console,
     reports += check.check(backends.choose(options.backend), options.timeout)
     if not all(map(check.is_fine, reports)):
         console.status = 1
+
+
+def _capabilities(options: argparse.Namespace, console: _Console,
+                  reports: list[Any]) -> None:
+    """Add a report of each array, from files."""
+    from cinder_k2.cmd import backends
+    from cinder_k2.cmd import capabilities
+
+    arrays: dict[str, list[Any]] = {}
+    for place in _places(backends.choose(options.backend), console):
+        arrays.setdefault(place.address, []).append(place)
+    reports += map(capabilities.read, arrays.values())
 
 
 def _survey(options: argparse.Namespace, console: _Console,
@@ -214,16 +234,24 @@ def _sites(names: Sequence[str], console: _Console
     from cinder_k2.cmd import backends
 
     sites: dict[str, Any] = {}
+    for place in _places(names, console):
+        with _errors(console, [place.label]):
+            site = backends.open_site(place)
+            known = sites.setdefault(site.array.system.id, site)
+            if known is not site:
+                known.backends.append(place.label)
+    return list(sites.values())
+
+
+def _places(names: Sequence[str], console: _Console
+            ) -> 'Iterator[backends_module.Place]':
+    """Where the arrays of the back ends are, targets too."""
+    from cinder_k2.cmd import backends
+
     for name in names:
         with _errors(console, [name]):
             backend = backends.read(name)
-            for place in (backend.own, *backend.targets):
-                with _errors(console, [place.label]):
-                    site = backends.open_site(place)
-                    known = sites.setdefault(site.array.system.id, site)
-                    if known is not site:
-                        known.backends.append(place.label)
-    return list(sites.values())
+            yield from (backend.own, *backend.targets)
 
 
 @contextlib.contextmanager

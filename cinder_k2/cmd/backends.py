@@ -61,6 +61,12 @@ class Place:
         """Its management address."""
         return str(self.settings.endpoint)
 
+    @property
+    def remembering(self) -> rest.Settings:
+        """Settings with the verdicts that the services have, too."""
+        return dataclasses.replace(
+            self.settings, verdicts=config.verdicts_directory())
+
 
 @dataclasses.dataclass(frozen=True)
 class BackEnd:

@@ -12,6 +12,7 @@
 
 """Client of the K2 REST API: one array over HTTPS, nothing of Cinder."""
 
+from cinder_k2.rest import capabilities
 from cinder_k2.rest.client import Client
 from cinder_k2.rest.collection import Collection
 from cinder_k2.rest import errors
@@ -53,6 +54,7 @@ from cinder_k2.rest.records import Volsnap
 from cinder_k2.rest.records import Volume
 from cinder_k2.rest.records import VolumeGroup
 from cinder_k2.rest.settings import Settings
+from cinder_k2.rest import verdicts
 
 __all__ = (
     'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity',
@@ -63,4 +65,4 @@ __all__ = (
     'Performance', 'Record', 'Ref', 'Refused', 'ReplicationSession',
     'RestError', 'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot',
     'SystemState', 'Unproven', 'Unreachable', 'Volsnap', 'Volume',
-    'VolumeGroup', 'errors', 'query')
+    'VolumeGroup', 'capabilities', 'errors', 'query', 'verdicts')

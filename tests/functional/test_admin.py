@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from typing import Any
 from unittest import mock
 
@@ -28,7 +29,9 @@ import fixtures
 from oslo_config import cfg
 
 from cinder_k2.cmd import admin
+from cinder_k2.driver import config
 from cinder_k2.driver import locks
+from cinder_k2 import rest
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -502,3 +505,47 @@ class ProcessTest(AdminTest):
         status, output, error = self.run_process('reclaim')
         self.assertEqual((1, ''), (status, output))
         self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
+
+
+class CapabilitiesTest(AdminTest):
+
+    def learnt(self, **verdicts_: rest.verdicts.Verdict) -> None:
+        """Let the services have learnt something of the array."""
+        address = f'{self.array.address}:{self.array.port}'
+        rest.verdicts.File(config.verdicts_directory(), address).save(
+            'a 2.2.0 6.5', {name.replace('_', '-'): verdict
+                            for name, verdict in verdicts_.items()})
+
+    def capabilities(self) -> tuple[Any, dict[str, Any]]:
+        report, = self.reports('capabilities')
+        return report, {row['name']: row for row in report['capabilities']}
+
+    def test_without_a_file(self) -> None:
+        """All are unknown, or turned off; no array is asked."""
+        shutil.rmtree(config.verdicts_directory(), ignore_errors=True)
+        self.array.control.clear_journal()
+        report, rows = self.capabilities()
+        self.assertIsNone(report['file'])
+        self.assertEqual({'unknown'}, {
+            row['verdict'] for row in rows.values()})
+        self.assertEqual([], self.array.control.journal())
+        self.assertIn('nothing was learnt',
+                      self.run_main('capabilities')[1])
+
+    def test_verdicts(self) -> None:
+        self.learnt(paging=rest.verdicts.Verdict('works', '', 1.7e9),
+                    value_lists=rest.verdicts.Verdict(
+                        'refused', 'HTTP 400: no', time.time()))
+        report, rows = self.capabilities()
+        self.assertEqual([self.backend.name], report['backends'])
+        self.assertEqual('a 2.2.0 6.5', report['version'])
+        self.assertEqual(('works', '2023-11-14T22:13:20+00:00'), (
+            rows['paging']['verdict'], rows['paging']['since']))
+        lists = rows['value-lists']
+        self.assertEqual(('refused', 'HTTP 400: no', 'objects are looked up '
+                          'one by one'), (
+            lists['verdict'], lists['words'], lists['without']))
+        status, output, error = self.run_main('capabilities')
+        self.assertEqual((0, ''), (status, error))
+        self.assertIn('the array: HTTP 400: no', output)
+        self.assertIn('one by one', output)

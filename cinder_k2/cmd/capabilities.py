@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""k2-admin capabilities: what was learnt of arrays, from the files alone.
+
+Reports are plain values, as ``--json`` prints them. No array is called.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import datetime
+import os
+import typing
+
+from cinder_k2.cmd import backends
+from cinder_k2 import rest
+
+Report = dict[str, typing.Any]
+
+
+def read(places: Sequence[backends.Place]) -> Report:
+    """The verdicts on one array.
+
+    :param places: all that name it
+    """
+    settings = places[0].remembering
+    client = rest.Client(settings)
+    file = rest.verdicts.File(settings.verdicts, client.address)
+    is_there = os.path.exists(file.path)
+    return {'address': client.address,
+            'backends': [place.label for place in places],
+            'file': str(file.path) if is_there else None,
+            'version': file.load()[0] or None if is_there else None,
+            'capabilities': [_row(name, verdict) for name, verdict
+                             in sorted(_all(client.capabilities))]}
+
+
+def _all(known: rest.capabilities.Capabilities
+         ) -> Iterator[tuple[str, rest.verdicts.Verdict]]:
+    """Verdicts by name, and each kind of which there is none."""
+    found = known.all()
+    yield from found.items()
+    for name in rest.capabilities.CAPABILITIES:
+        if not any(f'{other}:'.startswith(f'{name}:') for other in found):
+            yield name, known.verdict(name)
+
+
+def _row(name: str, verdict: rest.verdicts.Verdict) -> Report:
+    what, without = rest.capabilities.describe(name)
+    return {'name': name, 'what': what, 'verdict': verdict.state,
+            'since': _time(verdict.time), 'words': verdict.words or None,
+            'without': without}
+
+
+def _time(seconds: float) -> str | None:
+    if not seconds:
+        return None
+    return datetime.datetime.fromtimestamp(
+        seconds, datetime.UTC).isoformat(timespec='seconds')
+
+
+def text(report: Report) -> str:
+    """A report for people."""
+    lines = [f'Array {report["address"]}, back ends: '
+             + ', '.join(report['backends'])]
+    if report['file'] is None:
+        lines.append('  nothing was learnt of it yet on this machine')
+    width = max(len(row['name']) for row in report['capabilities'])
+    for row in report['capabilities']:
+        since = f' since {row["since"]}' if row['since'] else ''
+        lines.append(f'  {row["name"]:<{width}}  {row["verdict"]}{since}')
+        if row['words']:
+            lines.append(f'    the array: {row["words"]}')
+        if row['verdict'] in (rest.verdicts.REFUSED, rest.verdicts.DISABLED):
+            lines.append(f'    without {row["what"]}: {row["without"]}')
+    return '\n'.join(lines)
