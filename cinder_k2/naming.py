@@ -209,6 +209,22 @@ def is_our_chap_profile(name: str) -> bool:
     return _OURS.match(name) is not None
 
 
+def probe(token: str, part: str) -> str:
+    """Name of an object that ``k2-admin probe --write`` makes."""
+    return f'k2probe-{token}-{part}'
+
+
+def probe_iqn(token: str, part: str) -> str:
+    """An initiator that ``k2-admin probe --write`` makes."""
+    return f'iqn.2010-01.org.k2probe:{probe(token, part)}'
+
+
+def is_of_probe(name: str, token: str) -> bool:
+    """Whether a probe with this token gives that name."""
+    return re.fullmatch('[0-9a-f]{8}', token) is not None and (
+        name.startswith((probe(token, ''), probe_iqn(token, ''))))
+
+
 def _drawn(text: str, seeds: list[str]) -> str:
     """A name of 32 characters at most, its tail drawn from the seeds."""
     text = re.sub(r'[^0-9A-Za-z_-]', '_', text)[:_HOST_TEXT]

@@ -21,6 +21,7 @@ import requests.adapters
 
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import collection
+from cinder_k2.rest import raw
 from cinder_k2.rest import reader
 from cinder_k2.rest import records
 from cinder_k2.rest import session as rest_session
@@ -64,6 +65,7 @@ class Client:
         self.replication_sessions = of(session, records.ReplicationSession)
         self.net_ips = of(session, records.NetIp)
         self.fc_ports = of(session, records.FcPort)
+        self.raw = raw.Raw(session)
         self._state = reader.Reader(session, records.SystemState)
         self._capacity = reader.Reader(session, records.Capacity)
         self._performance = reader.Reader(session, records.Performance)

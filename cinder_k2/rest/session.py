@@ -215,6 +215,11 @@ class Session:
             entered.succeeded()
             return reply
 
+    def pause(self) -> None:
+        """Rest before a request, if the settings say so."""
+        if self._settings.pause:
+            self.clock.sleep(self._settings.pause)
+
     def send(self, request: transport.Request, deadline: retry.Deadline,
              tries: int) -> bytes:
         """Send ``request`` once, after ``tries`` others.
@@ -228,6 +233,7 @@ class Session:
         if not self._connections.acquire(timeout=deadline.left()):
             raise errors.Busy('no free connection in time', place)
         try:
+            self.pause()
             return self.transport.exchange(
                 request, deadline.left() or 0.001, tries + 1)
         finally:

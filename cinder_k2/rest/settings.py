@@ -42,6 +42,7 @@ class Settings:
     that in memory; ``disabled_capabilities`` names what is not to be used.
     ``device`` is the backend_id of the replication_device that names the
     array, empty for that of the back end's own options: errors say so.
+    ``pause`` is the rest before each request.
 
     :raises errors.InvalidSettings: a value that cannot be used
     """
@@ -63,6 +64,7 @@ class Settings:
     verdicts: str = ''
     disabled_capabilities: tuple[str, ...] = ()
     device: str = ''
+    pause: float = 0.0
     user_agent: str = dataclasses.field(default_factory=_user_agent)
 
     def __post_init__(self) -> None:

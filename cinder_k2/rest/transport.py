@@ -77,6 +77,18 @@ class Transport:
 
         :raises errors.RestError: no reply, or another one than 2xx
         """
+        reply, body = self.reply(request, timeout, attempt)
+        if not 200 <= reply.status_code < 300:
+            raise errors.from_reply(
+                reply.status_code, body, self.place(request))
+        return body
+
+    def reply(self, request: Request, timeout: float, attempt: int
+              ) -> tuple[requests.Response, bytes]:
+        """Send ``request`` and return its reply, whatever its status.
+
+        :raises errors.RestError: there was none
+        """
         started = time.monotonic()
         outcome = 'no reply'
         try:
@@ -92,10 +104,7 @@ class Transport:
             LOG.debug('%s %s: %s, %d ms, attempt %d', request.method,
                       self._url(request), outcome,
                       (time.monotonic() - started) * 1000, attempt)
-        if not 200 <= reply.status_code < 300:
-            raise errors.from_reply(
-                reply.status_code, body, self.place(request))
-        return body
+        return reply, body
 
     def place(self, request: Request) -> errors.Place:
         """Where a call went, for its error."""

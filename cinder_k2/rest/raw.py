@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Requests of any form, sent once, and whatever is answered to them.
+
+For ``k2-admin probe``, which finds out how an array answers. All else goes
+through ``cinder_k2.rest.collection``.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import json
+from typing import Any
+from typing import TYPE_CHECKING
+from urllib import parse
+
+from cinder_k2.rest import errors
+from cinder_k2.rest import transport
+
+if TYPE_CHECKING:
+    from cinder_k2.rest import session as rest_session
+
+Pair = tuple[str, str]
+
+_SECONDS = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What came of a request.
+
+    :ivar status: of HTTP; None without a reply
+    :ivar value: JSON value of the body; None if it has none
+    :ivar error: the error that it stands for; None for a 2xx
+    """
+
+    status: int | None = None
+    value: Any = None
+    content_type: str = ''
+    size: int = 0
+    error: errors.RestError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was carried out."""
+        return self.error is None
+
+    @property
+    def hits(self) -> list[Any]:
+        """The objects of a list that are JSON objects."""
+        found = self.value.get('hits') if isinstance(
+            self.value, dict) else None
+        return [each for each in found if isinstance(each, dict)
+                ] if isinstance(found, list) else []
+
+    @property
+    def total(self) -> int:
+        """How many objects the array says that there are."""
+        said = self.value.get('total') if isinstance(
+            self.value, dict) else None
+        return said if isinstance(said, int) else len(self.hits)
+
+    @property
+    def id(self) -> int | None:
+        """Id of the bare object."""
+        found = self.value.get('id') if isinstance(self.value, dict) else None
+        return found if isinstance(found, int) else None
+
+    def field(self, name: str) -> Any:
+        """A field of the bare object, or of the one in an envelope."""
+        one = self.hits[0] if self.hits else self.value
+        return one.get(name) if isinstance(one, dict) else None
+
+    @property
+    def words(self) -> str:
+        """What was answered, in a line."""
+        if self.error is None:
+            return f'HTTP {self.status}'
+        status = f'HTTP {self.status}: ' if self.status else ''
+        return f'{status}{self.error.message}'
+
+
+class Raw:
+    """Sends requests of any form to one array, each one once."""
+
+    def __init__(self, session: 'rest_session.Session') -> None:
+        self._session = session
+
+    def ask(self, method: str, resource: str, part: int | str = '',
+            query: Iterable[Pair] = (), body: Any = None,
+            sequence: str | None = None) -> Answer:
+        """Send one request.
+
+        :param resource: empty for the index
+        :param part: what follows it: an id, '__bulk', or '/' for a slash
+        :raises errors.AuthenticationFailed, errors.CertificateError,
+            errors.NotConnected: nothing can be found out
+        """
+        path = f'/{resource}' if resource else ''
+        if part != '':
+            path += '/' if part == '/' else f'/{part}'
+        request = transport.Request(
+            method, path, _encode(query), body, sequence)
+        try:
+            self._session.pause()
+            reply, content = self._session.transport.reply(
+                request, _SECONDS, 1)
+        except (errors.CertificateError, errors.NotConnected):
+            raise
+        except errors.RestError as error:
+            return Answer(error=error)
+        return self._answer(request, reply.status_code, content,
+                            reply.headers.get('Content-Type', ''))
+
+    def _answer(self, request: transport.Request, status: int,
+                content: bytes, content_type: str) -> Answer:
+        error = None
+        if not 200 <= status < 300:
+            error = errors.from_reply(
+                status, content, self._session.transport.place(request))
+            if isinstance(error, errors.AuthenticationFailed):
+                raise error
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError):
+            value = None
+        return Answer(status, value, content_type, len(content), error)
+
+
+def _encode(query: Iterable[Pair]) -> str:
+    """A query string; what is percent-encoded already stays so."""
+    return '&'.join(f'{key}={parse.quote_plus(value, "%")}'
+                    for key, value in query)
