@@ -42,6 +42,9 @@ COMMANDS = {
     'capabilities': 'show what was learnt of each array: which requests it '
                     'takes, and what is done without the others; asks no '
                     'array',
+    'probe': 'find out how an array answers, and what it can do; reads only, '
+             'unless told to make objects of its own; writes a result that '
+             'can be sent to the project',
     'hidden': 'list what was deleted in Cinder and is kept on the array, '
               'hidden, because clones need it',
     'reclaim': 'delete what is hidden and nothing needs any more, which '
@@ -56,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = _Console()
     # A report of check has what the others would only log.
     with console.warnings(shown=options.command not in (
-            'check', 'capabilities')):
+            'check', 'capabilities', 'probe')):
         if _load_cinder(console):
             _run(options, console)
     return console.status
@@ -135,7 +138,23 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 '--timeout', type=_seconds, default=30.0, metavar='SECONDS',
                 help='how long each array may take (default: %(default)g)')
+        if name == 'probe':
+            _add_probe_options(command)
     return parser
+
+
+def _add_probe_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        '--write', action='store_true',
+        help='make objects named k2probe-<token>, and remove them')
+    command.add_argument(
+        '--yes', action='store_true', help='do not ask before that')
+    command.add_argument(
+        '--pause', type=_seconds, default=0.5, metavar='SECONDS',
+        help='rest between two requests (default: %(default)g)')
+    command.add_argument(
+        '--output', default='.', metavar='DIR',
+        help='where the results are written (default: this directory)')
 
 
 def _seconds(text: str) -> float:
@@ -174,11 +193,13 @@ def _run(options: argparse.Namespace, console: _Console) -> None:
     from cinder_k2.cmd import capabilities
     from cinder_k2.cmd import check
     from cinder_k2.cmd import hidden
+    from cinder_k2.cmd import probe
     from tooz import coordination as tooz
 
     carry_out, text = {
         'check': (_check, check.text),
         'capabilities': (_capabilities, capabilities.text),
+        'probe': (_probe, probe.text),
     }.get(options.command, (_survey, hidden.text))
     reports: list[Any] = []
     try:
@@ -214,6 +235,26 @@ def _capabilities(options: argparse.Namespace, console: _Console,
     for place in _places(backends.choose(options.backend), console):
         arrays.setdefault(place.address, []).append(place)
     reports += map(capabilities.read, arrays.values())
+
+
+def _probe(options: argparse.Namespace, console: _Console,
+           reports: list[Any]) -> None:
+    """Add a report of each array, one after the other."""
+    from cinder_k2.cmd import backends
+    from cinder_k2.cmd import probe
+
+    places = {place.address: place for place in _places(
+        backends.choose(options.backend), console)}
+    for place in places.values():
+        with _errors(console, [place.label]):
+            report = probe.run(place, options)
+            if report is None:
+                console.error(f'{place.label}: not probed')
+                continue
+            reports.append(report)
+            if report['left_on_the_array']:
+                console.error(f'{place.label}: not all that the probe made '
+                              'is gone; run it again')
 
 
 def _survey(options: argparse.Namespace, console: _Console,
@@ -258,12 +299,13 @@ def _places(names: Sequence[str], console: _Console
 def _errors(console: _Console, names: Sequence[str]) -> Iterator[None]:
     """Tell of what goes wrong with one array; others are still looked at."""
     from cinder_k2.cmd import backends
+    from cinder_k2.cmd import probe
     from cinder_k2 import exceptions
     from cinder_k2 import rest
 
     try:
         yield
-    except (backends.ConfigurationError, rest.RestError,
+    except (backends.ConfigurationError, rest.RestError, probe.Failed,
             exceptions.K2Error) as error:
         console.error(f'{", ".join(names)}: {error}')
 

@@ -62,6 +62,10 @@ class AdminTest(base.FunctionalTest):
         with open(self.more, 'w', encoding='utf-8') as stream:
             stream.write('\n'.join(lines))
 
+    def only(self, **options: Any) -> None:
+        """Enable one back end on the array, with these options."""
+        self.enable(self.new_backend('iscsi', **options).name)
+
     def run_main(self, *arguments: str) -> tuple[int, str, str]:
         """Exit status, output and errors."""
         output, error = io.StringIO(), io.StringIO()
@@ -280,10 +284,6 @@ class CheckTest(AdminTest):
         self.assertEqual(kind, problem['kind'])
         self.assertIn(text, problem['text'])
         return report
-
-    def only(self, **options: Any) -> None:
-        """Enable one back end on the array, with these options."""
-        self.enable(self.new_backend('iscsi', **options).name)
 
     def test_all_is_well(self) -> None:
         self.backend.create_volume(1)
@@ -549,3 +549,44 @@ class CapabilitiesTest(AdminTest):
         self.assertEqual((0, ''), (status, error))
         self.assertIn('the array: HTTP 400: no', output)
         self.assertIn('one by one', output)
+
+
+class ProbeTest(AdminTest):
+
+    def probe(self, *arguments: str, answer: str = 'no\n'
+              ) -> tuple[int, str, str]:
+        self.results = self.useFixture(fixtures.TempDir()).path
+        with mock.patch('sys.stdin', io.StringIO(answer)):
+            return self.run_main('probe', '--pause', '0.001', '--output',
+                                 self.results, *arguments)
+
+    def test_it_asks_before_it_writes(self) -> None:
+        self.array.control.clear_journal()
+        status, output, error = self.probe('--write')
+        self.assertEqual((1, ''), (status, output))
+        self.assertIn('k2probe-<token>', error)
+        self.assertIn('Go on?', error)
+        self.assertEqual([], self.array.control.journal())
+
+    def test_with_writes(self) -> None:
+        before = self.array.control.leftovers()
+        status, output, error = self.probe('--write', '--json',
+                                           answer='yes\n')
+        self.assertEqual(0, status, error)
+        report, = json.loads(output)['arrays']
+        self.assertEqual([], report['left_on_the_array'])
+        self.assertEqual(before, self.array.control.leftovers())
+        self.assertEqual(2, len(os.listdir(self.results)))
+
+    def test_by_reads_as_text(self) -> None:
+        status, output, error = self.probe()
+        self.assertEqual(0, status, error)
+        self.assertIn('Nothing is made', error)
+        self.assertIn('contradicted: ', output)
+
+    def test_who_may_only_read(self) -> None:
+        self.only(san_login=arrays.VIEWER.login,
+                  san_password=arrays.VIEWER.password)
+        status, _, error = self.probe('--write', '--yes')
+        self.assertEqual(1, status)
+        self.assertIn('the user has the role read-only', error)

@@ -59,13 +59,13 @@ REACH = {'_array', '_client', '_backing', '_snapshot_backing'}
 
 @functools.cache
 def sources():
-    """What cinder-volume loads: all but the simulated array and its command.
+    """What cinder-volume loads, as trees by path.
 
-    Trees by path.
+    That is all but the simulated array, the probe and the commands.
     """
     return {path: ast.parse(path.read_text())
             for path in sorted(PACKAGE.rglob('*.py'))
-            if not {'simulator', 'cmd'} & set(path.parts)}
+            if not {'simulator', 'probe', 'cmd'} & set(path.parts)}
 
 
 def nodes(kind, below=''):

@@ -1,0 +1,225 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Requests of a probe: what it may never send is stopped here."""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from cinder_k2 import naming
+from cinder_k2.probe import findings
+from cinder_k2.probe import tokens
+from cinder_k2 import rest
+from cinder_k2.rest import raw
+
+_TRIES = 5
+_PAUSE = 2.0
+
+
+class Forbidden(Exception):
+    """A request that a probe must not send: a mistake in a check."""
+
+
+class Asker:
+    """Sends requests to one array, one after the other.
+
+    :ivar busy: how many were answered with 429, 503 or a busy code
+    """
+
+    def __init__(self, client: rest.Client) -> None:
+        self.client = client
+        self.busy = 0
+
+    def get(self, resource: str, part: int | str = '', *query: raw.Pair
+            ) -> raw.Answer:
+        """Read; QRY-9: never by a part of a name."""
+        if any('contains' in key or 'regexp' in key for key, _ in query):
+            raise Forbidden(f'a substring search of {resource}')
+        return self._send('GET', resource, part, query)
+
+    def _send(self, method: str, resource: str, part: int | str = '',
+              query: Iterable[raw.Pair] = (), body: Any = None,
+              sequence: str | None = None) -> raw.Answer:
+        for n in range(_TRIES):
+            if n:
+                self.client.clock.sleep(_PAUSE * n)
+            answer = self.client.raw.ask(
+                method, resource, part, tuple(query), body, sequence)
+            if not isinstance(answer.error, rest.Busy):
+                break
+            self.busy += 1
+        return answer
+
+
+class Writer(Asker):
+    """Makes, changes and removes what a token names, and nothing else."""
+
+    def __init__(self, client: rest.Client, token: tokens.Token) -> None:
+        super().__init__(client)
+        self.token = token
+        self._own: set[tuple[str, int]] = set()
+        self._gone: set[tuple[str, int]] = set()
+
+    def make(self, resource: str, body: Mapping[str, Any]) -> raw.Answer:
+        """POST of an object of the token."""
+        self._check_body(resource, body)
+        answer = self._send('POST', resource, body=dict(body))
+        if answer.ok:
+            self.adopt(resource, answer, body)
+        return answer
+
+    def make_many(self, resource: str, bodies: list[dict[str, Any]]
+                  ) -> raw.Answer:
+        """POST of several objects of the token at once (BLK-1)."""
+        for body in bodies:
+            self._check_body(resource, body)
+        answer = self._send('POST', resource, '__bulk', body=bodies)
+        for hit in answer.hits if answer.ok else ():
+            if isinstance(hit.get('id'), int):
+                self._own.add((resource, hit['id']))
+        return answer
+
+    def adopt(self, resource: str, answer: raw.Answer,
+              body: Mapping[str, Any]) -> int | None:
+        """Id of what was made, looked up if the reply is empty (OBJ-3)."""
+        id = answer.id
+        if id is None and resource in tokens.KEYS:
+            id = self.find(resource, str(body[tokens.KEYS[resource]]))
+        elif id is None:
+            id = self._find_mapping(body)
+        if id is not None:
+            self._own.add((resource, id))
+        return id
+
+    def find(self, resource: str, name: str) -> int | None:
+        """Id of an object of the token, by its exact name.
+
+        Where the array does not search by it, the plain list is read.
+        """
+        key = tokens.KEYS[resource]
+        answer = self.get(resource, '', (key, name))
+        found = _exactly(answer.hits, key, name)
+        if found is None and (not answer.ok or not _is_known(resource)):
+            found = _exactly(self.get(resource).hits, key, name)
+        if found is not None:
+            self._check_name(name)
+            self._own.add((resource, found))
+        return found
+
+    def _find_mapping(self, body: Mapping[str, Any]) -> int | None:
+        for hit in self.mappings(body['host']['ref']):
+            if (hit.get('volume') or {}).get('ref') == body['volume']['ref']:
+                return int(hit['id'])
+        return None
+
+    def mappings(self, host: str) -> list[Any]:
+        """Mappings of a host of the token."""
+        self._check_ref(host)
+        found = [hit for hit in self.get(
+            'mappings', '', ('host.ref', host)).hits
+            if (hit.get('host') or {}).get('ref') == host]
+        self._own |= {('mappings', hit['id']) for hit in found}
+        return found
+
+    def change(self, resource: str, id: int, body: Mapping[str, Any],
+               sequence: str | None = None) -> raw.Answer:
+        """PATCH of an object of the token."""
+        self._check_own(resource, id)
+        self._check_refs(body)
+        for key in ('name', 'short_name'):
+            if key in body:
+                self._check_name(str(body[key]))
+        return self._send('PATCH', resource, id, body=dict(body),
+                          sequence=sequence)
+
+    def remove(self, resource: str, id: int) -> raw.Answer:
+        """DELETE of an object of the token."""
+        self._check_own(resource, id)
+        answer = self._send('DELETE', resource, id)
+        self._let_go(resource, [id], answer)
+        return answer
+
+    def remove_many(self, resource: str, ids: list[int]) -> raw.Answer:
+        """DELETE of several at once (BLK-1)."""
+        for id in ids:
+            self._check_own(resource, id)
+        answer = self._send('DELETE', resource, '__bulk',
+                            body=[{'id': id} for id in ids])
+        self._let_go(resource, ids, answer)
+        return answer
+
+    def _let_go(self, resource: str, ids: list[int], answer: raw.Answer
+                ) -> None:
+        """An id may be somebody else's as soon as it is free (OBJ-7)."""
+        if answer.status is None or answer.status >= 500 or answer.ok:
+            gone = {(resource, id) for id in ids}
+            self._own -= gone
+            self._gone |= gone
+
+    # What may be written
+
+    def _check_body(self, resource: str, body: Mapping[str, Any]) -> None:
+        key = tokens.KEYS.get(resource)
+        if key is not None and key in body:
+            if body[key] not in self.token.names[resource]:
+                raise Forbidden(f'{resource} {body[key]} is not planned')
+        elif resource != 'mappings':
+            raise Forbidden(f'{resource} without a name')
+        self._check_refs(body)
+
+    def _check_refs(self, body: Mapping[str, Any]) -> None:
+        for key, value in body.items():
+            # A policy is only used, and not changed by that.
+            if isinstance(value, dict) and value and (
+                    key != 'retention_policy'):
+                self._check_ref(str(value.get('ref')))
+
+    def _check_ref(self, text: str) -> None:
+        try:
+            ref = rest.Ref.parse(text)
+        except ValueError as error:
+            raise Forbidden(str(error)) from None
+        self._check_own(ref.resource, ref.id)
+
+    def _check_own(self, resource: str, id: int) -> None:
+        if (resource, id) not in self._own:
+            if (resource, id) in self._gone:
+                raise findings.Skip(f'{resource} {id} may be gone')
+            raise Forbidden(f'{resource} {id} is not of this probe')
+
+    def _check_name(self, name: str) -> None:
+        if not naming.is_of_probe(name, self.token.token):
+            raise Forbidden(f'{name} is not of this probe')
+
+
+def _exactly(hits: list[Any], key: str, name: str) -> int | None:
+    return next((int(hit['id']) for hit in hits
+                 if hit.get(key) == name and isinstance(hit.get('id'), int)
+                 and not hit.get('is_deleted')
+                 and not hit.get('marked_for_deletion')), None)
+
+
+def _is_known(resource: str) -> bool:
+    """Whether every array searches it by name (section 16)."""
+    return resource in ('snapshots', 'volumes', 'volume_groups', 'hosts',
+                        'retention_policies')
+
+
+def need(answer: raw.Answer, what: str) -> int:
+    """The id of what was made.
+
+    :raises findings.Skip: it was not
+    """
+    if answer.ok and answer.id is not None:
+        return answer.id
+    raise findings.Skip(f'{what} was not made: {answer.words}')

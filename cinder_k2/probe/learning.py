@@ -1,0 +1,145 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Filling the verdicts on an array, as the driver would in time.
+
+What the array refuses is noted by the client; errors end one step only.
+"""
+
+from collections.abc import Callable
+import contextlib
+import secrets
+
+from cinder_k2.probe import findings
+from cinder_k2.probe import made as probe_made
+from cinder_k2 import rest
+
+_NOBODY = 'k2probe-nobody'
+
+
+def by_reads(client: rest.Client) -> None:
+    """Learn what needs no object of the probe's."""
+    for step in (
+            lambda: client.volumes.get(1),
+            lambda: client.volumes.search(
+                rest.query.one_of('name', ['CTRL', _NOBODY])),
+            client.performance,
+            client.capacity):
+        _try(step)
+
+
+def by_writes(client: rest.Client, made: probe_made.Made) -> None:
+    """Learn by objects of the probe's."""
+    learner = _Learner(client, made)
+    for step in (learner.lookups, learner.descriptions, learner.kept_view,
+                 learner.bulk, learner.restore, learner.thin_clone,
+                 learner.initiator, learner.chap):
+        _try(step)
+
+
+def _try(step: Callable[[], object]) -> None:
+    with contextlib.suppress(rest.RestError, findings.Skip, ValueError):
+        step()
+
+
+class _Learner:
+
+    def __init__(self, client: rest.Client, made: probe_made.Made) -> None:
+        self._client = client
+        self._made = made
+        self._policy = rest.Ref.parse(made.policy['ref'])
+
+    def lookups(self) -> None:
+        """Searches and reads by id of snapshots, volsnaps and mappings."""
+        made, client = self._made, self._client
+        snapshot, volume = made.snapshot(), made.volume()
+        mapping = made.mapping('m1', made.host(), 'volumes', volume)
+        group = client.volume_groups.ref(made.group())
+        for step in (
+                lambda: client.snapshots.get(snapshot),
+                lambda: client.mappings.get(mapping),
+                lambda: client.snapshots.search(source=group),
+                lambda: client.volsnaps.search(
+                    source=client.volumes.ref(volume)),
+                lambda: client.volume_groups.search(rest.query.one_of(
+                    'name', [made.name('g1'), made.name('g2')]))):
+            _try(step)
+
+    def descriptions(self) -> None:
+        """Notes in descriptions."""
+        made = self._made
+        _try(lambda: self._client.volume_groups.update(
+            made.group('g6'), description='k2probe'))
+        _try(lambda: self._client.volumes.update(
+            made.volume('v3', 'g6'), description='k2probe'))
+
+    def kept_view(self) -> None:
+        """A view that the array may not delete (SNP-4)."""
+        self._client.snapshots.create(
+            short_name=self._made.name('w3'), is_exposable=True,
+            source=self._client.snapshots.ref(self._made.snapshot()),
+            retention_policy=self._policy,
+            optional={'is_auto_deleteable': False})
+
+    def bulk(self) -> None:
+        """Several snapshots at once (BLK-3)."""
+        made = self._made
+        made.volume('v2', 'g5'), made.volume('v3', 'g6')
+        found = self._client.snapshots.create_many([{
+            'short_name': made.name(part), 'is_auto_deleteable': False,
+            'source': self._client.volume_groups.ref(made.group(group)),
+            'retention_policy': self._policy}
+            for part, group in (('f1', 'g5'), ('f2', 'g6'))])
+        self._client.snapshots.delete_many({
+            each.id: {'short_name': each.short_name} for each in found})
+
+    def restore(self) -> None:
+        """Restoring a group in one call."""
+        snapshot = self._made.snapshot('s2', 'g6', 'v3')
+        self._client.volume_groups.update(
+            self._made.group('g6'),
+            last_restored_from=self._client.snapshots.ref(snapshot))
+
+    def thin_clone(self) -> None:
+        """Thin clones: a plain volume is made, so a refusal is theirs."""
+        self._made.volume()
+        name = 'creations:volumes:is_thin_clone'
+        _try(self._made.thin_clone)
+        answer = self._made.answers.get('c1')
+        if answer is None:
+            return
+        if answer.error is None:
+            self._client.capabilities.found(name)
+        elif rest.capabilities.is_refusal(answer.error):
+            self._client.capabilities.refuse(name, answer.error)
+
+    def initiator(self) -> None:
+        """Finding and deleting an iSCSI initiator."""
+        _, iqn = self._made.writer.token.names['host_iqns']
+        host = self._made.host('h3')
+        found = self._client.host_iqns.create(
+            iqn=iqn, host=self._client.hosts.ref(host))
+        _try(lambda: self._client.host_iqns.find(iqn=iqn))
+        self._client.host_iqns.delete(found.id, iqn=iqn)
+
+    def chap(self) -> None:
+        """A CHAP profile of a host."""
+        name = self._made.name('p2')
+        profile = self._client.host_auth_profiles.create(
+            name=name, type='CHAP', username=name,
+            password=secrets.token_hex(7))
+        host = self._made.host('h3')
+        _try(lambda: self._client.hosts.update(
+            host, map_auth_profiles_names=name))
+        _try(lambda: self._client.hosts.update(
+            host, map_auth_profiles_names=None))
+        self._client.host_auth_profiles.delete(profile.id, name=name)

@@ -1,0 +1,153 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Files with the names of what probes make on an array.
+
+A file is there from before the first write until all that it names is gone,
+so that the next probe can remove what one that was killed left behind.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import secrets
+import tempfile
+
+from cinder_k2 import naming
+
+#: Key by which an object is found, by resource, in the order in which what
+#: is left is removed: mappings and clones go before all of them.
+KEYS = {
+    'snapshots': 'short_name', 'volumes': 'name', 'volume_groups': 'name',
+    'host_iqns': 'iqn', 'hosts': 'name', 'host_groups': 'name',
+    'host_auth_profiles': 'name', 'retention_policies': 'name',
+    'vg_capacity_policies': 'name'}
+_PARTS = {
+    'snapshots': ('w1', 'w2', 'w3', 'd1', 'e1', 's1', 's2', 's3', 's4', 'b1',
+                  'b2', 'f1', 'f2'),
+    'volumes': ('c1', 'c2', 'v1', 'v2', 'v3', 'v4', 'u1'),
+    'volume_groups': ('g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7',
+                      'g8', 'g9'),
+    'hosts': ('h1', 'h2', 'h3', 'h4'),
+    'host_groups': ('n1', 'n2'),
+    'host_auth_profiles': ('p1', 'p2'),
+    'retention_policies': ('r1',),
+    'vg_capacity_policies': ('y1',)}
+#: Longest name of a volume or group (section 12).
+LONGEST = 42
+
+
+class Damaged(Exception):
+    """A file cannot be used; nothing is removed by it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """What a probe may make.
+
+    :ivar system: id of the array
+    :ivar names: by resource, children first
+    """
+
+    token: str
+    system: str
+    names: dict[str, tuple[str, ...]]
+
+    def name(self, part: str) -> str:
+        """The name of one of them."""
+        return naming.probe(self.token, part)
+
+
+def new(system: str) -> Token:
+    """A token that nobody else has."""
+    token = secrets.token_hex(4)
+    names = {resource: tuple(naming.probe(token, part) for part in parts)
+             for resource, parts in _PARTS.items()}
+    names['volumes'] += (long_name(token), f'{long_name(token)}x')
+    names['host_iqns'] = tuple(
+        naming.probe_iqn(token, part) for part in ('i1', 'i2'))
+    return Token(token, system, {key: names[key] for key in KEYS})
+
+
+def long_name(token: str) -> str:
+    """As long as names may be."""
+    return naming.probe(token, 'l').ljust(LONGEST, 'l')
+
+
+class Tokens:
+    """The files in a directory.
+
+    :param directory: is made if it is not there
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = pathlib.Path(directory)
+
+    def save(self, token: Token) -> None:
+        """Write a token to disk for good.
+
+        :raises OSError: it cannot be
+        """
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._directory)
+        try:
+            with open(handle, 'w') as file:
+                json.dump(dataclasses.asdict(token), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path(token.token))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._sync()
+
+    def _sync(self) -> None:
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def forget(self, token: Token) -> None:
+        """All that it names is gone."""
+        self._path(token.token).unlink(missing_ok=True)
+
+    def of(self, system: str) -> Iterator[Token]:
+        """The tokens of one array.
+
+        :raises Damaged: a file is no token
+        """
+        for path in sorted(self._directory.glob('k2probe-*.json')):
+            token = _read(path)
+            if token.system == system:
+                yield token
+
+    def _path(self, token: str) -> pathlib.Path:
+        return self._directory / f'k2probe-{token}.json'
+
+
+def _read(path: pathlib.Path) -> Token:
+    try:
+        found = json.loads(path.read_text())
+        token = Token(str(found['token']), str(found['system']), {
+            resource: tuple(map(str, found['names'][resource]))
+            for resource in KEYS})
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise Damaged(f'{path} cannot be read: {error}') from None
+    if not all(naming.is_of_probe(name, token.token)
+               for names in token.names.values() for name in names):
+        raise Damaged(f'{path} names what no probe has made')
+    return token

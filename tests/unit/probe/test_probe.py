@@ -1,0 +1,458 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""k2-admin probe on simulated arrays, in this process."""
+
+import dataclasses
+import json
+import pathlib
+import re
+
+import ddt
+import fixtures
+from oslotest import base
+import requests
+import requests.adapters
+import yaml
+
+from cinder_k2.probe import asking
+from cinder_k2.probe import made
+from cinder_k2.probe import rules
+from cinder_k2.probe import run
+from cinder_k2.probe import tokens
+from cinder_k2 import rest
+from cinder_k2 import simulator
+
+_DOC = pathlib.Path(__file__).parents[3] / 'doc/source'
+_PASSWORD = 'what-only-the-array-knows'
+_REPLICATION = 'sessions are not made: they change a second array'
+#: Behaviors that a probe does not show, and why.
+UNSEEN = {
+    'rate_burst': 'it asks too slowly to exceed a limit',
+    'control_lun': 'hosts see it, and no host is attached',
+    'copy_seconds': _REPLICATION,
+    'round_seconds': _REPLICATION,
+    'snapshot_seconds': _REPLICATION,
+    'start_seconds': _REPLICATION,
+    'follow_seconds': _REPLICATION,
+    'failed_over_from': _REPLICATION,
+    'session_policies_required': _REPLICATION,
+    'session_name_required': _REPLICATION,
+    'repeat_commands': _REPLICATION,
+    'grow_suspended': _REPLICATION,
+    'grow_in_session': _REPLICATION,
+}
+_YES, _NO = 'confirmed', 'contradicted'
+#: Behavior: its other value, the rule, its result before and then.
+SEEN = {
+    'thin_clones': (False, 'CLN-1', _YES, 'not seen'),
+    'clones_movable': (True, 'CLN-7', _YES, _NO),
+    'delete_host_with_initiators': (True, 'HST-3', _YES, _NO),
+    'delete_host_in_group': (True, 'HST-4', _YES, _NO),
+    'snapshot_patch': (False, 'SNP-10', _YES, _NO),
+    'host_group_rename': (False, 'HGR-2', _YES, _NO),
+    'sequences': (False, 'SEQ-1', _YES, _NO),
+    'bulk': ((), 'BLK-1', _YES, _NO),
+    'statistics': (False, 'STA-3', _YES, _NO),
+    'single_envelope': (True, 'OBJ-2', _YES, _NO),
+    'create_status': (200, 'OBJ-4', _YES, _NO),
+    'name_limit': (64, 'section 12', _YES, _NO),
+    'unstable_pages': (True, 'section 2.5: order', 'not seen', _YES),
+    'linger_reads': (2, 'QRY-10', 'not seen', _YES),
+    'linger_seconds': (5.0, 'QRY-10', 'not seen', _YES),
+    'delete_seconds': (5.0, 'VOL-17', 'not seen', _YES),
+    'rate_limit': (1.0, 'ERR-5', 'not seen', _YES),
+    'create_reply': ('empty', 'OBJ-3', _YES, _NO),
+    'unknown_filter': ('ignored', 'QRY-2', _YES, _NO),
+    'plural_session_field': (
+        True, 'section 14: replication_session', _YES, _NO),
+    'host_auth_profile': (True, 'CHP-2', _YES, _NO),
+    'full_threshold_required': (True, 'VCP-1', _YES, _NO),
+    'netvlans': (True, 'section 14: net_vlans', _YES, _NO),
+    'dedup_patch': (True, 'VG-4', _YES, _NO),
+    'vmware_support_patch': (True, 'VOL-13', _YES, _NO),
+    'one_lun_map': (True, 'MAP-2', _YES, _NO),
+    'reuse_ids': (True, 'OBJ-7', _YES, _NO),
+    'unknown_fields': ('ignored', 'OBJ-12', _YES, _NO),
+    'refuse_unlisted': ('400', 'BLK-1', _YES, _NO),
+}
+#: Those that need others, or show in what the probe says of the array.
+_OTHERWISE = {'ignore_clone_fields', 'serve_any_state', 'rest_api_version',
+              'state', 'degraded', 'page_size', 'full', 'scsi_product',
+              'refuse_only'}
+
+
+#: What else must be, for a behavior to show, or for hosts to go.
+_WITH = {'rate_limit': {'rate_burst': 1},
+         'refuse_unlisted': {'delete_host_with_initiators': True}}
+
+
+class Killed(BaseException):
+    """The process ends at once."""
+
+
+class Adapter(requests.adapters.BaseAdapter):
+    """Counts requests, and lets one fail, or all from one on."""
+
+    def __init__(self, inner, fails=lambda n, request: ''):
+        super().__init__()
+        self.inner, self.fails, self.count = inner, fails, 0
+
+    def send(self, request, **kwargs):
+        self.count += 1
+        how = self.fails(self.count, request)
+        if how == 'killed':
+            raise Killed()
+        if how == 'refused':
+            response = requests.Response()
+            response.status_code = 400
+            response._content = b'{"error_msg": "no"}'
+            return response
+        response = self.inner.send(request, **kwargs)
+        if how == 'lost':
+            raise requests.ConnectionError('no reply')
+        if how == 'killed later':
+            raise Killed()
+        return response
+
+    def close(self):
+        pass
+
+
+class ProbeTest(base.BaseTestCase):
+
+    profile = 'sdp'
+    role = 'admin'
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+
+    def array(self, **switches):
+        sim = simulator.Array(
+            self.profile, clock=simulator.FakeClock(), password=_PASSWORD,
+            role=self.role, switches=switches)
+        self.addCleanup(sim.close)
+        return sim
+
+    def probe(self, sim, write=True, fails=None, pause=0.5):
+        self.adapter = Adapter(simulator.RequestsAdapter(sim),
+                               fails or (lambda n, request: ''))
+        return run.run(run.Target(rest.Settings(
+            address='k2.example.org', login='admin', password=_PASSWORD,
+            pause=pause, verdicts=f'{self.directory}/verdicts'),
+            f'{self.directory}/tokens', self.adapter, sim.clock), write)
+
+    def rows(self, report):
+        return {row['rule']: row for row in report['rules']}
+
+    def results(self, report):
+        return {rule: row['result'] for rule, row
+                in self.rows(report).items()}
+
+    def tokens(self):
+        return sorted(path.name for path in pathlib.Path(
+            self.directory, 'tokens').glob('*'))
+
+    def writes(self, sim):
+        return [f'{entry.method} {entry.path}' for entry
+                in sim.control.journal() if entry.method != 'GET']
+
+
+@ddt.ddt
+class BehaviorsTest(ProbeTest):
+
+    def test_all_are_here(self):
+        """A new behavior must be seen by a probe, or say why not."""
+        self.assertEqual(
+            {field.name for field in dataclasses.fields(simulator.Switches)},
+            {*SEEN, *UNSEEN, *_OTHERWISE})
+        page = (_DOC / 'operator/before-production.rst').read_text()
+        for name in UNSEEN:
+            self.assertIn(f'``{name}``', page)
+
+    @ddt.data(*SEEN)
+    def test_a_probe_tells(self, name):
+        other, rule, before, then = SEEN[name]
+        report = self.probe(self.array(
+            **{name: other, **_WITH.get(name, {})}))
+        self.assertEqual(then, self.results(report)[rule],
+                         self.rows(report)[rule]['seen'])
+        self.assertEqual([], report['left_on_the_array'])
+
+    def test_the_other_way(self):
+        results = self.results(self.probe(self.array()))
+        for name, (_, rule, before, _) in SEEN.items():
+            self.assertEqual(before, results[rule], name)
+
+    @ddt.data(*UNSEEN)
+    def test_a_probe_does_not_tell(self, name):
+        kind = type(getattr(simulator.Switches(), name))
+        other = {bool: True, int: 1, float: 5.0, str: 'in_sync'}[kind]
+        plain, turned = self.array(), self.array(**{name: other})
+        self.assertEqual(self.results(self.probe(plain)),
+                         self.results(self.probe(turned)))
+
+    def test_fields_of_clones_that_are_ignored(self):
+        """CLN-5"""
+        for ignored, result in ((False, _YES), (True, _NO)):
+            report = self.probe(self.array(
+                thin_clones=False, ignore_clone_fields=ignored))
+            self.assertEqual(result, self.results(report)['CLN-5'])
+
+    def test_states(self):
+        """ERR-6"""
+        for any_state, result in ((False, _YES), (True, _NO)):
+            sim = self.array(state='RESTING', serve_any_state=any_state)
+            report = self.probe(sim, write=False)
+            self.assertEqual('RESTING', report['array']['state'])
+            self.assertEqual(result, self.results(report)['ERR-6'])
+
+    def test_what_it_says_of_the_array(self):
+        array = self.probe(self.array(
+            rest_api_version='2.5.0', page_size=7, degraded=True),
+            write=False)['array']
+        self.assertEqual(('2.5.0', 7, True), (
+            array['rest_api_version'], array['page_size'],
+            array['degraded']))
+
+    def test_a_full_array(self):
+        sim = self.array(full=True)
+        report = self.probe(sim)
+        self.assertIn('no capacity', report['notes'][0])
+        self.assertEqual([], self.writes(sim))
+
+    @ddt.data('404', '405', '500', '501', 'drop', 'no_hits', 'ignored')
+    def test_arrays_that_refuse_the_rest(self, way):
+        sim = self.array(refuse_unlisted=way,
+                         delete_host_with_initiators=True)
+        report = self.probe(sim, pause=0.5)
+        self.assertEqual([], report['left_on_the_array'])
+        self.assertEqual({}, sim.control.leftovers())
+        self.assertNotEqual(_YES, self.results(report)['BLK-1'])
+
+
+class RulesTest(ProbeTest):
+
+    def test_the_list_is_that_of_the_docs(self):
+        found = yaml.safe_load(
+            (_DOC / 'simulator/rules.yaml').read_text())['sections']
+        ids = {rule: text for section in found
+               for rule, text in section['rules'].items()}
+        listed = {rule for rule in rules.RULES
+                  if not rule.startswith('section')}
+        self.assertEqual(set(), listed - set(ids))
+        self.assertEqual(set(), {
+            rule for rule, text in ids.items()
+            if text['grade'] in 'AR'} - listed)
+        for rule in listed:
+            self.assertEqual(ids[rule]['says'], rules.RULES[rule].says)
+
+    def test_each_rule_is_tested_or_says_why_not(self):
+        rows = self.rows(self.probe(self.array()))
+        for rule, row in rows.items():
+            self.assertEqual(rules.RULES[rule].is_unseen,
+                             row['seen'].startswith('not tested'), rule)
+
+    def test_by_reads(self):
+        sim = self.array()
+        report = self.probe(sim, write=False)
+        self.assertEqual([], self.writes(sim))
+        self.assertEqual(_YES, self.results(report)['QRY-2'])
+        self.assertEqual('needs --write', self.rows(report)['VOL-2']['seen'])
+
+    def test_verdicts_are_saved(self):
+        self.probe(self.array())
+        path, = pathlib.Path(self.directory, 'verdicts').glob('*.json')
+        found = json.loads(path.read_text())
+        for name in ('creations:volumes:is_thin_clone', 'sequence',
+                     'updates:volume_groups:last_restored_from',
+                     'deletions:host_iqns', 'bulk:snapshots:create'):
+            self.assertEqual('works', found['verdicts'][name]['state'], name)
+
+    def test_refusals_are_verdicts_too(self):
+        report = self.probe(self.array(thin_clones=False, bulk=()))
+        self.assertEqual(['refused'] * 2, [report['capabilities'][name]
+                         for name in ('creations:volumes:is_thin_clone',
+                                      'bulk:snapshots:create')])
+
+
+@ddt.ddt
+class SafetyTest(ProbeTest):
+
+    def foreign(self, sim):
+        """Somebody else's objects, with a name much like ours."""
+        client = rest.Client(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password=_PASSWORD),
+            simulator.RequestsAdapter(sim), sim.clock)
+        group = client.volume_groups.create(
+            name='k2probe-theirs', quota=0, is_dedup=True)
+        volume = client.volumes.create(
+            name='k2probe-0', size=made.GIB, volume_group=group.ref)
+        host = client.hosts.create(name='k2probe', type='Linux')
+        client.mappings.create(host=host.ref, volume=volume.ref)
+        client.close()
+        return sim.control.leftovers()
+
+    def test_objects_of_others_stay_as_they_are(self):
+        sim = self.array()
+        before = self.foreign(sim)
+        report = self.probe(sim)
+        self.assertEqual(before, sim.control.leftovers())
+        text = json.dumps(report)
+        for name in ('k2probe-theirs', 'k2probe-0"', _PASSWORD,
+                     'k2.example.org'):
+            self.assertNotIn(name, text)
+
+    def test_nothing_forbidden_is_sent(self):
+        sim = self.array()
+        self.probe(sim)
+        for entry in sim.control.journal():
+            self.assertNotRegex(entry.query, 'contains|regexp')
+            self.assertFalse(
+                entry.method != 'GET' and re.search(
+                    r'/(system|replication|events|stats)\b|/volumes/1$',
+                    entry.path), entry.path)
+
+    def test_it_asks_slowly(self):
+        sim = self.array()
+        self.probe(sim)
+        times = [entry.started for entry in sim.control.journal()]
+        self.assertEqual([], [1 for a, b in zip(times, times[1:])
+                              if b - a < 0.49])
+
+    def test_the_token_is_saved_before_the_first_write(self):
+        sim = self.array()
+
+        def fails(n, request):
+            if request.method != 'GET':
+                self.assertEqual(1, len(self.tokens()))
+            return ''
+        self.probe(sim, fails=fails)
+        self.assertEqual([], self.tokens())
+
+    # A step that no other number of requests divides; all of them take
+    # minutes.
+    @ddt.data(*((how, start) for how in ('lost', 'refused')
+                for start in range(1, 12)))
+    @ddt.unpack
+    def test_a_request_that_fails(self, how, start):
+        """One of eleven fails; the next probe removes what is left."""
+        sim = self.array()
+        before = self.foreign(sim)
+
+        def fails(n, request):
+            return how if n % 11 == start % 11 and n > 2 else ''
+        try:
+            self.probe(sim, fails=fails)
+        except rest.RestError:
+            pass
+        if self.tokens():
+            self.probe(sim, write=False)
+        self.assertEqual(before, sim.control.leftovers())
+        self.assertEqual([], self.tokens())
+
+    @ddt.data(*(range(n, 340, 17) for n in range(17)))
+    def test_a_probe_that_is_killed(self, numbers):
+        sim = self.array()
+        before = self.foreign(sim)
+        for number in numbers:
+            def fails(n, request, number=number):
+                return ('killed later' if n == number else
+                        'killed' if n > number else '')
+            try:
+                self.probe(sim, fails=fails)
+            except Killed:
+                pass
+            self.probe(sim, write=False)
+            self.assertEqual(before, sim.control.leftovers(), number)
+            self.assertEqual([], self.tokens())
+
+    def test_the_writer_refuses_what_is_not_its_own(self):
+        sim = self.array()
+        self.foreign(sim)
+        client = rest.Client(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password=_PASSWORD),
+            simulator.RequestsAdapter(sim), sim.clock)
+        writer = asking.Writer(client, tokens.new('a'))
+        for call in (lambda: writer.remove('volumes', 1),
+                     lambda: writer.change('volumes', 2, {'size': 1}),
+                     lambda: writer.make('volumes', {'name': 'k2probe-1'}),
+                     lambda: writer.make('mappings', {
+                         'host': made.ref('hosts', 1),
+                         'volume': made.ref('volumes', 1)}),
+                     lambda: writer.remove_many('volumes', [2]),
+                     lambda: writer.get('volumes', '', (
+                         'name__contains', 'k2'))):
+            self.assertRaises(asking.Forbidden, call)
+
+    def test_a_damaged_token(self):
+        sim = self.array()
+        before = self.foreign(sim)
+        files = tokens.Tokens(f'{self.directory}/tokens')
+        token = tokens.new('x')
+        files.save(dataclasses.replace(token, names={
+            **token.names, 'volumes': ('k2probe-0',)}))
+        self.assertRaises(tokens.Damaged, self.probe, sim)
+        self.assertEqual(before, sim.control.leftovers())
+
+    def test_tokens_of_another_array(self):
+        files = tokens.Tokens(f'{self.directory}/tokens')
+        files.save(tokens.new('another'))
+        self.probe(self.array())
+        self.assertEqual(1, len(self.tokens()))
+
+
+class ErrorsTest(ProbeTest):
+
+    def test_a_wrong_password(self):
+        sim = self.array()
+        self.assertRaises(rest.AuthenticationFailed, run.run, run.Target(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password='another'), self.directory,
+            simulator.RequestsAdapter(sim), sim.clock), True)
+
+    def test_an_array_that_is_down(self):
+        self.assertRaises(rest.RestError, self.probe, self.array(),
+                          fails=lambda n, request: 'lost')
+
+    def test_a_role_that_only_reads(self):
+        self.role = 'read-only'
+        sim = self.array()
+        error = self.assertRaises(run.Unfit, self.probe, sim)
+        self.assertIn('read-only', str(error))
+        self.assertIn('--write', str(error))
+        self.assertEqual([], self.writes(sim))
+        self.assertEqual(_YES, self.results(
+            self.probe(sim, write=False))['OBJ-2'])
+
+    def test_the_role_of_management(self):
+        """What the role may not do is not seen, and nothing is left."""
+        self.role = 'mgmt-app'
+        sim = self.array()
+        results = self.results(self.probe(sim))
+        self.assertEqual({}, sim.control.leftovers())
+        self.assertEqual(('not seen', _YES), (
+            results['RET-4'], results['VOL-2']))
+
+
+class PageTest(ProbeTest):
+
+    def test_files(self):
+        report = self.probe(self.array(create_status=200))
+        paths = run.save(report, self.directory, 'k2')
+        data, text = (pathlib.Path(path).read_text() for path in paths)
+        self.assertEqual(report, json.loads(data))
+        self.assertIn('OBJ-4', text.partition('Contradicted')[2].partition(
+            'Confirmed')[0])
