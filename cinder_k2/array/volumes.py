@@ -223,9 +223,9 @@ def _is_restored(before: rest.VolumeGroup, after: rest.VolumeGroup,
 
 
 def _in_doubt(error: rest.RestError) -> bool:
-    """Whether the array may carry out what it did not answer for."""
+    """Whether the array may yet carry out what its answer does not show."""
     cause = error.__cause__
-    return error.in_doubt or (
+    return error.in_doubt or error.status == 200 or (
         isinstance(cause, rest.RestError) and cause.in_doubt)
 
 

@@ -27,6 +27,7 @@ from cinder_k2.rest import reader
 from cinder_k2.rest import records
 from cinder_k2.rest import retry
 from cinder_k2.rest import session as rest_session
+from cinder_k2.rest import transport
 from cinder_k2.rest import writes
 
 R = TypeVar('R', bound=records.Record)
@@ -96,8 +97,10 @@ class Collection(reader.Reader[R]):
         :raises errors.NotOffered: the array does not take the fields
         """
         def write(values: writes.Fields) -> R:
-            return self.session.write(writes.Update(self, id, values),
-                                      doubt=doubt)
+            update = writes.Update(self, id, values)
+            changed = self.session.write(update, doubt=doubt)
+            self._check_taken(changed, values, update.request)
+            return changed
         doubt = rest_session.Doubt()
         if optional:
             return self._known.prefer(
@@ -113,6 +116,19 @@ class Collection(reader.Reader[R]):
             if isinstance(error.__cause__, errors.NotFound):
                 self._check_there(id)
             raise
+
+    def _check_taken(self, changed: R, fields: writes.Fields,
+                     request: transport.Request) -> None:
+        """See that an array has not passed over fields that are not known.
+
+        :raises errors.Refused: its reply shows another value
+        """
+        for name in self._novel(fields, forms.UPDATES):
+            if (name in changed.READERS and changed.tells(name)
+                    and not records.matches(changed, {name: fields[name]})):
+                raise errors.Refused(
+                    f'it has not changed {name}',
+                    self.session.transport.place(request), status=200)
 
     def _check_there(self, id: int) -> None:
         """See that an object is there, if the array has a way to tell.
@@ -244,15 +260,18 @@ class Collection(reader.Reader[R]):
 
     def _creation(self, fields: Iterable[str]) -> str:
         """The capability of a POST that is not known."""
-        known = frozenset().union(*forms.CREATIONS.get(
-            self.kind.RESOURCE, ()))
-        novel = sorted(set(fields) - known) or sorted(fields)
+        novel = self._novel(fields, forms.CREATIONS) or sorted(fields)
         return f'creations:{self.kind.RESOURCE}:{novel[0]}'
+
+    def _novel(self, fields: Iterable[str],
+               known: Mapping[str, tuple[frozenset[str], ...]]) -> list[str]:
+        """Those of the fields that are in no known body."""
+        return sorted(set(fields) - frozenset().union(*known.get(
+            self.kind.RESOURCE, ())))
 
     def _change_name(self, fields: Iterable[str]) -> str:
         """The capability of a PATCH that is not known."""
-        known = frozenset().union(*forms.UPDATES.get(self.kind.RESOURCE, ()))
-        novel = sorted(set(fields) - known) or sorted(fields)
+        novel = self._novel(fields, forms.UPDATES) or sorted(fields)
         return f'updates:{self.kind.RESOURCE}:{novel[0]}'
 
     def _bulk(self, what: str) -> str:

@@ -327,7 +327,7 @@ class CommandTest(Case):
             self.replication.command(9, replication.SUSPENDED)
 
     def test_interval(self):
-        self.make(scripted.hits(raw(9)), scripted.Reply(200, raw(9)))
+        self.make(scripted.hits(raw(9)), scripted.Reply(200, raw(9, rpo=60)))
         self.replication.set_rpo(self.replication.find('ssn-9'), 60)
         self.assertEqual([{'name': 'ssn-9', 'rpo': 60}],
                          self.bodies('PATCH'))

@@ -45,6 +45,27 @@ class Case(unittest.TestCase):
         return self.client
 
 
+class ChangeTest(Case):
+
+    WORKS = ('sequence', 'updates:volumes:volume_group')
+
+    def test_an_array_that_passes_over_a_field(self):
+        """It answers 200, and nothing has changed (OBJ-12)."""
+        group = self._moved_to(14)
+        with self.assertRaisesRegex(rest.Refused, 'not changed volume_group'):
+            self.client.volumes.update(31, volume_group=group)
+
+    def test_an_array_that_changes_it(self):
+        group = self._moved_to(15)
+        self.assertEqual(group, self.client.volumes.update(
+            31, volume_group=group).volume_group)
+
+    def _moved_to(self, number):
+        self.make(scripted.Reply(200, volume(
+            31, volume_group={'ref': f'/volume_groups/{number}'})))
+        return self.client.volume_groups.ref(15)
+
+
 @ddt.ddt
 class GetTest(Case):
 
