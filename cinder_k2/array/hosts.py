@@ -187,15 +187,21 @@ class Hosts:
     def _as_named(self, sought: Sought, host: rest.Host) -> HostInitiators:
         """A host of which the array shows the name only.
 
-        One of this driver's carries a digest of its initiators in its name.
-        A service may have been killed before it gave it these, so they are
-        given once more by each service.
+        One of this driver's that is mapped has its initiators: mapping is
+        the last step. One that is not may lack them, for a service was
+        killed; it is made anew, since a refused initiator could be another
+        host's as well.
         """
-        seen = self._cache.peek(('registered', host.id)) == host.name
-        return HostInitiators(
-            host.id, by_name=True,
-            missing=() if seen or not naming.is_our_host(host.name)
-            else tuple(sought.initiators))
+        if (self._cache.peek(('registered', host.id)) == host.name
+                or not naming.is_our_host(host.name)
+                or self._client.mappings.some(host=host.ref)[0]):
+            return HostInitiators(host.id, by_name=True)
+        try:
+            self._client.hosts.delete(host.id, name=host.name)
+        except rest.Refused:
+            return HostInitiators(host.id, missing=tuple(sought.initiators),
+                                  by_name=True)
+        return HostInitiators(None, missing=tuple(sought.initiators))
 
     def _shown(self, host: int) -> dict[str, int] | None:
         """The initiators of a host; None if the array does not show them."""
@@ -260,25 +266,17 @@ class Hosts:
         except rest.Refused:
             self._register(host, name)
 
-    def add_initiators(self, host: int, names: Sequence[str], *,
-                       maybe_there: bool = False) -> list[int]:
+    def add_initiators(self, host: int, names: Sequence[str]) -> list[int]:
         """Give a host initiators that the array does not know (INI-2).
 
         One call if the array offers bulk calls, else one for each. After an
         error some may be there (BLK-4).
 
-        :param maybe_there: the host may have them already, which the array
-            does not show
         :returns: ids of their records
         """
         ref = self._client.hosts.ref(host)
-        try:
-            made = self._records.create_many(
-                [{self._field: name, 'host': ref} for name in names])
-        except rest.Refused:
-            if not maybe_there:
-                raise
-            made = []
+        made = self._records.create_many(
+            [{self._field: name, 'host': ref} for name in names])
         self._cache.put(('registered', host), self._get(host).name)
         self._records.prove(**{self._field: names[0]})
         return [record.id for record in made]

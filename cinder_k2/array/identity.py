@@ -112,11 +112,12 @@ class Identity:
         """A snapshot with a name that is not Cinder's."""
         for found in self._client.snapshots.search(
                 volume_group=self._client.volume_groups.ref(stored.group)):
-            # Before digests were stored there was no way to tell more.
+            # Before digests were stored there was no way to tell more than
+            # that all that was taken over might have clones.
             if found.id == stored.snapshot and (
                     naming.digest(_name(found)) == stored.named
-                    if stored.named
-                    else not naming.is_snapshot(found.short_name)):
+                    if stored.named else stored.has_clones
+                    and not naming.is_snapshot(found.short_name)):
                 return stored
         return None
 

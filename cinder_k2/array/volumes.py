@@ -76,6 +76,12 @@ class Volumes:
         self._client.volumes.update(
             volume, volume_group=self._client.volume_groups.ref(group))
 
+    def names_in(self, group: int) -> dict[int | None, str]:
+        """Names of the volumes of a group, by their ids. One call."""
+        return {volume.id: volume.name for volume in
+                self._client.volumes.search(
+                    volume_group=self._client.volume_groups.ref(group))}
+
     def group(self, group: int) -> rest.VolumeGroup:
         """A volume group as it is now. One call.
 
@@ -280,9 +286,12 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
     :raises ObjectMissing: the view holds no such image
     """
     def find() -> list[rest.Volsnap]:
-        return [i for i in client.volsnaps.search(snapshot=view.ref)
-                if volume is None or i.source is None
-                or i.source.id == volume]
+        images = client.volsnaps.search(snapshot=view.ref)
+        if len(images) == 1 or volume is None:
+            # Whatever it says that its source is (VSN-3).
+            return images
+        return [i for i in images
+                if i.source in (None, client.volumes.ref(volume))]
     try:
         found = waiting.wait_until(lambda: find() or None, _PATIENCE,
                                    what='image', clock=client.clock)
@@ -296,5 +305,6 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
     source = found[0].source
     return backings.Backing(group=group, view=view.id,
                             volsnap=found[0].id,
-                            origin=source.id if source else volume,
+                            origin=source.id if source and (
+                                source.resource == 'volumes') else volume,
                             parent=view.source.id if view.source else None)

@@ -81,17 +81,30 @@ class DeletionMixin(attachments.AttachmentsMixin,
             raise errors.busy_snapshot(error, snapshot.name) from error
 
     def _delete_known(self, volume: typing.Any, known: Backing) -> None:
-        if not known.moving:
-            as_noted, parent = self._look_before_deletion(volume, known)
-            if not as_noted:
+        if known.moving:
+            if not self._moves_as_noted(volume, known):
                 self._delete_by_name(volume)
                 return
-            known = parent
+        else:
+            as_noted, known = self._look_before_deletion(volume, known)
+            if not as_noted:
+                self._delete_by_name(volume)
+                if known.parent is not None:
+                    # An interrupted deletion may have left it.
+                    self._leave_parent(known, True)
+                return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
         # Without an answer of the other array that takes all the time.
         with self.deadline(fresh=True):
             self._delete_single(volume, known)
+
+    def _moves_as_noted(self, volume: typing.Any, known: Backing) -> bool:
+        """Whether a volume is gone, or is the one that was being moved."""
+        try:
+            return self._is_as_noted(volume, self._settled(known))
+        except rest.NotFound:
+            return True
 
     def _look_before_deletion(self, volume: typing.Any, known: Backing
                               ) -> tuple[bool, Backing]:

@@ -162,7 +162,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             for snapshot in snapshots:
                 snapshot.volume.refresh()
             members = self._members([s.volume for s in snapshots])
-            self._confirmed(snapshots[0].volume, members[0])
+            self._check_together([s.volume for s in snapshots], members)
             made = self._array.snapshots.create(
                 naming.group_snapshot(group_snapshot.id), members[0])
         return dict(_AVAILABLE), [
@@ -248,7 +248,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         for volume in volumes:
             self._marked(volume, self._backing)
         with self._group_held(members[0].group):
-            self._confirmed(volumes[0], members[0])
+            self._check_together(volumes, members)
             made = self._array.snapshots.create(
                 naming.clone_source(group.id), members[0])
         try:
@@ -288,6 +288,22 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                 f'group: {", ".join(strays)}. Remove these from the group '
                 'and add them again.')
         return found
+
+    def _check_together(self, volumes: Sequence[typing.Any],
+                        members: Sequence[Backing]) -> None:
+        """See by their names that volumes are in one volume group. One call.
+
+        :raises GroupUnsuitable: one is not
+        """
+        names = self._array.volumes.names_in(members[0].group)
+        strays = [volume.id for volume, member in zip(volumes, members)
+                  if names.get(member.volume) not in self._names_of(
+                      volume, member)]
+        if strays:
+            raise exceptions.GroupUnsuitable(
+                'the array does not have all its volumes in its volume '
+                f'group: {", ".join(strays)}. Remove these from the group '
+                'and add them again.')
 
     def _mark_together(self, volumes: Iterable[typing.Any]) -> None:
         """Note on all rows of a group that one of its volumes has clones.

@@ -134,7 +134,8 @@ class MigrationMixin(promotion.PromotionMixin):
             volume, self._confirmed(volume, self._backing(volume)))
         try:
             with self.deadline(fresh=True):
-                self._protect(volume, self._backing(volume), link)
+                self._protect(volume, self._confirmed(
+                    volume, self._backing(volume)), link)
         except Exception:
             with excutils.save_and_reraise_exception():
                 self._return_to(volume, before)
@@ -146,7 +147,8 @@ class MigrationMixin(promotion.PromotionMixin):
                 raise exceptions.ReplicationError(
                     'Its former target is no replication_device any more.')
             with self.deadline(fresh=True):
-                self._protect(volume, self._backing(volume), link)
+                self._protect(volume, self._confirmed(
+                    volume, self._backing(volume)), link)
         except (rest.RestError, exceptions.K2Error) as error:
             self._tell_unprotected([volume], error)
 

@@ -77,8 +77,9 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
                 self._array.volumes.restore(seen, before)
                 if volume.size != snapshot.volume_size:
                     # Should the array have given it the snapshot's size.
-                    self._array.volumes.grow(backing.volume,
-                                             volume.size * _KIB_PER_GIB)
+                    self._array.volumes.grow(
+                        self._confirmed(volume, backing).volume_ref.id,
+                        volume.size * _KIB_PER_GIB)
             except rest.Refused as refusal:
                 LOG.info('The array does not restore volume %(id)s, so the '
                          'data is copied: %(why)s',
@@ -110,7 +111,8 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
             try:
                 volume.refresh()
                 self._check_free(volume)
-                self._overwrite(view, self._backing(volume),
+                backing = self._confirmed(volume, self._backing(volume))
+                self._overwrite(view, backing,
                                 snapshot.volume_size * _KIB_PER_GIB,
                                 volume.size * _KIB_PER_GIB)
             finally:

@@ -119,8 +119,7 @@ class AddInitiators(engine.Step):
 
     def execute(self, array: Array, registry: hosts.Hosts, host: int,
                 found: hosts.HostInitiators) -> list[int]:
-        return registry.add_initiators(host, found.missing,
-                                       maybe_there=found.by_name)
+        return registry.add_initiators(host, found.missing)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['registry'].remove_initiators(dict(zip(
