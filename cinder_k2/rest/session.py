@@ -300,19 +300,26 @@ class _WriteCall(Generic[T]):
         return result
 
     def _look(self, times: int = 1, certain: bool = False) -> T | None:
-        for n in range(times):
-            if n:
+        looks = 0
+        while looks < times:
+            if looks:
                 self._session.clock.sleep(
-                    min(_FIRST_PAUSE * 2 ** (n - 1), self._deadline.left()))
+                    min(_FIRST_PAUSE * 2 ** (looks - 1),
+                        self._deadline.left()))
+            failure = None
             try:
                 result = self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
                 # There is no way to look: it may be repeated.
                 return None
             except errors.RestError as error:
-                # Without an answer nothing may be repeated.
-                self._pace.pause(error)
-                return self._look(times, certain)
+                failure, result = error, None
+            if failure is not None:
+                # Without an answer nothing may be repeated. Outside of the
+                # handler: each error would become the context of the next.
+                self._pace.pause(failure)
+                continue
             if result is not None:
                 return result
+            looks += 1
         return None

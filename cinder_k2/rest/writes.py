@@ -95,11 +95,9 @@ class Update(Generic[R]):
     def look(self, certain: bool) -> R | None:
         """Get the object; without certainty it must show the values."""
         record = self._reader.get(self._id)
-        # The password of a CHAP profile, for one, never shows.
         known = set(self._fields) <= set(record.field_names())
-        if not known:
-            return record if certain else None
-        return record if records.matches(record, self._fields) else None
+        shows = known and records.matches(record, self._fields)
+        return record if certain or shows else None
 
 
 class Delete:
@@ -224,7 +222,7 @@ class BulkUpdate(Generic[R]):
         found = {record.id: record for record in self._reader.search(
             query.one_of('id', [id for id, _ in self._changes]))}
         return all(
-            id in found and records.matches(found[id], fields)
+            id in found and (certain or records.matches(found[id], fields))
             for id, fields in self._changes) or None
 
 
