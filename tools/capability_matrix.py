@@ -22,16 +22,12 @@ status is 1 if a test failed: then an operation of in-tree Cinder did.
 import argparse
 import collections
 from collections.abc import Iterable
-import io
 import json
 import pathlib
-import subprocess  # nosec B404
 import sys
 import textwrap
 import time
 from typing import Any
-
-import subunit
 
 from tools import run_tests
 from tools import signals
@@ -82,12 +78,8 @@ class Attachments:
 
 def last() -> Attachments:
     """What the tests of the last run that stestr keeps attached."""
-    stream = subprocess.run(  # nosec B603
-        [sys.executable, '-m', 'stestr', 'last', '--subunit'], cwd=ROOT,
-        stdout=subprocess.PIPE).stdout
     results = Attachments()
-    subunit.ByteStreamToStreamResult(
-        io.BytesIO(stream), non_subunit_name='stdout').run(results)
+    run_tests.replay(results)
     return results
 
 

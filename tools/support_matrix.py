@@ -30,15 +30,13 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import dataclasses
-import io
 import pathlib
-import subprocess  # nosec B404
 import sys
 import textwrap
 from typing import Any
 import unittest
 
-import subunit
+from tools import run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / 'doc' / 'source' / 'operator' / 'support-matrix.rst'
@@ -181,12 +179,8 @@ def _flat(suite: Iterable[Any]) -> Iterator[Any]:
 
 def last_results() -> dict[str, str]:
     """Return the status of each test in the last run that stestr keeps."""
-    stream = subprocess.run(  # nosec B603
-        [sys.executable, '-m', 'stestr', 'last', '--subunit'], cwd=ROOT,
-        stdout=subprocess.PIPE).stdout
     results = Results()
-    subunit.ByteStreamToStreamResult(
-        io.BytesIO(stream), non_subunit_name='stdout').run(results)
+    run_tests.replay(results)
     return results.statuses
 
 

@@ -147,13 +147,17 @@ class Array:
             self.store, self.switches, self.clock, self._visibility,
             self.io)
         self.links = links.Links(self)
-        self.store.reused_ids = reused_ids.ReusedIds(
-            self.store, self.switches, self._visibility.knows,
-            {'volumes': self.io.retire, replicas.PEERS: self.links.forget})
+        self._reuse_ids()
         self.control = control.Control(self)
         self.outages = outages.Outages(self.control, self.clock.time)
         self.console = console_module.Console(
             self, self._accounts.users, self._accounts.controllers)
+
+    def _reuse_ids(self) -> None:
+        """Let ids come back when nothing knows them any more (OBJ-7)."""
+        self.store.reused_ids = reused_ids.ReusedIds(
+            self.store, self.switches, self._visibility.knows,
+            {'volumes': self.io.retire, replicas.PEERS: self.links.forget})
 
     def _keep(self, contents: contents_module.Contents | None) -> None:
         """Begin to look after the data, if there is any."""

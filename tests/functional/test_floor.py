@@ -24,12 +24,11 @@ import ddt
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import images
+from tests.functional import in_tree
 from tests.functional import learned
 from tests.functional import replicated
 from tests.functional import test_known
 
-MIB = 1 << 20
-NODEDUP = {'kaminario__thin_prov_type': 'nodedup'}
 REFUSALS = ('400', *test_known.REFUSALS)
 
 
@@ -57,49 +56,17 @@ class FloorTest(FloorBase, images.ImagesTest):
     def test_all(self, refusal: str) -> None:
         self.switch(refuse_unlisted=refusal)
         self.own(self.protocol)
-        plain = self.backend.create_volume(1, **NODEDUP)
+        plain = self.backend.create_volume(1, **in_tree.NODEDUP)
         source = self.backend.volume_from_image(self.image(b'first'))
-        self._copies(source)
+        in_tree.copies(self, source)
         self.backend.extend_volume(plain, 2)
-        self._attachments(source, plain)
-        self._managed()
+        in_tree.attachments(self, source, plain)
+        in_tree.managed(self)
         # The figures of the start are old by then.
         self.clock.sleep(600)
         self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
         self.backend.delete_everything()
         self.assertNothingLeft()
-
-    def _copies(self, source: Any) -> None:
-        snapshot = self.backend.create_snapshot(source)
-        for copy in (self.backend.volume_from_snapshot(snapshot),
-                     self.backend.clone(source)):
-            self.assertEqual(b'first', self.disks.read(copy, 0, 5))
-            self.backend.delete_volume(copy)
-        self.upload(source, 'raw')
-        self.disks.write(source, 0, b'later')
-        self.backend.revert(source, snapshot)
-        self.assertEqual(b'first', self.disks.read(source, 0, 5))
-        self.backend.delete_snapshot(snapshot)
-
-    def _attachments(self, *volumes: Any) -> None:
-        host = self.host()
-        made = [self.backend.attach(volume, host) for volume in volumes]
-        self.assertEqual({'hosts': 1, 'mappings': 2}, {
-            name: number for name, number in self.left().items()
-            if name in ('hosts', 'mappings')})
-        self.backend.detach(made[0])
-        self.backend.force_detach(volumes[1])
-        self.assertNotIn('hosts', self.left())
-
-    def _managed(self) -> None:
-        group = self.admin.create('volume_groups', name='db', quota=0)
-        self.admin.create(
-            'volumes', name='db-data', size=MIB,
-            volume_group={'ref': f'/volume_groups/{group["id"]}'})
-        volume = self.backend.manage({'source-name': 'db-data'})
-        self.backend.unmanage(volume)
-        found = self.admin.list('volumes', name=f'cv-{volume.id}')
-        self.backend.manage({'source-name': found[0]['name']})
 
 
 class FloorOverFCTest(FloorTest):

@@ -43,15 +43,18 @@ Calls = collections.Counter[str]
 _complete: dict[tuple[str, ...], dict[str, Calls]] = {}
 
 
-def named(test: Callable[..., Any], script: str, protocol: str,
+def cases(script: str, protocol: str,
           profile: str = 'sdp') -> Callable[..., Any]:
-    """Let a test run for each row of a script, in each way of refusing."""
+    """Return a test for each row of a script, in each way of refusing."""
+    def examine(test: 'MatrixTest', row: rows.Row, refusal: str) -> None:
+        test.examine(row, refusal)
+
     found = []
     for row, refusal in rows.cases(script, protocol, profile):
         class Case(tuple):  # type: ignore[type-arg]
             __name__ = f'{row.name}_{refusal}'
         found.append(Case((row, refusal)))
-    return ddt.data(*found)(ddt.unpack(test))
+    return ddt.data(*found)(ddt.unpack(examine))
 
 
 class MatrixTest(base.FunctionalTest):
@@ -269,9 +272,7 @@ class VolumesTest(MatrixTest, disks.DisksTest):
 class ISCSITest(VolumesTest):
     """Over iSCSI."""
 
-    def _test(self, row: rows.Row, refusal: str) -> None:
-        self.examine(row, refusal)
-    test = named(_test, 'volumes', 'iscsi')
+    test = cases('volumes', 'iscsi')
 
 
 @ddt.ddt
@@ -280,9 +281,7 @@ class ISCSIOnK2Test(VolumesTest):
 
     profile = 'k2'
 
-    def _test(self, row: rows.Row, refusal: str) -> None:
-        self.examine(row, refusal)
-    test = named(_test, 'volumes', 'iscsi', 'k2')
+    test = cases('volumes', 'iscsi', 'k2')
 
 
 @ddt.ddt
@@ -291,9 +290,7 @@ class FCTest(VolumesTest):
 
     protocol = 'fc'
 
-    def _test(self, row: rows.Row, refusal: str) -> None:
-        self.examine(row, refusal)
-    test = named(_test, 'volumes', 'fc')
+    test = cases('volumes', 'fc')
 
 
 @ddt.ddt
@@ -312,9 +309,7 @@ class CHAPTest(MatrixTest):
         self.do('detach', self.backend.detach, first)
         self.do('detach the last', self.backend.detach, second)
 
-    def _test(self, row: rows.Row, refusal: str) -> None:
-        self.examine(row, refusal)
-    test = named(_test, 'chap', 'iscsi')
+    test = cases('chap', 'iscsi')
 
 
 @ddt.ddt
@@ -348,6 +343,4 @@ class ReplicationTest(MatrixTest, replicated.ReplicatedTest):
             self.backend.enable()
         self.do('delete volume', self.backend.delete_volume, volume)
 
-    def _test(self, row: rows.Row, refusal: str) -> None:
-        self.examine(row, refusal)
-    test = named(_test, 'replication', 'iscsi')
+    test = cases('replication', 'iscsi')
