@@ -28,7 +28,7 @@ test: venv  ## lint, unit and functional tests (AGAIN=1: failures once more)
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
 	@$(IN_VENV) exec python -m tools.run_tests --weather $(if $(AGAIN),--again)
 
-matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (20 minutes)
+matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (15 minutes)
 	@$(IN_VENV) exec python -m tools.capability_matrix
 
 soak: venv  ## random operations on random arrays among objects of others (MINUTES=60 SEED= ROUND=)
