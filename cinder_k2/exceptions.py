@@ -81,6 +81,10 @@ class CopyTimeout(K2Error):
     """Too many volumes were being copied for too long."""
 
 
+class RestoreUnsettled(K2Error):
+    """The array may yet put a volume back to a snapshot, or may not."""
+
+
 class GroupUnsuitable(K2Error):
     """A consistency group, or a volume in it, is not as the array needs."""
 

@@ -25,8 +25,10 @@ from cinder_k2 import waiting
 # deleted.
 _PATIENCE = 10.0
 # Seconds for which a restore is watched of which nobody knows whether the
-# array does it: a restore is a matter of moments (RST-4).
+# array does it: a restore is a matter of moments (RST-4). Longer where it
+# was so slow that its reply did not come in time.
 _RESTORE_TIMEOUT = 10.0
+_SLOW_RESTORE_TIMEOUT = 300.0
 
 
 class Volumes:
@@ -100,15 +102,18 @@ class Volumes:
         :raises Refused: it holds other volumes, or these at other sizes,
             or something is mapped (RST-2, RST-3); or the array does not
             restore groups
+        :raises RestoreUnsettled: it gives no answer, and may be at it
         """
         try:
             after = self._client.volume_groups.update(
-                snapshot.group, last_restored_from=snapshot.ref)
+                snapshot.group, last_restored_from=snapshot.ref, slow=True)
+            if _is_restored(before, after, snapshot.ref):
+                return
         except rest.RestError as error:
             if not _in_doubt(error):
                 raise
-        else:
-            if _is_restored(before, after, snapshot.ref):
+            if rest.errors.may_go_on(error):
+                self._watch_slow_restore(before, snapshot.ref)
                 return
         self._watch_restore(before, snapshot.ref)
 
@@ -118,17 +123,32 @@ class Volumes:
 
         :raises Refused: it does not
         """
-        def restored() -> bool:
-            return _is_restored(before, self._client.volume_groups.get(
-                before.id), snapshot)
-        try:
-            waiting.wait_until(restored, _RESTORE_TIMEOUT, what='restore',
-                               clock=self._client.clock)
-        except waiting.WaitTimeout:
+        if not self._becomes_restored(before, snapshot, _RESTORE_TIMEOUT):
             raise rest.Refused(
                 f'the array at {self._client.address} was told to restore '
-                f'volume group {before.name}, and has not done it'
-            ) from None
+                f'volume group {before.name}, and has not done it')
+
+    def _watch_slow_restore(self, before: rest.VolumeGroup,
+                            snapshot: rest.Ref) -> None:
+        if not self._becomes_restored(before, snapshot,
+                                      _SLOW_RESTORE_TIMEOUT):
+            raise exceptions.RestoreUnsettled(
+                f'The array at {self._client.address} was told to restore '
+                f'volume group {before.name}, gave no answer and may still '
+                f'do so. Nothing was copied. Look at the group on the array '
+                f'before you revert again.')
+
+    def _becomes_restored(self, before: rest.VolumeGroup, snapshot: rest.Ref,
+                          seconds: float) -> bool:
+        def restored() -> bool:
+            with self._client.deadline(fresh=True):
+                after = self._client.volume_groups.get(before.id)
+            return _is_restored(before, after, snapshot)
+        try:
+            return waiting.wait_until(restored, seconds, what='restore',
+                                      clock=self._client.clock)
+        except waiting.WaitTimeout:
+            return False
 
     def find(self, *names: str) -> backings.Backing | None:
         """The volume of the first name that there is, else the view.

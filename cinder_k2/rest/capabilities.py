@@ -285,12 +285,14 @@ class Capabilities:
         return older()
 
     def require(self, name: str, novel: Callable[[], T], *,
-                of_object: bool = False, is_read: bool = False) -> T:
+                of_object: bool = False, is_read: bool = False,
+                slow: bool = False) -> T:
         """Carry out a call that has no older road.
 
         :param of_object: a 404 may be about an object as well as about the
             capability; it is the cause of the error then
         :param is_read: it is a read, which is refused for its form only
+        :param slow: it is not to be sent again while the array may be at it
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
@@ -306,6 +308,9 @@ class Capabilities:
         if outcome.error is not None and outcome.clear:
             raise self._judged(name, outcome.error, of_object, is_read) \
                 from outcome.error
+        if outcome.error is not None and slow and errors.may_go_on(
+                outcome.error):
+            raise outcome.error
         return novel()
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
@@ -484,7 +489,7 @@ def is_lost(error: errors.RestError) -> bool:
 
     A time-out says nothing: the array may just be slow.
     """
-    return error.in_doubt and not isinstance(error, errors.NoReply)
+    return error.in_doubt and not errors.may_go_on(error)
 
 
 def _beginnings(name: str) -> Iterator[str]:

@@ -88,11 +88,13 @@ class Collection(reader.Reader[R]):
         return self._known.require(self._creation(sent), lambda: write(sent))
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
-               **fields: query.Value | None) -> R:
+               slow: bool = False, **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
         :param optional: fields that may be left as they are where the array
             does not take them
+        :param slow: the array may need longer than a reply may take; then
+            it is not asked again, and the error is what there is
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
@@ -101,7 +103,7 @@ class Collection(reader.Reader[R]):
             changed = self.session.write(update, doubt=doubt)
             self._check_taken(changed, values, update.request)
             return changed
-        doubt = rest_session.Doubt()
+        doubt = rest_session.Doubt(slow=slow)
         if optional:
             return self._known.prefer(
                 self._change_name(optional),
@@ -111,7 +113,7 @@ class Collection(reader.Reader[R]):
         try:
             return self._known.require(
                 self._change_name(fields), lambda: write(fields),
-                of_object=True)
+                of_object=True, slow=slow)
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
                 self._check_there(id)

@@ -193,6 +193,11 @@ _BY_STATUS: dict[int, type[RestError]] = {
     405: MethodNotAllowed, 409: SequenceUsed, 429: Busy, 503: Busy}
 
 
+def may_go_on(error: RestError) -> bool:
+    """Whether the array may still be at work on the request: it is slow."""
+    return isinstance(error, NoReply) or error.status == 504
+
+
 def in_words_of_device(text: str) -> str:
     """A text about options, for an array that replication_device names."""
     for option, key in _DEVICE_WORDS:

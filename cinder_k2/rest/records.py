@@ -158,6 +158,8 @@ class Record:
     RESOURCE: ClassVar[str]
     #: The fields that tell an object from all others of its resource.
     KEY: ClassVar[tuple[str, ...]] = ()
+    #: The fields whose new value may show long after the array took it.
+    COMMANDS: ClassVar[frozenset[str]] = frozenset()
     #: The fields that must not be of another type. Those without a default
     #: must be there, too.
     NEEDED: ClassVar[frozenset[str]] = frozenset({'id'})
@@ -456,6 +458,7 @@ class ReplicationSession(Record):
 
     RESOURCE = 'replication/sessions'
     KEY = ('name',)
+    COMMANDS = frozenset({'state'})  # REP-8
 
     name: str = ''
     replication_peer_k2array: Ref | None = None

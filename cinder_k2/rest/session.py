@@ -76,10 +76,13 @@ class Doubt:
 
     :ivar numbers: those for X-K2-Sequence that have reached the array
     :ivar open: nobody knows what became of one of them
+    :ivar slow: the array may be at it when the time for a reply is up, so
+        it is not sent again then
     """
 
     numbers: set[str | None] = dataclasses.field(default_factory=set)
     open: bool = False
+    slow: bool = False
 
 
 class _Local(threading.local):
@@ -285,6 +288,8 @@ class _WriteCall(Generic[T]):
         self._doubt.open |= error.in_doubt
         if not error.in_doubt:
             return None
+        if self._doubt.slow and errors.may_go_on(error):
+            raise error
         return self._look(times=_LOOKS if error.status == 200 else 1)
 
     def _carried_out(self, error: errors.SequenceUsed) -> T:

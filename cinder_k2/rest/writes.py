@@ -93,11 +93,9 @@ class Update(Generic[R]):
         return self._reader.one(data, self.request)
 
     def look(self, certain: bool) -> R | None:
-        """Get the object; without certainty it must show the values."""
+        """Get the object; None if it does not show the values."""
         record = self._reader.get(self._id)
-        known = set(self._fields) <= set(record.field_names())
-        shows = known and records.matches(record, self._fields)
-        return record if certain or shows else None
+        return record if _shows(record, self._fields, certain) else None
 
 
 class Delete:
@@ -218,12 +216,27 @@ class BulkUpdate(Generic[R]):
         return True
 
     def look(self, certain: bool) -> bool | None:
-        """Get them; without certainty they must show the values."""
+        """Get them; None if one does not show the values."""
         found = {record.id: record for record in self._reader.search(
             query.one_of('id', [id for id, _ in self._changes]))}
         return all(
-            id in found and (certain or records.matches(found[id], fields))
+            id in found and _shows(found[id], fields, certain)
             for id, fields in self._changes) or None
+
+
+def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:
+    """Whether an object has the values that a PATCH sent.
+
+    With ``certain``, what cannot be seen (yet) counts as done: what the
+    record does not tell, and commands, which show later (REP-8).
+    """
+    if not certain:
+        return (set(fields) <= set(record.field_names())
+                and records.matches(record, fields))
+    return records.matches(record, {
+        name: value for name, value in fields.items()
+        if name in record.READERS and name not in record.COMMANDS
+        and record.tells(name)})
 
 
 def to_json(fields: Fields) -> dict[str, Any]:

@@ -43,7 +43,8 @@ STATUSES = {
     429: 'Too many requests',
     500: 'Internal error',
     502: 'Bad gateway',
-    503: 'System is busy'}
+    503: 'System is busy',
+    504: 'Gateway timeout'}
 # When a fault strikes if the rule does not say.
 _COMMIT = {
     'busy': 'before', 'status': 'before', 'reset': 'before',

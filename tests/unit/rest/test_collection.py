@@ -341,9 +341,12 @@ class BulkTest(Case):
 class BulkUpdateTest(Case):
 
     UPDATE, DELETE = 'bulk:volumes:update', 'bulk:volumes:delete'
-    BULK = (UPDATE, DELETE, 'bulk:hosts:update')
+    BULK = (UPDATE, DELETE, 'bulk:hosts:update',
+            'bulk:replication/sessions:update')
     WORKS = (*Case.WORKS, 'searches:volumes:id',
-             'value-lists:volumes:id__in')
+             'value-lists:volumes:id__in',
+             'searches:replication/sessions:id',
+             'value-lists:replication/sessions:id__in')
 
     NO = BulkTest.NO
     OK = scripted.Reply(200, volume(1))
@@ -520,10 +523,25 @@ class BulkUpdateTest(Case):
         self.assertEqual(1, len(set(self.array.sequences())))
 
     def test_lost_and_carried_out(self):
-        """SEQ-1; the array shows it later (REP-8)."""
+        """SEQ-1."""
         shown = scripted.hits(volume(1), volume(2))
         self.assertEqual({}, self._update(
-            2, LOST, shown, scripted.refusal('seen', 409), shown))
+            2, LOST, shown, scripted.refusal('seen', 409), shown,
+            self._bulk(1, 2)))
+
+    def test_lost_and_only_said_to_be_carried_out(self):
+        shown = scripted.hits(volume(1), volume(2))
+        with self.assertRaisesRegex(rest.BadReply, 'does not show'):
+            self._update(2, LOST, shown, scripted.refusal('seen', 409),
+                         *[shown] * 5)
+
+    def test_commands_show_later(self):
+        """REP-8."""
+        shown = scripted.hits(*[{'id': id, 'name': 's', 'state': 'idle'}
+                                for id in (1, 2)])
+        self.make(LOST, shown, scripted.refusal('seen', 409), shown)
+        self.assertEqual({}, self.client.replication_sessions.update_many(
+            {id: {'state': 'in_sync'} for id in (1, 2)}))
 
     def test_lost_and_not_offered(self):
         """The 404 does not say that it was carried out."""

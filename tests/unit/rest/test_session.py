@@ -454,6 +454,13 @@ class UpdateTest(Case):
                   scripted.Reply(200, self.BIG))
         self._check('PATCH', 'GET', 'PATCH', 'GET')
 
+    def test_409_that_does_not_show(self):
+        """Another client may have used the number."""
+        self.make(LOST, scripted.Reply(200, RAW), USED,
+                  *[scripted.Reply(200, RAW)] * 5)
+        with self.assertRaisesRegex(rest.BadReply, 'does not show'):
+            self._check()
+
     def test_no_quota_reads_back_as_null(self):
         """VG-2."""
         self.make(LOST, scripted.Reply(200, {

@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Restores of which nobody knows whether the array carries them out."""
+
+import ddt
+
+from cinder_k2.array import backing
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit import simulated
+
+_RESTORE = 'updates:volume_groups:last_restored_from'
+
+
+@ddt.ddt
+class RestoreTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        group = self.array.volumes.create_group('cvg-1', True)
+        self.array.volumes.create('cv-1', simulated.GIB, group)
+        taken = self.client.snapshots.create(
+            short_name='cs-1', source=rest.Ref('volume_groups', group),
+            retention_policy=rest.Ref('retention_policies', 1))
+        self.snapshot = backing.SnapshotBacking(
+            snapshot=taken.id, group=group)
+        self.group = self.client.volume_groups.get(group)
+        self.sim.control.clear_journal()
+
+    def fault(self, kind, **more):
+        self.sim.control.add_fault({
+            'kind': kind, 'method': 'PATCH', 'path': 'volume_groups/*',
+            'times': 99, **more})
+
+    def restore(self):
+        self.array.volumes.restore(self.snapshot, self.group)
+
+    def patches(self):
+        return [call for call in self.calls() if call.startswith('PATCH')]
+
+    def forget(self):
+        self.client.capabilities._verdicts.pop(_RESTORE)
+
+    def test_a_slow_one_is_sent_once_and_awaited(self):
+        def late(seconds, sleep=self.clock.sleep):
+            sleep(seconds)
+            if self.clock.monotonic() > 200:
+                self.clock.sleep = sleep
+                self.sim.control.clear_faults()
+                self.client.volume_groups.update(
+                    self.group.id, last_restored_from=self.snapshot.ref)
+        self.fault('hang', seconds=100, commit='before')
+        begin = self.clock.monotonic()
+        self.clock.sleep = late
+        self.restore()
+        self.assertTrue(self.client.volume_groups.get(
+            self.group.id).last_restored_from)
+        self.assertGreater(self.clock.monotonic() - begin, 100)
+
+    @ddt.data(True, False)
+    def test_one_without_an_end_is_told(self, known):
+        """Copying over it could mix what both write."""
+        if not known:
+            self.forget()
+        self.fault('hang', seconds=100, commit='before')
+        error = self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertIn('cvg-1', str(error))
+        self.assertEqual(1, len(self.patches()))
+        self.assertGreater(self.clock.monotonic(), 300)
+
+    def test_a_gateway_that_gives_up(self):
+        self.fault('status', status=504, commit='before')
+        self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertEqual(1, len(self.patches()))
+
+    def test_a_lost_reply(self):
+        self.fault('reset', commit='after')
+        self.restore()
+        self.assertEqual(1, len(self.patches()))
+
+    def test_a_lost_request_is_sent_again(self):
+        self.fault('reset', commit='before', times=1)
+        self.restore()
+        self.assertEqual(2, len(self.patches()))
+
+    def test_an_array_that_fails_is_watched_before_data_is_copied(self):
+        self.forget()
+        self.fault('status', status=500, commit='before')
+        begin = self.clock.monotonic()
+        self.assertRaises(rest.Refused, self.restore)
+        self.assertEqual(2, len(self.patches()))
+        self.assertGreaterEqual(self.clock.monotonic() - begin, 10)
+        self.assertEqual('refused',
+                         self.client.capabilities.verdict(_RESTORE).state)
