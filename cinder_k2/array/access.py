@@ -68,13 +68,16 @@ class Access:
             return self._lun(volume, self._find(volume, group)
                              or self._map(volume, group), group)
 
-    def revoke(self, volume: backings.Backing | None, host: int) -> Revoked:
+    def revoke(self, volume: backings.Backing | None, host: int, *,
+               shared: bool = False) -> Revoked:
         """Take a volume from a host. Two calls where nothing is odd.
 
         All mappings of the pair are removed.
 
         :param volume: None if the array has lost it, so that only the rest
             of the answer matters
+        :param shared: others do the same with other volumes, so whether the
+            host has volumes is seen at the end, in one more call
         """
         ref = self._client.hosts.ref(host)
         mappings, complete = self._client.mappings.some(host=ref)
@@ -93,6 +96,8 @@ class Access:
             m.volume and m.volume.resource != 'volsnaps' for m in others)
         if not busy and any(m.volume is None for m in others):
             # The array does not show whether these went with the view's.
+            busy = self.is_mapped(host)
+        if busy and shared:
             busy = self.is_mapped(host)
         return Revoked(found=bool(ours), busy=busy)
 

@@ -189,19 +189,32 @@ class Hosts:
 
         One of this driver's that is mapped has its initiators: mapping is
         the last step. One that is not may lack them, for a service was
-        killed; it is made anew, since a refused initiator could be another
-        host's as well.
+        killed.
         """
         if (self._cache.peek(('registered', host.id)) == host.name
-                or not naming.is_our_host(host.name)
-                or self._client.mappings.some(host=host.ref)[0]):
+                or not naming.is_our_host(host.name)):
             return HostInitiators(host.id, by_name=True)
+        if self._client.mappings.some(host=host.ref)[0]:
+            self._cache.put(('registered', host.id), host.name)
+            return HostInitiators(host.id, by_name=True)
+        return HostInitiators(host.id, missing=sought.initiators,
+                              by_name=True)
+
+    def clear(self, found: HostInitiators) -> HostInitiators:
+        """Delete a host that was found by name and may lack its initiators.
+
+        It is to be made anew: an initiator that the array then refuses
+        could be another host's as well.
+
+        :returns: what is there after it
+        """
+        if not found.by_name or found.host is None:
+            return found
         try:
-            self._client.hosts.delete(host.id, name=host.name)
+            self.delete(found.host)
         except rest.Refused:
-            return HostInitiators(host.id, missing=tuple(sought.initiators),
-                                  by_name=True)
-        return HostInitiators(None, missing=tuple(sought.initiators))
+            return found
+        return HostInitiators(None, missing=found.missing)
 
     def _shown(self, host: int) -> dict[str, int] | None:
         """The initiators of a host; None if the array does not show them."""

@@ -12,6 +12,7 @@
 
 """Attach and detach."""
 
+from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from cinder_k2.array import Backing
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
 from cinder_k2.driver import errors
+from cinder_k2.driver import host_holds
 from cinder_k2.driver import locks
 from cinder_k2.driver import lookup
 from cinder_k2.driver import provider
@@ -50,22 +52,27 @@ class Disconnected:
 
     :ivar shared: another attachment needs the mapping; it stays
     :ivar idle: initiators of hosts that have no volumes now
+    :ivar unsettled: ids of hosts that seem to have none; whether they have is
+        to be seen when nobody else maps to them
     """
 
     shared: bool = False
     idle: Set[str] = frozenset()
+    unsettled: Set[int] = frozenset()
 
 
 class AttachmentsMixin(lookup.LookupMixin):
     """Connections between volumes and hosts.
 
     Each host is locked by its initiators while it is looked up and changed,
-    so hosts never wait for each other.
+    so hosts never wait for each other. Volumes of one host are mapped and
+    unmapped at once, see ``host_holds``.
     """
 
     configuration: typing.Any
     _transport: transport.Transport
     _users: users.Users
+    _holds: host_holds.HostHolds
     _chap: chap_flows.Chap | None
 
     def validate_connector(self, connector: transport.Connector) -> None:
@@ -155,11 +162,15 @@ class AttachmentsMixin(lookup.LookupMixin):
         """A host has no volumes any more."""
 
     @contextlib.contextmanager
-    def _host_held(self, initiators: list[str]) -> Iterator[None]:
-        """Hold a host; the time for the array begins when it is held."""
-        with locks.hosts(self._array.system.id, initiators), \
-                self.deadline(fresh=True):
-            yield
+    def _host_held(self, initiators: list[str], what: Hashable = None
+                   ) -> Iterator[host_holds.Hold]:
+        """Hold a host; the time for the array begins when it is held.
+
+        :param what: as for ``HostHolds.hold``
+        """
+        with self._holds.hold(self._array.system.id, initiators, what
+                              ) as hold, self.deadline(fresh=True):
+            yield hold
 
     def _connect_backing(self, volume: typing.Any, backing: Backing,
                          connector: transport.Connector
@@ -173,42 +184,69 @@ class AttachmentsMixin(lookup.LookupMixin):
         :param volume: Cinder's volume; None for what Cinder has no row of
         """
         sought = self._sought(connector)
+        targets = self._transport.targets(self._array,
+                                          list(sought.initiators))
+        try:
+            return self._connect_held(volume, backing, sought, targets,
+                                      _subject(volume, backing))
+        except hosts.MustBeAlone:
+            return self._connect_held(volume, backing, sought, targets)
+
+    def _connect_held(self, volume: typing.Any, backing: Backing,
+                      sought: array_hosts.Sought, targets: transport.Targets,
+                      what: Hashable = None) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
-        targets = self._transport.targets(self._array, initiators)
-        with self._host_held(initiators):
+        with contextlib.ExitStack() as afterwards, \
+                self._host_held(initiators, what) as hold:
             shared = (volume is not None
                       and self._users.at(volume, initiators) > 0)
             try:
-                attached = self._map(backing, sought, shared)
+                attached = self._map(backing, sought, shared, hold)
                 self._check_still_free(volume)
                 connection = targets.properties(attached.lun)
                 connection['data'].update(
                     chap.properties(attached.login),
                     discard=self.configuration.k2_discard)
                 self._connected(connection)
+            except hosts.MustBeAlone:
+                raise
             except Exception:
                 with excutils.save_and_reraise_exception():
                     if not shared:
-                        self._take_back(volume, backing, sought)
+                        afterwards.callback(self._settle_quietly, sought,
+                                            self._take_back(
+                                                volume, backing, sought,
+                                                hold))
         return connection
 
     def _map(self, backing: Backing, sought: array_hosts.Sought,
-             shared: bool) -> hosts.Attached:
+             shared: bool, hold: host_holds.Hold) -> hosts.Attached:
         return hosts.attach(
             self._array, self._transport.hosts(self._array), backing,
-            sought=sought, look_first=shared,
+            sought=sought, look_first=shared, hold=hold,
             guard=self._chap.guard(list(sought.initiators)) if self._chap
             else None)
 
     def _take_back(self, volume: typing.Any, backing: Backing,
-                   sought: array_hosts.Sought) -> None:
+                   sought: array_hosts.Sought, hold: host_holds.Hold
+                   ) -> Disconnected:
         try:
             with self._array.grace():
-                self._disconnect_host(volume, backing, sought)
+                return self._disconnect_host(volume, backing, sought, hold)
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
                         '%(error)s', {'what': backing.mappable,
                                       'error': error})
+            return Disconnected()
+
+    def _settle_quietly(self, sought: array_hosts.Sought, done: Disconnected
+                        ) -> None:
+        try:
+            with self._array.grace():
+                self._idle_when_alone(sought, done)
+        except Exception as error:
+            LOG.warning('A host without volumes may be left on the array: '
+                        '%(error)s', {'error': error})
 
     def _disconnect(self, volume: typing.Any,
                     connector: transport.Connector | None) -> Disconnected:
@@ -220,7 +258,7 @@ class AttachmentsMixin(lookup.LookupMixin):
             return self._disconnect_everywhere(volume)
         sought = self._sought(connector)
         initiators = list(sought.initiators)
-        with self._host_held(initiators):
+        with self._host_held(initiators, _subject(volume)) as hold:
             backing, owners = self._array.beside(
                 lambda: self._mapped_backing(volume),
                 lambda: self._transport.hosts(self._array).owners(sought))
@@ -230,7 +268,10 @@ class AttachmentsMixin(lookup.LookupMixin):
                 shared = self._users.release(volume, initiators, connector)
             if shared:
                 return Disconnected(shared=True)
-            return self._disconnect_owners(volume, backing, sought, owners)
+            hold.share()
+            done = self._disconnect_owners(volume, backing, sought, owners,
+                                           hold)
+        return self._idle_when_alone(sought, done)
 
     def _mapped_backing(self, volume: typing.Any) -> Backing | None:
         """What backs a volume that is to be unmapped, None if it is gone."""
@@ -257,35 +298,65 @@ class AttachmentsMixin(lookup.LookupMixin):
                             connector: transport.Connector) -> Disconnected:
         """Unmap what Cinder has no row of."""
         sought = self._sought(connector)
-        with self._host_held(list(sought.initiators)):
-            return self._disconnect_host(None, backing, sought)
+        with self._host_held(list(sought.initiators),
+                             _subject(None, backing)) as hold:
+            hold.share()
+            done = self._disconnect_host(None, backing, sought, hold)
+        return self._idle_when_alone(sought, done)
 
     def _disconnect_host(self, volume: typing.Any, backing: Backing | None,
-                         sought: array_hosts.Sought) -> Disconnected:
-        """Unmap from a host, which is locked."""
+                         sought: array_hosts.Sought, hold: host_holds.Hold
+                         ) -> Disconnected:
+        """Unmap from a host, which is held."""
         return self._disconnect_owners(
             volume, backing, sought,
-            self._transport.hosts(self._array).owners(sought))
+            self._transport.hosts(self._array).owners(sought), hold)
 
     def _disconnect_owners(self, volume: typing.Any, backing: Backing | None,
                            sought: array_hosts.Sought,
-                           owners: Mapping[int, Mapping[str, int]]
-                           ) -> Disconnected:
+                           owners: Mapping[int, Mapping[str, int]],
+                           hold: host_holds.Hold) -> Disconnected:
         """Unmap from the records that the array has of a host."""
         initiators = list(sought.initiators)
-        busy = {host for host in owners
-                if self._revoke(volume, backing, host, initiators)}
-        for host in owners.keys() - busy:
+        busy = {host for host in owners if self._revoke(
+            volume, backing, host, initiators, not hold.is_alone)}
+        idle = owners.keys() - busy
+        if idle and not hold.is_alone:
+            return Disconnected(unsettled=idle)
+        for host in idle:
             self._remove_idle(host, owners[host])
         if busy:
             return Disconnected()
         self._now_idle(initiators)
         return Disconnected(idle=set(initiators))
 
+    def _idle_when_alone(self, sought: array_hosts.Sought,
+                         done: Disconnected) -> Disconnected:
+        """What a detach did, when it is clear which hosts have no volumes.
+
+        Three more calls where that was not clear before, and for hosts that
+        go.
+        """
+        if not done.unsettled:
+            return done
+        with self._host_held(list(sought.initiators)):
+            owners = self._transport.hosts(self._array).owners(sought)
+            idle = {host for host in owners
+                    if not self._array.access.is_mapped(host)}
+            for host in idle & done.unsettled:
+                self._remove_idle(host, owners[host])
+            if idle != owners.keys():
+                return Disconnected()
+            self._now_idle(list(sought.initiators))
+        return Disconnected(idle=set(sought.initiators))
+
     def _revoke(self, volume: typing.Any, backing: Backing | None, host: int,
-                initiators: list[str]) -> bool:
-        """Unmap from a host; whether it must stay."""
-        done = self._array.access.revoke(backing, host)
+                initiators: list[str], shared: bool) -> bool:
+        """Unmap from a host; whether it must stay.
+
+        :param shared: others unmap from it at the same time
+        """
+        done = self._array.access.revoke(backing, host, shared=shared)
         if not done.found:
             group = self._array.access.group_of(host)
             if group is not None:
@@ -379,3 +450,13 @@ class AttachmentsMixin(lookup.LookupMixin):
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
+
+
+def _subject(volume: typing.Any, backing: Backing | None = None) -> Hashable:
+    """What an attach or detach is about: two of the same exclude each other.
+
+    Attachments of one volume to one host share a mapping.
+    """
+    if volume is not None:
+        return str(volume.id)
+    return None if backing is None else str(backing.mappable)

@@ -56,18 +56,19 @@ class CopyingMixin(attachments.AttachmentsMixin):
     def _copy_blocks(self, source: Backing, target: Backing, size: int, *,
                      sparse: bool, target_size: int = 0) -> None:
         conf = self.configuration
-        with self._turn():
-            connector = volume_utils.brick_get_connector_properties(
-                conf.use_multipath_for_image_xfer,
-                conf.enforce_multipath_for_image_xfer)
-            with self._attached_here(source, connector) as source_path, \
-                    self._attached_here(target, connector) as target_path:
-                volume_utils.copy_volume(
-                    source_path, target_path, -(-size // _KIB_PER_MIB),
-                    conf.volume_dd_blocksize, sparse=sparse,
-                    execute=self._run)
-                if target_size > size:
-                    self._zero(target_path, size, target_size)
+        connector = volume_utils.brick_get_connector_properties(
+            conf.use_multipath_for_image_xfer,
+            conf.enforce_multipath_for_image_xfer)
+        # The next copy need not wait until these are detached.
+        with contextlib.ExitStack() as attached, self._turn():
+            source_path, target_path = [
+                attached.enter_context(self._attached_here(one, connector))
+                for one in (source, target)]
+            volume_utils.copy_volume(
+                source_path, target_path, -(-size // _KIB_PER_MIB),
+                conf.volume_dd_blocksize, sparse=sparse, execute=self._run)
+            if target_size > size:
+                self._zero(target_path, size, target_size)
 
     def _zero(self, path: str, start: int, end: int) -> None:
         """Write zeros from ``start`` to ``end`` KiB of a device."""

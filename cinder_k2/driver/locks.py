@@ -21,7 +21,8 @@ of a cluster. In the order in which they may be taken:
                    of what is hidden is read and written in one piece
 ``snapshot``       the attachments of one Cinder snapshot, which share a view
 ``hosts``          one host, by its initiators: finding, making, mapping,
-                   unmapping and removing it are one piece
+                   unmapping and removing it are one piece; threads of one
+                   service may share it, see ``driver.host_holds``
 ``host_groups``    host groups as far as they have one volume: whether it
                    leaves a group depends on attachments to all its members
 =================  ========================================================
@@ -44,7 +45,7 @@ from cinder_k2 import exceptions
 
 # Longer than an operation may take with k2_retry_timeout at its default and
 # all that it did undone, short enough for callers to learn of trouble.
-_PATIENCE = 600
+PATIENCE = 600
 
 
 @contextlib.contextmanager
@@ -124,12 +125,12 @@ def _snapshot_name(snapshot_id: str) -> str:
 def _lock(name: str) -> Iterator[None]:
     lock = coordination.COORDINATOR.get_lock(name)
     try:
-        taken = lock.acquire(blocking=_PATIENCE)
+        taken = lock.acquire(blocking=PATIENCE)
     except tooz.LockAcquireFailed:
         taken = False
     if not taken:
         raise exceptions.LockTimeout(
-            f'Waited {_PATIENCE} seconds for lock {name}; another operation '
+            f'Waited {PATIENCE} seconds for lock {name}; another operation '
             'on the same object hangs.')
     try:
         yield

@@ -22,6 +22,7 @@ from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.driver import errors
 from cinder_k2.driver import group_replication
+from cinder_k2.driver import host_holds
 from cinder_k2.driver import lookup
 from cinder_k2.driver import manage
 from cinder_k2.driver import migration
@@ -70,6 +71,7 @@ class Side(manage.ManageMixin, group_replication.GroupReplicationMixin,
             self.configuration.k2_host_type)
         self._transport = self._make_transport()
         self._users = users.Users(self._transport)
+        self._holds = host_holds.HostHolds()
         self._chap = self._make_chap()
         self._turns = threading.BoundedSemaphore(
             self.configuration.k2_max_concurrent_copies)

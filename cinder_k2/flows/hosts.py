@@ -46,6 +46,24 @@ class _Order:
     sought: hosts.Sought
     look_first: bool
     guard: chap.Guard | None
+    hold: 'Hold'
+
+
+class MustBeAlone(Exception):
+    """A host must be held by one alone for what is to be done to it."""
+
+
+class Hold(typing.Protocol):
+    """What is needed of the lock of a host, see ``driver.host_holds``."""
+
+    def share(self) -> None:
+        """Let others map to the host, too: it is there, and stays."""
+
+    def claim(self) -> None:
+        """See that nobody else changes the host or maps to it.
+
+        :raises MustBeAlone: somebody may
+        """
 
 
 class MakeProfile(engine.Step):
@@ -90,7 +108,8 @@ class GiveProfile(engine.Step):
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         # A new host goes with all that it has.
-        if inputs['found'].host is not None:
+        found = inputs['found']
+        if found.host is not None and _may_undo(found):
             inputs['array'].chap.take(inputs['host'])
 
 
@@ -122,16 +141,27 @@ class AddInitiators(engine.Step):
         return registry.add_initiators(host, found.missing)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['registry'].remove_initiators(dict(zip(
-            inputs['found'].missing, done, strict=False)))
+        if _may_undo(inputs['found']):
+            inputs['registry'].remove_initiators(dict(zip(
+                inputs['found'].missing, done, strict=False)))
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
+        if not _may_undo(inputs['found']):
+            return
         registry = inputs['registry']
         names = {name.lower() for name in inputs['found'].missing}
         registry.remove_initiators({
             name: record for name, record
             in registry.initiators(inputs['host']).items()
             if name.lower() in names})
+
+
+def _may_undo(found: hosts.HostInitiators) -> bool:
+    """Whether what is there was not there before, as far as one can know.
+
+    Which initiators a host has that was found by its name is not known.
+    """
+    return found.host is None or not found.by_name
 
 
 class RemoveInitiators(engine.Step):
@@ -176,18 +206,24 @@ class MapVolume(engine.Step):
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
-           sought: hosts.Sought, look_first: bool,
+           sought: hosts.Sought, look_first: bool, hold: Hold,
            guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if need be.
 
     :param sought: the host
     :param look_first: the mapping is probably there already
+    :param hold: of the host
     :param guard: CHAP of the host, None where there is none
+    :raises MustBeAlone: the host must be changed, and is shared
     """
     found = registry.locate(sought)
-    order = _Order(array, registry, backing, found, sought, look_first, guard)
+    order = _Order(array, registry, backing, found, sought, look_first, guard,
+                   hold)
     if found.complete and found.host is not None:
         return _attach_known(order, found.host)
+    hold.claim()
+    found = registry.clear(found)
+    order = dataclasses.replace(order, found=found)
     try:
         return _attach_new(order)
     except rest.Refused:
@@ -205,7 +241,9 @@ def _attach_known(order: _Order, host: int) -> Attached:
     if guard is not None:
         login = guard.login(host)
         if login is None and guard.may_give(host):
+            order.hold.claim()
             return _run(_protecting('protect-host', guard), order)
+    order.hold.share()
     return Attached(order.array.access.grant(
         order.backing, host, look_first=order.look_first), login)
 

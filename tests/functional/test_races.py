@@ -355,6 +355,34 @@ class ManyAtOnceTest(base.FunctionalTest):
         self.assert_left(volumes=7, volume_groups=7)
 
     @ddt.data('iscsi', 'fc')
+    def test_volumes_of_one_host_at_once(self, protocol: str) -> None:
+        """They do not wait for each other; the host goes with the last."""
+        self.use(protocol)
+        self.spend_freely()
+        volumes = [self.backend.create_volume(1) for _ in range(8)]
+        connector = self.host()
+        control = self.array.control
+        control.set_latency(0.05)
+        self.addCleanup(control.set_latency, 0)
+        control.clear_journal()
+        attachments = self.together(*[
+            functools.partial(self.backend.attach, volume, connector)
+            for volume in volumes])
+        self.assertGreater(self._mapped_together('POST'), 2)
+        control.clear_journal()
+        self.together(*[functools.partial(self.backend.detach, attachment)
+                        for attachment in attachments])
+        self.assertGreater(self._mapped_together('DELETE'), 2)
+        self.assert_left(volumes=9, volume_groups=9)
+
+    def _mapped_together(self, method: str) -> int:
+        """How many mappings were being written at one time."""
+        writes = [entry for entry in self.array.control.journal()
+                  if entry.method == method and '/mappings' in entry.path]
+        return max(sum(other.started <= one.started < other.ended
+                       for other in writes) for one in writes)
+
+    @ddt.data('iscsi', 'fc')
     def test_attaches_and_detaches_of_one_host(self, protocol: str) -> None:
         """The host may not go while another attach needs it."""
         self.use(protocol)

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from unittest import mock
+
 from cinder_k2.array import chap as profiles
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2 import exceptions
@@ -57,7 +59,7 @@ class GuardTest(simulated.SimulatedTest):
     def attach(self):
         return hosts.attach(
             self.array, self.registry, self.backing,
-            sought=SOUGHT, look_first=False,
+            sought=SOUGHT, look_first=False, hold=mock.Mock(),
             guard=self.guard)
 
     def password(self):

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from unittest import mock
+
 import ddt
 
 from cinder_k2.array import hosts as array_hosts
@@ -41,7 +43,8 @@ class HostsTest(simulated.SimulatedTest):
     def attach(self, registry, initiators, backing=None):
         return hosts.attach(
             self.array, registry, backing or self.backing,
-            sought=sought(initiators), look_first=False).lun
+            sought=sought(initiators), look_first=False,
+            hold=mock.Mock()).lun
 
     def detach(self, registry, initiators):
         host = registry.locate(sought(initiators)).host

@@ -1,0 +1,151 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Holding a host, alone or together with other threads of this service.
+
+Making and removing a host is for one alone. Mapping volumes to one that is
+there, and unmapping them, is for many at once: a hypervisor that boots fifty
+instances must not wait fifty times.
+
+So whoever holds the host's lock may let others in. These do not take the lock;
+it is released when all of them have left. Services of a cluster exclude each
+other at any time.
+"""
+
+from collections.abc import Hashable
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+
+from cinder_k2.driver import locks
+from cinder_k2 import exceptions
+from cinder_k2.flows import hosts
+
+LOG = logging.getLogger(__name__)
+
+_Host = tuple[str, frozenset[str]]
+
+
+@dataclasses.dataclass
+class _Round:
+    """One time that a host is held.
+
+    :ivar inside: what those who are in are about, each about another thing
+    :ivar waiting: how many wait who may be let in
+    :ivar is_open: whether they may come in
+    """
+
+    inside: set[Hashable]
+    waiting: int = 0
+    is_open: bool = False
+
+
+class Hold:
+    """What one thread has of a host."""
+
+    def __init__(self, changed: threading.Condition, held: _Round,
+                 is_first: bool) -> None:
+        self._changed = changed
+        self._round = held
+        self._is_first = is_first
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else is in, or comes in."""
+        return self._is_first and not self._round.is_open
+
+    def claim(self) -> None:
+        """See that nobody else is in.
+
+        :raises hosts.MustBeAlone: somebody may be
+        """
+        if not self.is_alone:
+            raise hosts.MustBeAlone
+
+    def share(self) -> None:
+        """Let those in who wait: the host is there, and stays."""
+        with self._changed:
+            if self._is_first and self._round.waiting:
+                self._round.is_open = True
+                self._changed.notify_all()
+
+
+class HostHolds:
+    """The hosts that the threads of this service hold."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._rounds: dict[_Host, _Round] = {}
+
+    @contextlib.contextmanager
+    def hold(self, system_id: str, initiators: Iterable[str],
+             what: Hashable = None) -> Iterator[Hold]:
+        """Hold the host that has these initiators.
+
+        :param what: what this is about, if it can be done beside others that
+            are about other things; without it nobody else is let in
+        :raises LockTimeout: others held it too long
+        """
+        host = system_id, frozenset(i.lower() for i in initiators)
+        held, is_first = self._enter(host, what)
+        try:
+            with self._locked(host, held, what) if is_first \
+                    else contextlib.nullcontext():
+                yield Hold(self._changed, held, is_first)
+        finally:
+            self._leave(host, held, what, is_first)
+
+    def _enter(self, host: _Host, what: Hashable) -> tuple[_Round, bool]:
+        """Join those who hold it, or be the first of others."""
+        with self._changed:
+            while (held := self._rounds.get(host)) is not None:
+                if (what is not None and held.is_open
+                        and what not in held.inside):
+                    held.inside.add(what)
+                    return held, False
+                held.waiting += what is not None
+                in_time = self._changed.wait(locks.PATIENCE)
+                held.waiting -= what is not None
+                if not in_time:
+                    raise exceptions.LockTimeout(
+                        f'Waited {locks.PATIENCE} seconds for a host; '
+                        'another operation on it hangs.')
+            held = self._rounds[host] = _Round({what})
+            return held, True
+
+    @contextlib.contextmanager
+    def _locked(self, host: _Host, held: _Round, what: Hashable
+                ) -> Iterator[None]:
+        """Have the lock until the last of those who came in has left."""
+        with locks.hosts(*host):
+            try:
+                yield
+            finally:
+                with self._changed:
+                    held.is_open = False
+                    if not self._changed.wait_for(
+                            lambda: held.inside == {what}, locks.PATIENCE):
+                        LOG.error('Operations on the host of %(host)s hang, '
+                                  'and others go on without them.',
+                                  {'host': ', '.join(sorted(host[1]))})
+
+    def _leave(self, host: _Host, held: _Round, what: Hashable,
+               is_first: bool) -> None:
+        with self._changed:
+            held.inside.discard(what)
+            if is_first:
+                del self._rounds[host]
+            self._changed.notify_all()

@@ -1,0 +1,196 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import threading
+import unittest
+from unittest import mock
+
+from cinder_k2.driver import host_holds
+from cinder_k2.driver import locks
+from cinder_k2 import exceptions
+from cinder_k2.flows import hosts
+
+_PATIENCE = 20
+
+
+class HostHoldsTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.taken = []
+        self.locked = threading.Lock()
+        patcher = mock.patch.object(locks, 'hosts', self._lock)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        self.holds = host_holds.HostHolds()
+        self.log = []
+
+    @contextlib.contextmanager
+    def _lock(self, system_id, initiators):
+        """In place of Cinder's lock: two may not have it at once."""
+        self.assertTrue(self.locked.acquire(blocking=False))
+        self.taken.append((system_id, set(initiators)))
+        try:
+            yield
+        finally:
+            self.locked.release()
+
+    def hold(self, what=None, initiators=('a',)):
+        return self.holds.hold('sys', initiators, what)
+
+    def start(self, what, inside=None):
+        """A thread that holds the host until it may go on."""
+        entered, may_leave = threading.Event(), threading.Event()
+
+        def run():
+            with self.hold(what) as hold:
+                self.log.append(what)
+                if inside:
+                    inside(hold)
+                entered.set()
+                may_leave.wait(_PATIENCE)
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join, _PATIENCE)
+        self.addCleanup(may_leave.set)
+        return entered, may_leave, thread
+
+    def wait_for_waiting(self, number):
+        """Until so many wait who may be let in."""
+        held, = self.holds._rounds.values()
+        for _ in range(2000):
+            if held.waiting == number:
+                return
+            threading.Event().wait(0.005)
+        self.fail(f'{held.waiting} wait, not {number}')
+
+    def test_one_alone(self):
+        with self.hold('v') as hold:
+            hold.share()
+            self.assertTrue(hold.is_alone)
+            hold.claim()
+        self.assertEqual([('sys', {'a'})], self.taken)
+        self.assertEqual({}, self.holds._rounds)
+
+    def test_others_come_in(self):
+        with self.hold('v') as hold:
+            entered, may_leave, thread = self.start('w')
+            self.wait_for_waiting(1)
+            self.assertFalse(entered.is_set())
+            hold.share()
+            self.assertTrue(entered.wait(_PATIENCE))
+            self.assertFalse(hold.is_alone)
+            self.assertRaises(hosts.MustBeAlone, hold.claim)
+            may_leave.set()
+            thread.join(_PATIENCE)
+        self.assertEqual(1, len(self.taken))
+
+    def test_who_came_in_is_not_alone(self):
+        claims = []
+
+        def claim(hold):
+            try:
+                hold.claim()
+            except hosts.MustBeAlone:
+                claims.append('refused')
+        with self.hold('v') as hold:
+            entered, may_leave, _ = self.start('w', claim)
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertTrue(entered.wait(_PATIENCE))
+            may_leave.set()
+        self.assertEqual(['refused'], claims)
+
+    def test_the_lock_is_kept_until_all_have_left(self):
+        with self.hold('v') as hold:
+            entered, may_leave, _ = self.start('w')
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertTrue(entered.wait(_PATIENCE))
+            threading.Timer(0.05, may_leave.set).start()
+        self.assertTrue(may_leave.is_set())
+        self.assertFalse(self.locked.locked())
+
+    def test_the_same_volume_waits(self):
+        """Attachments of one volume share a mapping."""
+        with self.hold('v') as hold:
+            same, leave_same, _ = self.start('v')
+            other, leave_other, _ = self.start('w')
+            self.wait_for_waiting(2)
+            hold.share()
+            self.assertTrue(other.wait(_PATIENCE))
+            self.assertFalse(same.is_set())
+            leave_other.set()
+        self.assertTrue(same.wait(_PATIENCE))
+        leave_same.set()
+        self.assertEqual(2, len(self.taken))
+
+    def test_who_must_be_alone_waits(self):
+        with self.hold('v') as hold:
+            alone, leave_alone, _ = self.start(None)
+            other, leave_other, _ = self.start('w')
+            self.wait_for_waiting(1)
+            hold.share()
+            self.assertTrue(other.wait(_PATIENCE))
+            self.assertFalse(alone.is_set())
+            leave_other.set()
+        self.assertTrue(alone.wait(_PATIENCE))
+        leave_alone.set()
+
+    def test_nobody_comes_in_who_was_not_let_in(self):
+        with self.hold('v'):
+            other, leave, _ = self.start('w')
+            self.wait_for_waiting(1)
+            self.assertFalse(other.is_set())
+        self.assertTrue(other.wait(_PATIENCE))
+        leave.set()
+        self.assertEqual(2, len(self.taken))
+
+    def test_hosts_do_not_wait_for_each_other(self):
+        @contextlib.contextmanager
+        def lock(system_id, initiators):
+            yield
+        with mock.patch.object(locks, 'hosts', lock), \
+                self.hold('v'), self.hold('v', ('b',)):
+            self.assertEqual(2, len(self.holds._rounds))
+        self.assertEqual({}, self.holds._rounds)
+
+    def test_after_an_error(self):
+        for _ in range(2):
+            with self.assertRaises(KeyError), self.hold('v'):
+                raise KeyError
+        self.assertEqual({}, self.holds._rounds)
+
+    def test_a_lock_that_is_not_had(self):
+        with mock.patch.object(locks, 'hosts', autospec=True,
+                               side_effect=exceptions.LockTimeout('late')):
+            with self.assertRaises(exceptions.LockTimeout), self.hold('v'):
+                self.fail('it was not had')
+        self.assertEqual({}, self.holds._rounds)
+
+    def test_one_that_hangs_is_not_awaited_for_ever(self):
+        with mock.patch.object(locks, 'PATIENCE', 0.05), self.hold('v'):
+            with self.assertRaisesRegex(exceptions.LockTimeout, 'hangs'), \
+                    self.hold('w'):
+                self.fail('it was held')
+
+    def test_one_that_came_in_and_hangs_is_left_behind(self):
+        with self.assertLogs(host_holds.LOG.logger, 'ERROR') as logs, \
+                mock.patch.object(locks, 'PATIENCE', 0.05):
+            with self.hold('v') as hold:
+                with mock.patch.object(locks, 'PATIENCE', _PATIENCE):
+                    entered, _, _ = self.start('w')
+                    self.wait_for_waiting(1)
+                    hold.share()
+                    self.assertTrue(entered.wait(_PATIENCE))
+        self.assertIn('host of a hang', logs.output[0])
