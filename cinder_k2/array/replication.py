@@ -151,20 +151,22 @@ class Replication:
         return self._cache.get(('peer', address, backend_id),
                                lambda: self._find_peer(address, backend_id))
 
-    def check_reachable(self, peer: int) -> None:
-        """See that the other array can be reached. One call.
+    def link_trouble(self, peer: int) -> str:
+        """What the array says of its link to another one. One call.
 
-        :raises PeerUnreachable: it cannot (REP-19)
+        It explains a failure, and is no reason not to try: no word but "ok"
+        is documented (REP-19).
+
+        :returns: a clause about the array; empty if the link is "ok"
         """
         known: rest.PeerArray | None = self._peers.peek(peer)
         found = self._client.peer_arrays.get(peer, **(
             {'mgmt_host': known.mgmt_host}
             if known and known.mgmt_host else {}))
-        if found.mgmt_connectivity_state not in (None, 'ok'):
-            raise exceptions.PeerUnreachable(
-                f'The array at {self._client.address} does not reach its '
-                f'replication peer {found.name} at {found.mgmt_host}: '
-                f'{found.mgmt_connectivity_state}.')
+        return '' if found.is_connected else (
+            'says that the link to its replication peer '
+            f'{found.name} at {found.mgmt_host} is '
+            f'{found.mgmt_connectivity_state:.60}, not ok')
 
     def create_session(self, name: str, *, peer: int, group: int, rpo: int,
                        peer_group_name: str, peer_session_name: str) -> int:
@@ -175,7 +177,8 @@ class Replication:
 
         :param rpo: seconds, 60 or a multiple of 300 (REP-4)
         :returns: the session's id
-        :raises PeerUnreachable: this array does not reach the other (REP-19)
+        :raises Refused: the array makes none, for one because it does not
+            reach the other (REP-19)
         """
         fields: dict[str, typing.Any] = {
             'name': name, 'rpo': rpo,
@@ -189,13 +192,13 @@ class Replication:
                 auto_configure_peer_volumes=_FALSE,
                 optional={'retention_policy': policy,
                           'external_retention_policy': policy})).id
-        except rest.Refused:
+        except rest.Refused as refusal:
             # What was learnt before may be out of date.
             self._cache.clear()
             found = self._client.replication_sessions.find(name=name)
             if not found or not records.matches(found, {
                     **fields, 'rpo': found.rpo}):
-                self._tell_unreachable(peer)
+                self._explain(refusal, peer)
                 raise
         if found.rpo not in (None, rpo):
             self._client.replication_sessions.update(
@@ -239,15 +242,15 @@ class Replication:
             raise refusal
         return found.id
 
-    def _tell_unreachable(self, peer: int) -> None:
-        """Say that the other array cannot be reached, if that is known.
-
-        :raises PeerUnreachable: it cannot (REP-19)
-        """
+    def _explain(self, refusal: rest.Refused, peer: int) -> None:
+        """Add what the array says of its link to the peer, if not "ok"."""
         try:
-            self.check_reachable(peer)
+            trouble = self.link_trouble(peer)
         except (rest.NotOffered, rest.NotFound):
             LOG.debug('whether peer %s can be reached is not known', peer)
+            return
+        if trouble:
+            refusal.advice = f'the array {trouble}'
 
     # Looking
 

@@ -86,10 +86,16 @@ class System:
         return [port.pwwn for port in self.fc_ports()]
 
     def healthy_fc_wwpns(self) -> list[str]:
-        """Those of the ports in order; of all if none says that it is."""
+        """Those of the ports in order; of all if none says that it is.
+
+        A port with another status than "ok" is told of once.
+        """
         ports = self.fc_ports()
+        for port in ports:
+            if not port.is_healthy:
+                self._tell_of_port(port)
         return [port.pwwn for port in ports
-                if (port.status or '').lower() == 'ok'] or self.fc_wwpns()
+                if port.is_healthy] or [port.pwwn for port in ports]
 
     def fc_ports(self) -> list[rest.FcPort]:
         """The FC target ports, with what the array says of each."""
@@ -141,6 +147,16 @@ class System:
                 'same. If it refuses changes, look at its state and events.',
                 {'address': self._client.address,
                  'state': f'{state.state:.60}'})
+
+    def _tell_of_port(self, port: rest.FcPort) -> None:
+        """Warn of a status that is not documented, once for each port."""
+        if TOLD.is_first((self._client.address, port.pwwn, port.status)):
+            LOG.warning(
+                'FC port %(port)s of the array at %(address)s has status '
+                '%(status)s, not ok. What that means is not known; hosts are '
+                'told of the port only while no port is ok.',
+                {'port': port.pwwn, 'address': self._client.address,
+                 'status': f'{port.status:.60}'})
 
     def _remember(self, state: rest.SystemState) -> rest.SystemState:
         state = self._completed(state)

@@ -75,7 +75,8 @@ def _begin(pool: futures.Executor, name: str, seconds: float
     def finish() -> Report:
         report, *others = [one.result() for one in reports]
         for place, other in zip(backend.targets, others):
-            other['problems'] += own.peers.get(place.backend_id, [])
+            for where, notes in own.peers.get(place.backend_id, {}).items():
+                other[where] += notes
         return {'backend': name, 'protocol': backend.protocol, **report,
                 'targets': [{'backend_id': place.backend_id, **other}
                             for place, other in zip(backend.targets, others)]}
@@ -97,12 +98,12 @@ class _Look:
 
     A mistake does not end it, so that an operator sees all at once.
 
-    :ivar peers: what keeps this array from replicating, by backend_id
+    :ivar peers: problems and warnings of its replication, by backend_id
     """
 
     def __init__(self, backend: backends.BackEnd, place: backends.Place,
                  seconds: float) -> None:
-        self.peers: dict[str, list[Report]] = {}
+        self.peers: dict[str, dict[str, list[Report]]] = {}
         self._backend = backend
         self._place = place
         self._seconds = seconds
@@ -200,36 +201,44 @@ class _Look:
         if self._backend.cidrs is None:
             fc.FCTransport(None).check(self._array)
             ports += [{'name': port.name, 'address': port.pwwn, 'target': '',
-                       'up': (port.status or 'ok').lower() == 'ok'}
+                       'up': port.is_healthy}
                       for port in self._array.system.fc_ports()]
+            odd = [f'{port.pwwn} ({port.status:.60})'
+                   for port in self._array.system.fc_ports()
+                   if not port.is_healthy]
+            if odd:
+                self._note('warnings', 'ports', 'has FC ports whose status '
+                           f'is not ok: {", ".join(odd)}')
         else:
             targets = iscsi.ISCSITransport(self._backend.cidrs).targets(
                 self._array, [])
             # The API does not tell which of them are up.
             ports += [{'name': None, 'address': portal, 'up': None,
                        'target': targets.iqn} for portal in targets.portals]
-        down = [port['address'] for port in ports if port['up'] is False]
-        if down:
-            self._note('warnings', 'ports', 'has target ports that are down: '
-                       + ', '.join(down))
 
     def _see_peers(self) -> None:
         """Whether this array reaches those that it shall replicate to."""
         if self._place is not self._backend.own:
             return
         for place in self._backend.targets:
-            self.peers[place.backend_id] = []
-            self._try('peer', functools.partial(self._see_peer, place),
-                      self.peers[place.backend_id])
+            found = self.peers[place.backend_id] = {
+                'problems': [], 'warnings': []}
+            self._try('peer', functools.partial(
+                self._see_peer, place, found['warnings']), found['problems'])
 
-    def _see_peer(self, place: backends.Place) -> None:
+    def _see_peer(self, place: backends.Place, warnings: list[Report]
+                  ) -> None:
         replication = self._array.replication
-        replication.check_reachable(
+        trouble = replication.link_trouble(
             replication.peer(place.address, place.backend_id))
+        if trouble:
+            warnings.append(self._of_array('peer', trouble))
 
     def _note(self, where: str, kind: str, text: str) -> None:
-        self._report[where].append(
-            _note(kind, f'The array at {self._array.address} {text}.'))
+        self._report[where].append(self._of_array(kind, text))
+
+    def _of_array(self, kind: str, text: str) -> Report:
+        return _note(kind, f'The array at {self._array.address} {text}.')
 
 
 def is_fine(report: Report) -> bool:

@@ -35,9 +35,13 @@ from cinder_k2.driver import lookup
 from cinder_k2.driver import provider
 from cinder_k2.driver import replication
 from cinder_k2 import naming
+from cinder_k2 import once
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
+
+#: What was told of links: address, peer and word.
+TOLD = once.Once()
 
 Updates = list[lookup.ModelUpdate]
 Session = sessions.Session
@@ -63,6 +67,8 @@ class WatchMixin(replication.ReplicationMixin):
     _refused: frozenset[int] = frozenset()
     # Addresses of peers that did not answer, of which the log has told.
     _silent: frozenset[str] = frozenset()
+    # Counts the looks at links that are not "ok".
+    _link_tries = 0
     # The ids in the names of sessions that were not idle at the last look,
     # None if all rows have to be looked at; and when they were.
     _active: frozenset[str] | None = None
@@ -159,7 +165,41 @@ class WatchMixin(replication.ReplicationMixin):
 
     def _resume(self, paused: Sequence[Session]) -> bool:
         """Let sessions run that can; whether one of them does."""
-        ready = {session.id: session for session in self._ready(paused)}
+        self._refused &= {session.id for session in paused}
+        return any([self._resume_over(link, ready)
+                    for link, ready in self._ready(paused) if ready])
+
+    def _resume_over(self, link: rest.PeerArray, ready: Sequence[Session]
+                     ) -> bool:
+        """The same for sessions of one peer.
+
+        If the link is not "ok", they follow one that the array resumes:
+        it refuses all if the peer is out of reach, and no word is known to
+        mean that (REP-19).
+        """
+        if link.is_connected:
+            return self._let_run(ready)
+        self._tell_of_link(link)
+        self._link_tries += 1
+        first = self._link_tries % len(ready)
+        if not self._let_run([ready[first]]):
+            return False
+        self._let_run([*ready[:first], *ready[first + 1:]])
+        return True
+
+    def _tell_of_link(self, link: rest.PeerArray) -> None:
+        word = f'{link.mgmt_connectivity_state:.60}'
+        if TOLD.is_first((self._array.address, link.id, word)):
+            LOG.warning(
+                'The array at %(address)s says that the link to its '
+                'replication peer %(peer)s is %(word)s, not ok. What that '
+                'means is not known, so suspended sessions are resumed all '
+                'the same.', {'address': self._array.address,
+                              'peer': link.name, 'word': word})
+
+    def _let_run(self, sessions_: Sequence[Session]) -> bool:
+        """Let sessions of a peer that is there run; whether one does."""
+        ready = {session.id: session for session in sessions_}
         refused = self._array.replication.command_many(
             ready, sessions.IN_SYNC) if ready else {}
         for number, session in ready.items():
@@ -170,23 +210,22 @@ class WatchMixin(replication.ReplicationMixin):
             elif number not in self._refused:
                 LOG.warning('%(session)s, and cannot be resumed: %(why)s',
                             details)
-        self._refused = frozenset(refused)
+        self._refused = self._refused - ready.keys() | refused.keys()
         return len(refused) < len(ready)
 
-    def _ready(self, paused: Sequence[Session]) -> list[Session]:
-        """Those whose peer is there and has not taken over.
+    def _ready(self, paused: Sequence[Session]
+               ) -> list[tuple[rest.PeerArray, list[Session]]]:
+        """Those whose peer is there and has not taken over, by peer.
 
         One call, and one to each peer; none without sessions.
         """
         if not paused:
             return []
-        linked = {peer.id for peer in self._client.peer_arrays.search()
-                  if peer.mgmt_connectivity_state in (None, 'ok')}
-        return [session for peer in self.peers.values()
-                for session in self._not_taken_over(peer, [
-                    one for one in paused if one.peer is not None
-                    and one.peer in linked
-                    and self._link_to(peer).is_number(one.peer)])]
+        found = self._client.peer_arrays.search()
+        return [(record, self._not_taken_over(peer, [
+            one for one in paused if one.peer == record.id]))
+            for peer in self.peers.values() for record in found
+            if self._link_to(peer).is_number(record.id)]
 
     def _not_taken_over(self, peer: lookup.Peer,
                         paused: Sequence[Session]) -> list[Session]:

@@ -424,7 +424,8 @@ class RetentionPolicy(Record):
 class PeerArray(Record):
     """Section 10.1: an array that this one can replicate to.
 
-    ``mgmt_connectivity_state`` is "ok" while it can be reached (REP-19).
+    ``mgmt_connectivity_state`` is "ok" while it can be reached; no other
+    word is documented (REP-19).
     """
 
     RESOURCE = 'replication/peer_k2arrays'
@@ -434,6 +435,11 @@ class PeerArray(Record):
     mgmt_host: str | None = None
     system_id: str | None = None
     mgmt_connectivity_state: str | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the array says that it reaches the peer, or nothing."""
+        return _is_ok(self.mgmt_connectivity_state)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -498,6 +504,14 @@ class FcPort(Record):
     name: str | None = None
     status: str | None = None
 
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the array says that the port is "ok", or nothing.
+
+        No other word is documented.
+        """
+        return _is_ok(self.status)
+
 
 @dataclasses.dataclass(frozen=True)
 class SystemState(Record):
@@ -556,6 +570,10 @@ class Performance(Record):
     def field_names(cls) -> tuple[str, ...]:
         """The fields to ask the array for."""
         return tuple(name for name in cls.READERS if name != 'id')
+
+
+def _is_ok(word: str | None) -> bool:
+    return (word or 'ok').strip().lower() == 'ok'
 
 
 def _read(name: str, value: Any, reader: _Reader) -> Any:

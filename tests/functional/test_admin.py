@@ -342,7 +342,7 @@ class CheckTest(AdminTest):
             [(found['address'], found['up']) for found in report['ports']])
         warning, = report['warnings']
         self.assertEqual('ports', warning['kind'])
-        self.assertIn(f'down: {port["pwwn"]}.', warning['text'])
+        self.assertIn(f'not ok: {port["pwwn"]} (down).', warning['text'])
 
     def test_what_keeps_the_driver_out(self) -> None:
         for kind, text, options in (
@@ -458,9 +458,9 @@ class CheckTest(AdminTest):
         first.control.cut_link()
         self.addCleanup(first.control.mend_link)
         first.control.look()
-        problem, = self.target()['problems']
-        self.assertEqual('peer', problem['kind'])
-        self.assertIn('does not reach its replication peer', problem['text'])
+        warning, = self.target()['warnings']
+        self.assertEqual('peer', warning['kind'])
+        self.assertIn('is disconnected, not ok', warning['text'])
 
     def test_an_array_that_is_no_peer(self) -> None:
         # Its peer knows it by its number.

@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.driver import watch
+from cinder_k2.rest import transport
 from tests.functional import replicated
 
 
@@ -26,6 +27,7 @@ class WatchTest(replicated.ReplicatedTest):
 
     def setUp(self) -> None:
         super().setUp()
+        watch.TOLD.clear()
         # One that has seen nothing yet.
         self.own(self.protocol, replication_device=self.device())
         self.volume = self.replicated()
@@ -78,8 +80,9 @@ class WatchTest(replicated.ReplicatedTest):
                            'Peer cannot be reached')
         self.assertEqual(1, len(self.errors()), str(self.errors()))
         self.assertIn(f'ssn-{self.volume.id}', self.errors()[0])
-        # The array is not asked for what it cannot do.
-        self.assertNotIn('cannot be resumed', self.log.text())
+        # No word but "ok" is known, so the array is asked; told once.
+        for words in ('cannot be resumed', 'is disconnected, not ok'):
+            self.assertEqual(1, self.log.text().count(words), words)
         self.primary.control.mend_link()
         self.write(self.volume, 'second')
         for _ in range(3):
@@ -93,6 +96,54 @@ class WatchTest(replicated.ReplicatedTest):
             self.assertEqual('second', self.read(self.volume))
         self.backend.fail_back()
         self.assert_status('enabled')
+
+    def says(self, word: str) -> Any:
+        """Let the array have another word for its link to the peer."""
+        decode = transport.Transport.decode
+
+        def odd(connection: Any, request: Any, body: bytes) -> Any:
+            data = decode(connection, request, body)
+            if '/peer_k2arrays' in request.path:
+                for hit in data.get('hits', [data]):
+                    hit['mgmt_connectivity_state'] = word
+            return data
+        return mock.patch.object(transport.Transport, 'decode', odd)
+
+    def test_a_word_that_is_not_known(self) -> None:
+        """REP-19 knows but "ok": what is suspended is resumed all the same."""
+        volumes = [self.volume, self.replicated(), self.replicated()]
+        with self.says('Connected'):
+            for times in (1, 2):
+                for volume in volumes:
+                    self.suspend(volume)
+                self.look()
+                self.assertEqual(3 * times, self.log.text().count(
+                    'It is resumed.'))
+        self.assert_replicated(*volumes)
+        self.assertEqual(1, self.log.text().count('is Connected, not ok'))
+
+    def suspend(self, volume: Any) -> None:
+        """Do so with a volume's session."""
+        session, = self.admin.list('replication/sessions',
+                                   name=f'ssn-{volume.id}')
+        self.admin.update('replication/sessions', session['id'],
+                          name=session['name'], state='suspended')
+
+    def test_one_of_many_is_tried(self) -> None:
+        """The array refuses all if the word means that the peer is lost."""
+        volumes = [self.volume, self.replicated(), self.replicated()]
+        self.primary.control.cut_link()
+        self.look()
+        self.clear_journals()
+        for _ in volumes:
+            self.look()
+        tried = {call.split()[1] for call in self.patches()}
+        self.assertEqual(3, len(tried), str(tried))
+        self.assertLessEqual(len(self.patches()), 2 * 3)
+        self.assertEqual(3, self.log.text().count('cannot be resumed'))
+        self.primary.control.mend_link()
+        self.look()
+        self.assert_replicated(*volumes)
 
     def test_a_restart_meanwhile(self) -> None:
         self.primary.control.cut_link()

@@ -180,8 +180,8 @@ def protect(order: Order, release: Release | None = None) -> None:
 
     :param release: is tried on what an earlier one has left, if it is mapped
     :raises ArrayUnsuitable: the arrays are no peers
-    :raises PeerUnreachable: the array here does not reach the other
-        (REP-19)
+    :raises Refused: the array here makes no session, for one because it does
+        not reach the other (REP-19)
     :raises StillMapped, ObjectInUse: what an earlier replication has left
         on the peer is in use
     """

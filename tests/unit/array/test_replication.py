@@ -164,12 +164,20 @@ class CreateTest(Case):
                              **wanted)
 
     def test_a_peer_that_cannot_be_reached(self):
-        """REP-19."""
-        with self.assertRaises(exceptions.PeerUnreachable) as caught:
-            self._create(POLICY, NO, scripted.hits(), scripted.Reply(
-                200, peer(1, 'k2-b', '10.0.0.2', 'disconnected')))
-        for word in ('10.0.0.1 ', 'k2-b', '10.0.0.2', 'disconnected'):
-            self.assertIn(word, str(caught.exception))
+        """REP-19. Other words than "ok" are shown, and mean nothing."""
+        for word in ('disconnected', 'Fine'):
+            with self.assertRaises(rest.Refused) as caught:
+                self._create(POLICY, NO, scripted.hits(), scripted.Reply(
+                    200, peer(1, 'k2-b', '10.0.0.2', word)))
+            for part in ('10.0.0.1:', ' no', 'k2-b', '10.0.0.2', word):
+                self.assertIn(part, str(caught.exception))
+
+    def test_a_peer_that_can_be_reached(self):
+        for word in ('ok', 'OK', None, 5):
+            with self.assertRaises(rest.Refused) as caught:
+                self._create(POLICY, NO, scripted.hits(), scripted.Reply(
+                    200, peer(1, 'k2-b', '10.0.0.2', word)))
+            self.assertNotIn('k2-b', str(caught.exception))
 
     def test_a_policy_that_was_made_again(self):
         """What was learnt is looked up again after a refusal."""

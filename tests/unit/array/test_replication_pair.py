@@ -146,9 +146,9 @@ class LifeTest(PairTest):
         """REP-19."""
         self.a.control.cut_link()
         group = self.here.volumes.create_group('cvg-1', True)
-        error = self.assertRaises(exceptions.PeerUnreachable,
+        error = self.assertRaises(rest.Refused,
                                   self.create_session, 1, group)
-        self.assertIn(HOSTS[1], str(error))
+        self.assertIn(f'{HOSTS[1]} is disconnected, not ok', str(error))
         self.a.control.mend_link()
         self.create_session(1, group)
 

@@ -106,3 +106,27 @@ class SystemTest(base.BaseTestCase):
             scripted.hits({'id': 1}, {'id': 2, 'pwwn': '50:01'})]
         self.assertEqual(['10.0.0.2'], array.iscsi_addresses())
         self.assertEqual(['50:01'], array.fc_wwpns())
+
+    @ddt.data(
+        (['ok', 'ok'], [0, 1], []),
+        (['ok', 'OK '], [0, 1], []),
+        (['ok', None], [0, 1], []),
+        (['ok', 5], [0, 1], []),
+        (['ok', 'down'], [0], ['down']),
+        (['Online', 'x' * 999], [0, 1], ['Online', 'x' * 60]))
+    @ddt.unpack
+    def test_a_port_is_left_out_only_for_others_that_are_ok(
+            self, words, used, told):
+        """Section 7.4 has no word but "ok"."""
+        ports = [f'50:0{number}' for number in range(len(words))]
+        array = self.array()
+        self.adapter.script = [scripted.hits(*[
+            {'id': number, 'pwwn': ports[number], 'status': word}
+            for number, word in enumerate(words)])]
+        for _ in range(2):
+            self.assertEqual([ports[number] for number in used],
+                             array.healthy_fc_wwpns())
+        for word in told:
+            self.assertEqual(1, self.log.output.count(
+                f'has status {word}, not ok'))
+        self.assertEqual(len(told), self.log.output.count('has status'))

@@ -127,8 +127,9 @@ class ProtectTest(pair.PairTest):
     def test_arrays_out_of_touch(self):
         """REP-19."""
         self.b.control.cut_link()
-        error = self.assertRaises(exceptions.PeerUnreachable, self.protect)
+        error = self.assertRaises(rest.Refused, self.protect)
         self.assertIn('a.example.org', str(error))
+        self.assertIn('is disconnected, not ok', str(error))
         self.assert_bare()
 
     def test_the_group_has_another_session(self):
