@@ -289,16 +289,20 @@ class Replication:
                 self._client.replication_sessions.search()]
 
     def volumes_of(self, names: Collection[str]
-                   ) -> dict[str, tuple[int, int]]:
-        """Volumes by name: id, and that of the group. Few calls."""
-        return {found.name: (found.id, found.volume_group.id)
-                for found in self._named(self._client.volumes, names)
-                if found.volume_group is not None}
+                   ) -> dict[str, tuple[int, int | None]]:
+        """Volumes by name: id, and that of the group. Few calls.
+
+        The group is None if the array does not tell it.
+        """
+        return {found.name: (found.id, found.volume_group.id
+                             if found.volume_group else None)
+                for found in self._named(self._client.volumes, names)}
 
     def sizes_of(self, volumes: Collection[int]) -> dict[int, int]:
-        """Sizes in KiB of those of the volumes that there are. Few calls."""
-        return {found.id: found.size or 0 for found in
-                self._client.volumes.search(rest.query.one_of('id', volumes))}
+        """Sizes in KiB of the volumes, as far as told. Few calls."""
+        return {found.id: found.size for found in
+                self._client.volumes.search(rest.query.one_of('id', volumes))
+                if found.size is not None}
 
     # Commands
 

@@ -26,7 +26,9 @@ import ddt
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import records
 from cinder_k2.rest import transport
+from tests.functional import backend
 from tests.functional import images
+from tests.functional import replicated
 
 # What a step needs: what an object is sought by, and what is shown to hosts.
 NEEDED = {
@@ -38,6 +40,18 @@ NEEDED = {
     'system/net_ips': {'id', 'ip_address'},
     'system/state': {'id', 'system_id', 'iscsi_qualified_target_name'},
     'system/capacity': {'id', 'total', 'free'},
+}
+# The same of what replication reads besides, on either array.
+NEEDED_TO_REPLICATE = {
+    'replication/peer_k2arrays': {'id', 'mgmt_host'},
+    'replication/peer_volumes': {'id'},
+    'replication/sessions': {
+        'id', 'name', 'state', 'current_role',
+        'generation_number'},
+    'volumes': {'id', 'name'},
+    'volume_groups': {'id', 'name'},
+    'snapshots': {'id', 'generation_number'},
+    'system/state': {'id', 'system_id', 'iscsi_qualified_target_name'},
 }
 KINDS = {kind.RESOURCE: kind for kind in records.Record.__subclasses__()}
 # Missing, null, an object, and a value of another type.
@@ -55,6 +69,19 @@ def changed(data: Any, name: str, odd: Any) -> Any:
     if odd is MISSING:
         return {key: data[key] for key in data if key != name}
     return {**data, name: odd}
+
+
+def with_replies(resource: str, change: Any) -> Any:
+    """Let the replies of one resource be changed."""
+    decode = transport.Transport.decode
+
+    def odd(connection: Any, request: Any, body: bytes) -> Any:
+        data = decode(connection, request, body)
+        parts = request.path.strip('/').split('/')
+        if parts[-1].isdecimal() or parts[-1] == '__bulk':
+            parts.pop()
+        return change(data) if '/'.join(parts) == resource else data
+    return mock.patch.object(transport.Transport, 'decode', odd)
 
 
 def equal(value: Any) -> Any:
@@ -92,18 +119,6 @@ class OddRepliesTest(images.ImagesTest):
         self.backend.delete_volume(volume)
         self.assertNothingLeft()
 
-    def with_replies(self, resource: str, change: Any) -> Any:
-        """Let the replies of one resource be changed."""
-        decode = transport.Transport.decode
-
-        def odd(connection: Any, request: Any, body: bytes) -> Any:
-            data = decode(connection, request, body)
-            parts = request.path.strip('/').split('/')
-            if parts[-1].isdecimal() or parts[-1] == '__bulk':
-                parts.pop()
-            return change(data) if '/'.join(parts) == resource else data
-        return mock.patch.object(transport.Transport, 'decode', odd)
-
     @ddt.data(*sorted(NEEDED))
     def test_odd(self, resource: str) -> None:
         kinds = itertools.cycle(ODD)
@@ -112,7 +127,7 @@ class OddRepliesTest(images.ImagesTest):
                 continue
             value = next(kinds)
             with self.subTest(field=name, value=str(value)), \
-                    self.with_replies(resource, lambda data: changed(
+                    with_replies(resource, lambda data: changed(
                         data, name, value)):
                 self.life()
         for line in self.log.messages(30, 'cinder_k2.rest.overlooked'):
@@ -130,7 +145,79 @@ class OddRepliesTest(images.ImagesTest):
             return data
         with contextlib.ExitStack() as changes:
             for resource in NEEDED:
-                changes.enter_context(self.with_replies(resource, other))
+                changes.enter_context(with_replies(resource, other))
+            self.life()
+        self.assertEqual([], self.log.messages(
+            30, 'cinder_k2.rest.overlooked'))
+
+
+@ddt.ddt
+class OddReplicationTest(replicated.ReplicatedTest):
+    """A replicated volume, from its creation over a failover to its end."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        overlooked.TOLD.clear()
+        self.addCleanup(overlooked.TOLD.clear)
+
+    def life(self) -> None:
+        """Nothing may be lost on the way, and nothing be left of it."""
+        volume = self.replicated()
+        self.write(volume, 'first')
+        self.pass_time()
+        self.assertEqual('failed-over', self.backend.fail_over(
+            replicated.TARGET).replication_status)
+        self.assertIs(self.secondary, self.holder(volume))
+        self.assertEqual('first', self.read(volume))
+        self.write(volume, 'second')
+        self.assertEqual(
+            'enabled', self.backend.fail_back().replication_status)
+        self.assert_replicated(volume)
+        self.assertIs(self.primary, self.holder(volume))
+        self.assertEqual('second', self.read(volume))
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    @ddt.data(*sorted(NEEDED_TO_REPLICATE))
+    def test_odd(self, resource: str) -> None:
+        kinds = itertools.cycle(ODD)
+        for name in KINDS[resource].field_names():
+            if name in NEEDED_TO_REPLICATE[resource]:
+                continue
+            value = next(kinds)
+            with self.subTest(field=name, value=str(value)), \
+                    with_replies(resource, lambda data: changed(
+                        data, name, value)):
+                self.life()
+
+    @ddt.data(('replication/sessions', 'local_volume_group'),
+              ('volumes', 'volume_group'))
+    @ddt.unpack
+    def test_undo(self, resource: str, name: str) -> None:
+        """The session does not start, and an array does not tell groups."""
+        volume = self.backend.create_volume()
+        self.fault('status', 'PATCH', 'replication/sessions*', status=400,
+                   times=99)
+        with with_replies(resource, lambda data: changed(
+                data, name, MISSING)):
+            self.assertRaises(backend.OperationFailed, self.backend.retype,
+                              volume, **replicated.REPLICATED)
+        self.array.control.clear_faults()
+        self.assert_alone(volume)
+        self.assertEqual({}, self.count(self.secondary))
+
+    def test_equal(self) -> None:
+        """Numbers as text, and 0 and 1 for booleans, are what they are."""
+        def other(data: Any) -> Any:
+            hits = data.get('hits', [data]) if isinstance(data, dict) else []
+            for hit in hits:
+                if isinstance(hit, dict):
+                    hit.update({name: equal(value)
+                                for name, value in hit.items()})
+            return data
+        with contextlib.ExitStack() as changes:
+            for resource in NEEDED_TO_REPLICATE:
+                changes.enter_context(with_replies(resource, other))
             self.life()
         self.assertEqual([], self.log.messages(
             30, 'cinder_k2.rest.overlooked'))

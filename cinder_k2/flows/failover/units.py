@@ -104,11 +104,17 @@ def volumes_of(array: Array, units: Iterable[Unit],
              for either in (name, naming.peer(name))])
     groups = {key: session.group for key, session in sessions.items()}
     return {unit.key: {
-        name: found[either] for name in unit.volumes
-        for either in (name, naming.peer(name))
-        if either in found
-        and groups.get(unit.key) in (None, found[either][1])}
+        name: (found[either][0], group) for name in unit.volumes
+        for either in (name, naming.peer(name)) if either in found
+        and (group := _same(groups.get(unit.key), found[either][1]))}
         for unit in units}
+
+
+def _same(first: int | None, second: int | None) -> int | None:
+    """The id that both are, or the one that the array tells."""
+    if None in (first, second):
+        return first or second
+    return first if first == second else None
 
 
 def lacking(array: Array, unit: Unit, volumes: Mapping[str, Ids]) -> str:

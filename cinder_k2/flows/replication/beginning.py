@@ -27,6 +27,7 @@ from cinder_k2.flows import engine
 from cinder_k2.flows.replication.copies import Copies
 from cinder_k2.flows.replication.copies import delete_snapshots
 from cinder_k2.flows.replication.copies import delete_volumes
+from cinder_k2.flows.replication.copies import find_copies
 from cinder_k2.flows.replication.halves import Finder
 from cinder_k2.flows.replication.halves import Half
 from cinder_k2.flows.replication.halves import Pair
@@ -109,7 +110,8 @@ def _delete_session(array: Array, name: str, group: int | None = None
     :param group: leave that of any other group alone
     """
     found = array.replication.find(name)
-    if found is not None and group in (None, found.group):
+    if found is not None and (None in (group, found.group)
+                              or group == found.group):
         array.replication.delete(found.id)
 
 
@@ -120,22 +122,19 @@ def _delete_empty_group(array: Array, name: str) -> None:
 
 
 class AddPeerVolumes(engine.Step):
-    """Let the peer make a volume for each member. One call each.
-
-    :param marked: whether copies get the mark
-    """
+    """Let the peer make a volume for each member. One call each."""
 
     always_doubtful = True
 
-    def __init__(self, marked: bool) -> None:
+    def __init__(self, order: Order) -> None:
         super().__init__()
-        self._marked = marked
+        self._order = order
         self._tried: dict[str, Member] = {}
 
     def execute(self, array: Array, there: Array, session: int,
                 members: Sequence[Member]) -> None:
         for member in members:
-            name = copy_name(self._marked, member.name)
+            name = copy_name(self._order.marked, member.name)
             self._tried[name] = member
             try:
                 array.replication.add_volume(session, member.volume, name)
@@ -149,8 +148,8 @@ class AddPeerVolumes(engine.Step):
         with there.grace():
             each(*[functools.partial(calls.remove_volume, member.volume)
                    for member in self._tried.values()],
-                 lambda: delete_volumes(
-                     there, there.replication.volumes_of(self._tried)))
+                 lambda: delete_volumes(there, find_copies(
+                     there, self._tried, self._order.peer_group_name)))
 
 
 class Start(engine.Step):
@@ -221,7 +220,7 @@ def _is_anything_left(there: Array, session_name: str, group_name: str,
 
 def _protect(order: Order, peer: int) -> None:
     flow = linear_flow.Flow('protect').add(
-        CreateSession(), AddPeerVolumes(order.marked), Start())
+        CreateSession(), AddPeerVolumes(order), Start())
     engine.run(flow, array=order.link.here, there=order.link.there,
                order=order, peer=peer, members=order.members,
                finder=order.finder)

@@ -56,8 +56,9 @@ class Copies:
         :raises StillMapped, ObjectInUse: one cannot go
         """
         names = [copy_name(marked, name) for name in volume_names]
-        found = there.replication.volumes_of(names)
-        copies = cls(there, copy_name(marked, group_name), names, found)
+        own_group = copy_name(marked, group_name)
+        found = find_copies(there, names, own_group)
+        copies = cls(there, own_group, names, found)
         copies.check_unneeded()
         try:
             copies.check_unmapped()
@@ -134,6 +135,25 @@ def check_none(what: str, names: Sequence[str]) -> None:
         raise exceptions.ObjectInUse(
             what, f'has snapshots or views: {", ".join(names)}. Delete them '
             'first, and what was made from them, in Cinder if it has them.')
+
+
+def find_copies(array: Array, names: Collection[str], group_name: str
+                ) -> dict[str, tuple[int, int]]:
+    """Volumes by name: id, and id of the group. One call.
+
+    :param group_name: that of the group, where the array does not tell it;
+        one more call then
+    :raises ReplicationError: there is no group of that name either
+    """
+    found = array.replication.volumes_of(names)
+    if all(group is not None for _, group in found.values()):
+        group = None
+    elif (group := array.volumes.find_group(group_name)) is None:
+        raise exceptions.ReplicationError(
+            f'The array at {array.address} does not tell in which volume '
+            f'group {", ".join(found)} are; it has none named {group_name}.')
+    return {name: (volume, its or group or 0)
+            for name, (volume, its) in found.items()}
 
 
 def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]

@@ -176,10 +176,16 @@ class Finder:
     group: int
 
     def near(self) -> Half | None:
-        """The half here. One call."""
-        found = self.here.replication.find_many(self.names).values()
-        return next((Half(self.here, session) for session in found
-                     if session.group == self.group), None)
+        """The half here. One call.
+
+        One whose group the array does not tell is known by its name, if
+        there is one only.
+        """
+        found = list(self.here.replication.find_many(self.names).values())
+        mine = [session for session in found if session.group == self.group]
+        if not mine and len(found) == 1 and found[0].group is None:
+            mine = [dataclasses.replace(found[0], group=self.group)]
+        return Half(self.here, mine[0]) if mine else None
 
     def far(self, near: Half | None) -> Half | None:
         """The half there. No call if the other one runs, else one.

@@ -288,7 +288,7 @@ class LookTest(Case):
             {'id': 3, 'name': 'rcv-1', 'size': 1,
              'volume_group': {'ref': '/volume_groups/8'}},
             {'id': 4, 'name': 'cv-1', 'size': 1, 'volume_group': None}))
-        self.assertEqual({'rcv-1': (3, 8)},
+        self.assertEqual({'rcv-1': (3, 8), 'cv-1': (4, None)},
                          self.replication.volumes_of(['cv-1', 'rcv-1']))
 
 
