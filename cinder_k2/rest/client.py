@@ -112,6 +112,8 @@ class Client:
 
         :returns: the results of both; the first error is raised
         """
+        # No trial is around them: what tries a capability is in this package
+        # and calls none of its users. Each of the two has its own trials.
         with self._session.deadline() as deadline, \
                 concurrent.futures.ThreadPoolExecutor(1) as pool:
             def in_time() -> S:
