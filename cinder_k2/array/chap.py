@@ -74,9 +74,11 @@ class Profiles:
                 raise
             return found, False
 
-    def set_password(self, profile: int, password: str) -> None:
+    def set_password(self, profile: rest.HostAuthProfile, password: str
+                     ) -> None:
         """Change a password (CHP-3); sessions cannot be renewed with it."""
-        self._records.update(profile, new_password=password)
+        self._records.update(profile.id, names=[profile.name],
+                             new_password=password)
 
     def discard(self, name: str) -> None:
         """Delete a profile that no host has (CHP-4). Two calls."""

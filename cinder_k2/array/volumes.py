@@ -13,6 +13,7 @@
 """Volumes and the volume groups that hold them."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import images
@@ -69,9 +70,13 @@ class Volumes:
             name=name, size=size,
             volume_group=self._client.volume_groups.ref(group)).id
 
-    def grow(self, volume: int, size: int) -> None:
-        """Grow a volume to ``size`` KiB, mapped or not (VOL-3)."""
-        self._client.volumes.update(volume, size=size)
+    def grow(self, volume: int, size: int, names: Sequence[str] = ()
+             ) -> None:
+        """Grow a volume to ``size`` KiB, mapped or not (VOL-3).
+
+        :param names: those that it may have, where they are known
+        """
+        self._client.volumes.update(volume, names=names, size=size)
 
     def move(self, volume: int, group: int) -> None:
         """Move a volume into another group (VOL-9, VOL-10)."""

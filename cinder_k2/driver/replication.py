@@ -312,7 +312,8 @@ class ReplicationMixin(lookup.LookupMixin):
     def _grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""
         if not backing.replicated:
-            self._array.volumes.grow(backing.volume_ref.id, size)
+            self._array.volumes.grow(backing.volume_ref.id, size,
+                                     self._names_of(volume, backing))
         elif backing.shared:
             # The group has one session, which is suspended meanwhile.
             with self._group_held(backing.group), self.deadline(fresh=True):

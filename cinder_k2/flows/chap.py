@@ -162,7 +162,7 @@ class Guard:
                 or self._array.access.group_of(host) is not None):
             raise self._lost()
         login = chap.Login(self.name, self._secrets.generate())
-        self._array.chap.set_password(profile.id, login.password)
+        self._array.chap.set_password(profile, login.password)
         return self._settle(profile, login, right=True)
 
     def _settle(self, profile: rest.HostAuthProfile, login: chap.Login,
@@ -176,7 +176,7 @@ class Guard:
         """
         kept = self._secrets.keep(self._initiator, login.password)
         if not right or kept != login.password:
-            self._array.chap.set_password(profile.id, kept)
+            self._array.chap.set_password(profile, kept)
         return chap.Login(self.name, kept)
 
     def _lost(self) -> exceptions.ChapSecretLost:

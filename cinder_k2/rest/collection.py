@@ -88,18 +88,22 @@ class Collection(reader.Reader[R]):
         return self._known.require(self._creation(sent), lambda: write(sent))
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
-               slow: bool = False, **fields: query.Value | None) -> R:
+               slow: bool = False, names: Sequence[str] = (),
+               **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
         :param optional: fields that may be left as they are where the array
             does not take them
         :param slow: the array may need longer than a reply may take; then
             it is not asked again, and the error is what there is
+        :param names: those that the object may have. Where a reply is lost,
+            the request is not repeated if the id is another object's by
+            then (OBJ-7).
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
         def write(values: writes.Fields) -> R:
-            update = writes.Update(self, id, values)
+            update = writes.Update(self, id, values, names)
             changed = self.session.write(update, doubt=doubt)
             self._check_taken(changed, values, update.request)
             return changed

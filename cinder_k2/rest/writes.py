@@ -71,11 +71,15 @@ class Create(Generic[R]):
 
 
 class Update(Generic[R]):
-    """PATCH of one object."""
+    """PATCH of one object.
+
+    :param names: those that the object may have; any if there is none
+    """
 
     def __init__(self, reader: rest_reader.Reader[R], id: int,
-                 fields: Fields) -> None:
+                 fields: Fields, names: Sequence[str] = ()) -> None:
         self._reader = reader
+        self._names = names
         self._id = id
         self._fields = fields
         self.request = transport.Request(
@@ -93,8 +97,17 @@ class Update(Generic[R]):
         return self._reader.one(data, self.request)
 
     def look(self, certain: bool) -> R | None:
-        """Get the object; None if it does not show the values."""
+        """Get the object; None if it does not show the values.
+
+        :raises errors.Refused: the id is that of another object (OBJ-7)
+        """
         record = self._reader.get(self._id)
+        name = getattr(record, 'name', '')
+        if self._names and name not in self._names:
+            raise errors.Refused(
+                f'its id is that of {name} now, not of '
+                f'{" or ".join(self._names)} any more',
+                self._reader.session.transport.place(self.request))
         return record if _shows(record, self._fields, certain) else None
 
 

@@ -18,10 +18,13 @@ to anybody.
 """
 
 from collections.abc import Callable
+import json
 from typing import Any
 from unittest import mock
 
+from cinder.db import api as db_api
 from cinder import exception
+import sqlalchemy
 
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
@@ -35,9 +38,12 @@ GIB = 1 << 20
 class IdsTest(base.FunctionalTest):
     """An array whose ids come back."""
 
+    # Whether it refuses a request that is repeated (SEQ-1).
+    sequences = False
+
     def setUp(self) -> None:
         super().setUp()
-        self.switch(reuse_ids=True)
+        self.switch(reuse_ids=True, sequences=self.sequences)
         self._records: list[tuple[str, dict[str, Any]]] = []
 
     # The stranger
@@ -197,6 +203,24 @@ class VolumeIdsTest(IdsTest):
         self.assertEqual([], self.admin.list(
             'volume_groups', name=f'cvg-{self.volume.id}'))
 
+    def test_extend_where_the_reply_is_lost(self) -> None:
+        """The second request would grow the stranger's volume."""
+        mine = self.on_array('volumes', f'cv-{self.volume.id}')
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            if not self._records and (request.method, request.path) == (
+                    'PATCH', f'/volumes/{mine["id"]}'):
+                self.stranger_for(self.volume)
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            self.assert_fails(self.backend.extend_volume, self.volume, 2)
+        self.assertIn('its id is that of payroll-data now',
+                      self.log.errors_text())
+
     def test_renamed(self) -> None:
         """The error names both, and nothing is deleted or mapped."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
@@ -230,6 +254,123 @@ class VolumeIdsOverFCTest(VolumeIdsTest):
 
     protocol = 'fc'
     profile = 'sdp'
+    sequences = True
+
+
+class MovingIdsTest(VolumeIdsTest):
+    """A service was killed while it moved the volume between groups."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mark_moving()
+
+    def mark_moving(self) -> None:
+        """What its row says while it is moved."""
+        known = json.loads(self.volume.provider_id)
+        self.volume.update({'provider_id': json.dumps(
+            {**known, 'moving': True})})
+        self.volume.save()
+
+    def test_join_a_group(self) -> None:
+        """As the operation that was interrupted is repeated."""
+        group = self.backend.create_group(
+            consistent_group_snapshot_enabled='<is> True')
+        self.stranger_for(self.volume)
+        self.assertIn('no volume or view', self.assert_fails(
+            lambda: self.backend.update_group(group, add=[self.volume])))
+        self.backend.delete_group(group)
+
+
+class ChapIdsTest(IdsTest):
+    """The ids of CHAP profiles."""
+
+    options = {'use_chap_auth': True}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+        self.connector = self.host()
+        self.made: list[Any] = []
+
+    def password(self, number: int) -> str:
+        """That of a profile, which the API does not show."""
+        row, = [row for row in self.array.array.store.rows(
+            'host_auth_profiles') if row['id'] == number]
+        return str(row['password'])
+
+    def lose_reply(self, method: str) -> Any:
+        """A stranger's profile has the id when the reply is lost."""
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            number = request.path.rpartition('/')[2]
+            if (not self.made and request.method == method and
+                    request.path == f'/host_auth_profiles/{number}'):
+                for host in self.admin.list('hosts'):
+                    self.admin.update('hosts', host['id'],
+                                      map_auth_profiles_names=None)
+                if method != 'DELETE':
+                    self.admin.delete('host_auth_profiles', int(number))
+                self.made.append(self.stranger(
+                    'host_auth_profiles', int(number), name='payroll',
+                    type='CHAP', username='payroll', password='0' * 12))
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+        return mock.patch.object(transport.Transport, 'exchange', exchange)
+
+    def assert_as_made(self) -> None:
+        made, = self.made
+        self.assertEqual('0' * 12, self.password(made['id']))
+        self.assertEqual([made['id']], [
+            found['id'] for found in self.admin.list(
+                'host_auth_profiles', name='payroll')])
+
+    def test_delete(self) -> None:
+        """With the host, after its last volume."""
+        attachment = self.backend.attach(self.volume, self.connector)
+        with self.lose_reply('DELETE'):
+            self.backend.detach(attachment)
+        self.assert_as_made()
+        self.assert_untouched()
+
+    def test_password(self) -> None:
+        """Of a host that stays, whose password was lost."""
+        host = self.admin.create('hosts', name='theirs', type='Linux')
+        self.admin.create('host_iqns', iqn=self.connector['initiator'],
+                          host={'ref': f'/hosts/{host["id"]}'})
+        self.backend.detach(self.backend.attach(self.volume, self.connector))
+        with db_api.get_engine().begin() as connection:
+            connection.execute(sqlalchemy.text(
+                'DELETE FROM driver_initiator_data'))
+        with self.lose_reply('PATCH'):
+            error = self.assert_fails(self.backend.attach, self.volume,
+                                      self.connector)
+        self.assertIn('its id is that of payroll now', error)
+        self.assert_as_made()
+        self._remove_hosts()
+
+    def _remove_hosts(self) -> None:
+        for resource in ('host_iqns', 'hosts'):
+            for found in self.admin.list(resource):
+                self.admin.delete(resource, found['id'])
+
+    def test_profile_of_before(self) -> None:
+        """Its id is a stranger's by the next attach, and by the detach."""
+        attachment = self.backend.attach(self.volume, self.connector)
+        mine, = self.admin.list('host_auth_profiles')
+        for host in self.admin.list('hosts'):
+            self.admin.update('hosts', host['id'],
+                              map_auth_profiles_names=None)
+        self.admin.delete('host_auth_profiles', mine['id'])
+        self.made.append(self.stranger(
+            'host_auth_profiles', mine['id'], name='payroll', type='CHAP',
+            username='payroll', password='0' * 12))
+        other = self.backend.create_volume(1)
+        for each in (self.backend.attach(other, self.connector), attachment):
+            self.backend.detach(each)
+            self.assert_as_made()
+        self.assert_untouched()
 
 
 class SnapshotIdsTest(IdsTest):
