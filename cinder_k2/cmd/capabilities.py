@@ -36,12 +36,15 @@ def read(places: Sequence[backends.Place]) -> Report:
     client = rest.Client(settings)
     file = rest.verdicts.File(settings.verdicts, client.address)
     is_there = os.path.exists(file.path)
+    version, stored = file.load() if is_there else ('', {})
     return {'address': client.address,
             'backends': [place.label for place in places],
             'file': str(file.path) if is_there else None,
-            'version': file.load()[0] or None if is_there else None,
-            'capabilities': [_row(name, verdict) for name, verdict
-                             in sorted(_all(client.capabilities))]}
+            'version': version or None,
+            'capabilities': [
+                _row(name, verdict, stored.get(name, verdict))
+                for name, verdict in sorted(
+                    _all(client.capabilities), key=lambda each: each[0])]}
 
 
 def _all(known: rest.capabilities.Capabilities
@@ -54,11 +57,20 @@ def _all(known: rest.capabilities.Capabilities
             yield name, known.verdict(name)
 
 
-def _row(name: str, verdict: rest.verdicts.Verdict) -> Report:
+def _row(name: str, verdict: rest.verdicts.Verdict,
+         stored: rest.verdicts.Verdict) -> Report:
+    """What is shown of a capability.
+
+    :param stored: what the file has; a refusal that is old counts as
+        unknown, and the array is asked again when it is needed next
+    """
     what, without = rest.capabilities.describe(name)
+    is_old = (verdict.state, stored.state) == (
+        rest.verdicts.UNKNOWN, rest.verdicts.REFUSED)
+    shown = stored if is_old else verdict
     return {'name': name, 'what': what, 'verdict': verdict.state,
-            'since': _time(verdict.time), 'words': verdict.words or None,
-            'without': without}
+            'since': _time(shown.time), 'words': shown.words or None,
+            'asked_again': is_old, 'without': without}
 
 
 def _time(seconds: float) -> str | None:
@@ -66,6 +78,14 @@ def _time(seconds: float) -> str | None:
         return None
     return datetime.datetime.fromtimestamp(
         seconds, datetime.UTC).isoformat(timespec='seconds')
+
+
+def _verdict(row: Report) -> str:
+    if row['asked_again']:
+        return (f'{row["verdict"]}: refused on {row["since"]}, the array is '
+                'asked again when it is needed')
+    since = f' since {row["since"]}' if row['since'] else ''
+    return f'{row["verdict"]}{since}'
 
 
 def text(report: Report) -> str:
@@ -76,8 +96,7 @@ def text(report: Report) -> str:
         lines.append('  nothing was learnt of it yet on this machine')
     width = max(len(row['name']) for row in report['capabilities'])
     for row in report['capabilities']:
-        since = f' since {row["since"]}' if row['since'] else ''
-        lines.append(f'  {row["name"]:<{width}}  {row["verdict"]}{since}')
+        lines.append(f'  {row["name"]:<{width}}  {_verdict(row)}')
         if row['words']:
             lines.append(f'    the array: {row["words"]}')
         if row['verdict'] in (rest.verdicts.REFUSED, rest.verdicts.DISABLED):

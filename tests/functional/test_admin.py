@@ -550,6 +550,22 @@ class CapabilitiesTest(AdminTest):
         self.assertIn('the array: HTTP 400: no', output)
         self.assertIn('one by one', output)
 
+    def test_a_refusal_of_yesterday(self) -> None:
+        """It counts no longer, but what the array said is still shown."""
+        self.learnt(sequence=rest.verdicts.Verdict(
+            'refused', 'HTTP 400: Unknown header', 1.7e9))
+        row = self.capabilities()[1]['sequence']
+        self.assertEqual(
+            ('unknown', '2023-11-14T22:13:20+00:00', True,
+             'HTTP 400: Unknown header'),
+            (row['verdict'], row['since'], row['asked_again'],
+             row['words']))
+        _, output, _ = self.run_main('capabilities')
+        self.assertRegex(
+            output, 'sequence +unknown: refused on 2023-11-14T22:13:20'
+            r'\+00:00, the array is asked again when it is needed\n'
+            '    the array: HTTP 400: Unknown header\n')
+
 
 class ProbeTest(AdminTest):
 
