@@ -158,10 +158,11 @@ def _add_probe_options(command: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds <= _LONGEST:
-        raise ValueError
-    return seconds
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= _LONGEST:
+            return float(text)
+    raise argparse.ArgumentTypeError(
+        f'invalid: {text} is not above 0 and up to {_LONGEST:g} seconds')
 
 
 def _add_host_options(parser: argparse.ArgumentParser) -> None:

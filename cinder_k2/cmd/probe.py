@@ -14,8 +14,8 @@
 
 import argparse
 import dataclasses
+import datetime
 import os
-import re
 import sys
 import typing
 
@@ -37,25 +37,50 @@ def run(place: backends.Place, options: argparse.Namespace) -> Report | None:
     :raises Failed: it cannot be done
     :raises rest.RestError: the array does not answer, or refuses the user
     """
+    settings = dataclasses.replace(place.remembering, pause=options.pause)
+    directory = os.path.join(settings.verdicts, 'probe')
     # Where JSON is wanted, nothing else goes to the output.
     print(probe_run.plan(place.address, options.write), file=sys.stderr)
+    print(f'Names are saved in {directory}, the result in '
+          f'{os.path.abspath(options.output)}.', file=sys.stderr)
+    if not os.access(options.output, os.W_OK | os.X_OK):
+        raise Failed(f'cannot write to {options.output}')
     if options.write and not options.yes and not _agrees():
         return None
-    settings = dataclasses.replace(place.remembering, pause=options.pause)
     try:
-        report = probe_run.run(probe_run.Target(settings, os.path.join(
-            settings.verdicts, 'probe')), options.write)
-        name = re.sub('[^0-9A-Za-z.-]', '_', place.address)
-        report['files'] = probe_run.save(
-            report, options.output, f'k2-probe-{name}')
-    except (probe_run.Unfit, tokens.Damaged, OSError) as error:
+        report = probe_run.run(
+            probe_run.Target(settings, directory), options.write)
+        return {**report, 'files': probe_run.save(
+            report, options.output, _name(options.output))}
+    except (probe_run.Unfit, tokens.Damaged, tokens.Busy, OSError) as error:
         raise Failed(str(error)) from None
-    return report
+    except KeyboardInterrupt:
+        raise Failed('interrupted; if anything was left on the array, the '
+                     'next probe removes it') from None
+
+
+def _name(directory: str) -> str:
+    """A name for the files that nothing has and that tells no address."""
+    now = datetime.datetime.now(datetime.UTC)
+    while True:
+        name = f'k2-probe-{now:%Y%m%dT%H%M%SZ}'
+        if not os.path.exists(os.path.join(directory, f'{name}.json')):
+            return name
+        now += datetime.timedelta(seconds=1)
 
 
 def _agrees() -> bool:
+    """Whether the operator writes yes.
+
+    :raises Failed: nobody is there to be asked
+    """
     print('Go on? Write yes: ', end='', file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == 'yes'
+    answer = sys.stdin.readline()
+    if not answer:
+        print(file=sys.stderr)
+        raise Failed('nobody has confirmed it; give --yes where there is no '
+                     'terminal')
+    return answer.strip().lower() == 'yes'
 
 
 def text(report: Report) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from cinder_k2 import naming
 from cinder_k2.probe import findings
 from cinder_k2.probe import tokens
+from cinder_k2.probe import words
 from cinder_k2 import rest
 from cinder_k2.rest import raw
 
@@ -30,15 +31,35 @@ class Forbidden(Exception):
     """A request that a probe must not send: a mistake in a check."""
 
 
+class Unseen(findings.Skip):
+    """Objects of a resource cannot be looked for."""
+
+    def __init__(self, resource: str, answer: raw.Answer) -> None:
+        super().__init__(f'{resource} cannot be looked for: '
+                         f'{words.said(answer)}')
+        self.resource = resource
+        self.error = answer.error or rest.BadReply(
+            f'{resource} cannot be looked for: the reply is no list',
+            status=answer.status)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every array shows them (section 16)."""
+        return _is_known(self.resource)
+
+
 class Asker:
     """Sends requests to one array, one after the other.
 
     :ivar busy: how many were answered with 429, 503 or a busy code
+    :ivar carried_out: forms of the requests that the array carried out
     """
 
-    def __init__(self, client: rest.Client) -> None:
+    def __init__(self, client: rest.Client,
+                 carried_out: set[str] | None = None) -> None:
         self.client = client
         self.busy = 0
+        self.carried_out = set() if carried_out is None else carried_out
 
     def get(self, resource: str, part: int | str = '', *query: raw.Pair
             ) -> raw.Answer:
@@ -58,14 +79,17 @@ class Asker:
             if not isinstance(answer.error, rest.Busy):
                 break
             self.busy += 1
+        if answer.ok:
+            self.carried_out.add(answer.form)
         return answer
 
 
 class Writer(Asker):
     """Makes, changes and removes what a token names, and nothing else."""
 
-    def __init__(self, client: rest.Client, token: tokens.Token) -> None:
-        super().__init__(client)
+    def __init__(self, client: rest.Client, token: tokens.Token,
+                 carried_out: set[str] | None = None) -> None:
+        super().__init__(client, carried_out)
         self.token = token
         self._own: set[tuple[str, int]] = set()
         self._gone: set[tuple[str, int]] = set()
@@ -84,9 +108,8 @@ class Writer(Asker):
         for body in bodies:
             self._check_body(resource, body)
         answer = self._send('POST', resource, '__bulk', body=bodies)
-        for hit in answer.hits if answer.ok else ():
-            if isinstance(hit.get('id'), int):
-                self._own.add((resource, hit['id']))
+        self._own |= {(resource, id) for hit in answer.hits
+                      if answer.ok and (id := raw.id_of(hit)) is not None}
         return answer
 
     def adopt(self, resource: str, answer: raw.Answer,
@@ -105,12 +128,18 @@ class Writer(Asker):
         """Id of an object of the token, by its exact name.
 
         Where the array does not search by it, the plain list is read.
+
+        :raises Unseen: the array shows neither, or a part of the list
         """
         key = tokens.KEYS[resource]
         answer = self.get(resource, '', (key, name))
         found = _exactly(answer.hits, key, name)
-        if found is None and (not answer.ok or not _is_known(resource)):
-            found = _exactly(self.get(resource).hits, key, name)
+        if found is None and not (answer.is_list and _is_known(resource)):
+            listed = self.get(resource)
+            found = _exactly(listed.hits, key, name)
+            is_whole = listed.is_list and listed.total <= len(listed.hits)
+            if found is None and not answer.is_list and not is_whole:
+                raise Unseen(resource, answer)
         if found is not None:
             self._check_name(name)
             self._own.add((resource, found))
@@ -118,17 +147,22 @@ class Writer(Asker):
 
     def _find_mapping(self, body: Mapping[str, Any]) -> int | None:
         for hit in self.mappings(body['host']['ref']):
-            if (hit.get('volume') or {}).get('ref') == body['volume']['ref']:
-                return int(hit['id'])
+            if refers(hit, 'volume', body['volume']['ref']):
+                return raw.id_of(hit)
         return None
 
     def mappings(self, host: str) -> list[Any]:
-        """Mappings of a host of the token."""
+        """Mappings of a host of the token.
+
+        :raises Unseen: the array does not show them
+        """
         self._check_ref(host)
-        found = [hit for hit in self.get(
-            'mappings', '', ('host.ref', host)).hits
-            if (hit.get('host') or {}).get('ref') == host]
-        self._own |= {('mappings', hit['id']) for hit in found}
+        answer = self.get('mappings', '', ('host.ref', host))
+        if not answer.is_list:
+            raise Unseen('mappings', answer)
+        found = [hit for hit in answer.hits if refers(hit, 'host', host)]
+        self._own |= {('mappings', id) for hit in found
+                      if (id := raw.id_of(hit)) is not None}
         return found
 
     def change(self, resource: str, id: int, body: Mapping[str, Any],
@@ -165,6 +199,15 @@ class Writer(Asker):
             gone = {(resource, id) for id in ids}
             self._own -= gone
             self._gone |= gone
+
+    def may_be_there(self, resource: str) -> list[str]:
+        """Names of a resource of which some were made and cannot be found.
+
+        Initiators go with their hosts on arrays that do not show them.
+        """
+        return [*self.token.names[resource]] if resource != (
+            'host_iqns') and any(
+                kind == resource for kind, _ in self._own) else []
 
     # What may be written
 
@@ -203,23 +246,29 @@ class Writer(Asker):
 
 
 def _exactly(hits: list[Any], key: str, name: str) -> int | None:
-    return next((int(hit['id']) for hit in hits
-                 if hit.get(key) == name and isinstance(hit.get('id'), int)
-                 and not hit.get('is_deleted')
-                 and not hit.get('marked_for_deletion')), None)
+    return next((id for hit in hits if hit.get(key) == name
+                 and (id := raw.id_of(hit)) is not None
+                 and not is_true(hit.get('is_deleted'))
+                 and not is_true(hit.get('marked_for_deletion'))), None)
+
+
+def is_true(value: Any) -> bool:
+    """Whether a field says yes, in whatever type."""
+    return str(value).lower() in ('true', '1')
+
+
+def ref_of(hit: Mapping[str, Any], key: str) -> str:
+    """What a field refers to; empty if to nothing."""
+    found = hit.get(key)
+    return str(found.get('ref') or '') if isinstance(found, dict) else ''
+
+
+def refers(hit: Mapping[str, Any], key: str, ref: str) -> bool:
+    """Whether a field is a reference to something."""
+    return ref_of(hit, key) == ref
 
 
 def _is_known(resource: str) -> bool:
     """Whether every array searches it by name (section 16)."""
     return resource in ('snapshots', 'volumes', 'volume_groups', 'hosts',
-                        'retention_policies')
-
-
-def need(answer: raw.Answer, what: str) -> int:
-    """The id of what was made.
-
-    :raises findings.Skip: it was not
-    """
-    if answer.ok and answer.id is not None:
-        return answer.id
-    raise findings.Skip(f'{what} was not made: {answer.words}')
+                        'mappings', 'retention_policies')

@@ -13,10 +13,12 @@
 """What a check of a rule came to."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 import dataclasses
 from typing import Any
 from typing import TypeVar
 
+from cinder_k2.probe import words
 from cinder_k2.rest import raw
 
 CONFIRMED = 'confirmed'
@@ -25,6 +27,9 @@ NOT_SEEN = 'not seen'
 
 # Of the user, of load, or of an object that is gone already.
 _BUSY = (401, 403, 429)
+#: What comes of replies whose fields have types that nobody expects.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError,
+              ValueError)
 F = TypeVar('F', bound=Callable[..., Any])
 
 
@@ -33,10 +38,28 @@ class Finding:
     """What was seen of a rule.
 
     :ivar seen: in a line
+    :ivar needs: forms of requests; if the array carries out none of one of
+        them, before or after, what was seen may be about the form
     """
 
     result: str
     seen: str
+    needs: tuple[str, ...] = ()
+
+    def settled(self, carried_out: Collection[str]) -> 'Finding':
+        """What it is worth, now that all requests were sent.
+
+        :param carried_out: forms of requests that the array carried out
+        """
+        missing = [form for form in self.needs if form not in carried_out]
+        if missing:
+            return not_seen(
+                f'{self.seen}; nothing shows that it is about the rule, for '
+                'the array has carried out no ' + ', '.join(missing))
+        if self.result == CONTRADICTED and self.needs:
+            return contradicted(
+                f'{self.seen}; it has carried out {", ".join(self.needs)}')
+        return self
 
 
 class Skip(Exception):
@@ -63,20 +86,47 @@ def that(holds: bool, seen: str) -> Finding:
     return Finding(CONFIRMED if holds else CONTRADICTED, seen)
 
 
-def refused(answer: raw.Answer) -> Finding:
-    """The rule says that the request is refused."""
+def refused(answer: raw.Answer, happened: Callable[[], bool] | None = None,
+            control: str = '') -> Finding:
+    """The rule says that the request is refused.
+
+    :param happened: whether the array has done it; arrays may answer 200
+        and pass over what they do not know
+    :param control: form of what the array must carry out if the refusal is
+        about the rule; that of the request itself if there is none
+    """
     if answer.ok:
-        return contradicted(f'carried out: {answer.words}')
+        if happened is not None and not happened():
+            return not_seen(f'{words.said(answer)}, and nothing was changed: '
+                            'the array passes over what it does not know')
+        return contradicted(f'carried out: {words.said(answer)}')
     if _tells(answer) and answer.status != 404:
-        return confirmed(f'refused: {answer.words}')
-    return not_seen(answer.words)
+        return Finding(CONFIRMED, f'refused: {words.said(answer)}',
+                       (control or answer.form,))
+    return not_seen(words.said(answer))
 
 
-def done(answer: raw.Answer) -> Finding:
-    """The rule says that the request is carried out."""
+def done(answer: raw.Answer, control: str = '') -> Finding:
+    """The rule says that the request is carried out.
+
+    :param control: form of what the array must carry out if a refusal is
+        about the rule; that of the request itself if there is none
+    """
     if answer.ok:
-        return confirmed(answer.words)
-    return (contradicted if _tells(answer) else not_seen)(answer.words)
+        return confirmed(words.said(answer))
+    return Finding(CONTRADICTED if _tells(answer) else NOT_SEEN,
+                   words.said(answer),
+                   (control or answer.form,) if _tells(answer) else ())
+
+
+def is_bare(answer: raw.Answer, id: int) -> Finding:
+    """OBJ-2: a read by id gives the object itself."""
+    if not answer.ok:
+        return not_seen(words.said(answer))
+    if answer.id == id:
+        return confirmed('bare')
+    return (contradicted('with an envelope') if answer.hits
+            else not_seen('neither an object nor an envelope'))
 
 
 def _tells(answer: raw.Answer) -> bool:

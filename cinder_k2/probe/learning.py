@@ -30,11 +30,16 @@ def by_reads(client: rest.Client) -> None:
     """Learn what needs no object of the probe's."""
     for step in (
             lambda: client.volumes.get(1),
-            lambda: client.volumes.search(
-                rest.query.one_of('name', ['CTRL', _NOBODY])),
+            lambda: _value_list(client),
             client.performance,
             client.capacity):
         _try(step)
+
+
+def _value_list(client: rest.Client) -> None:
+    """A search for two values: one that is ignored finds more volumes."""
+    if client.raw.ask('GET', 'volumes').total > 1:
+        client.volumes.search(rest.query.one_of('name', ['CTRL', _NOBODY]))
 
 
 def by_writes(client: rest.Client, made: probe_made.Made) -> None:
@@ -47,7 +52,8 @@ def by_writes(client: rest.Client, made: probe_made.Made) -> None:
 
 
 def _try(step: Callable[[], object]) -> None:
-    with contextlib.suppress(rest.RestError, findings.Skip, ValueError):
+    with contextlib.suppress(rest.RestError, findings.Skip,
+                             *findings.UNREADABLE):
         step()
 
 
@@ -70,6 +76,8 @@ class _Learner:
                 lambda: client.snapshots.search(source=group),
                 lambda: client.volsnaps.search(
                     source=client.volumes.ref(volume)),
+                lambda: client.volumes.search(rest.query.one_of(
+                    'name', [made.name('v1'), _NOBODY])),
                 lambda: client.volume_groups.search(rest.query.one_of(
                     'name', [made.name('g1'), made.name('g2')]))):
             _try(step)

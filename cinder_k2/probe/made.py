@@ -17,6 +17,7 @@ from typing import Any
 
 from cinder_k2.probe import asking
 from cinder_k2.probe import findings
+from cinder_k2.probe import words
 from cinder_k2.rest import raw
 
 GIB = 1 << 20
@@ -38,6 +39,7 @@ class Made:
         self.policy = ref('retention_policies', policy)
         self.answers: dict[str, raw.Answer] = {}
         self._ids: dict[str, int] = {}
+        self._removed: set[str] = set()
 
     def name(self, part: str) -> str:
         """The name of an object."""
@@ -110,12 +112,15 @@ class Made:
                 id = answer.id or self.writer.adopt(resource, answer, body)
                 if id is not None:
                     self._ids[part] = id
+        if part in self._removed:
+            raise findings.Skip(f'{resource} {part} was removed before')
         if part not in self._ids:
             raise findings.Skip(
                 f'{resource} {part} was not made: '
-                f'{self.answers[part].words}')
+                f'{words.said(self.answers[part])}')
         return self._ids[part]
 
     def forget(self, part: str) -> None:
         """It was removed."""
         self._ids.pop(part, None)
+        self._removed.add(part)

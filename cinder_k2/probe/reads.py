@@ -19,10 +19,15 @@ from cinder_k2.probe import findings
 from cinder_k2.probe.findings import checks
 from cinder_k2.probe.findings import Finding
 from cinder_k2.probe.findings import that
+from cinder_k2.probe import words
+from cinder_k2.probe.words import ELSE
 from cinder_k2 import rest
+from cinder_k2.rest import raw
 
 _MANY = 300
 _NOBODY = 'k2probe-nobody'
+# A form that every array carries out.
+_STATE = raw.form('GET', 'system/state')
 
 
 class Reads:
@@ -37,12 +42,13 @@ class Reads:
     def content_type(self) -> Finding:
         """The content type of a reply."""
         found = self._ask('system/state').content_type
-        return that(found == 'application/json', f'Content-Type: {found}')
+        return that(found == 'application/json',
+                    f'Content-Type: {words.public(found)}')
 
     @checks('CON-7')
     def trailing_slash(self) -> Finding:
         """A path that ends with a slash."""
-        return findings.done(self._get('system/state', '/'))
+        return findings.done(self._get('system/state', '/'), _STATE)
 
     @checks('DIS-1')
     def index(self) -> Finding:
@@ -68,46 +74,58 @@ class Reads:
     def index_keys(self) -> Finding:
         """The index has one key."""
         keys = sorted(self._index())
-        return that(keys == ['resources'], f'keys: {", ".join(keys)}')
+        return that(keys == ['resources'], f'keys: {words.names(keys)}')
 
     @checks('OBJ-2')
     def bare_object(self) -> Finding:
         """One object comes without an envelope."""
-        answer = self._get('volumes', 1)
-        if not answer.ok:
-            return findings.not_seen(answer.words)
-        return (that(answer.id == 1, 'bare') if answer.id
-                else findings.contradicted('with an envelope'))
+        return findings.is_bare(self._get('volumes', 1), 1)
 
     @checks('VOL-14')
     def control_volume(self) -> Finding:
         """Volume 1 is CTRL."""
-        found = self._ask('volumes', ('name', 'CTRL')).hits
-        ids = [hit.get('id') for hit in found if hit.get('name') == 'CTRL']
-        return that(ids == [1], f'CTRL has id {ids or "none"}')
+        found = raw.id_of(self._control())
+        return that(found == 1, f'CTRL has id {"1" if found == 1 else ELSE}')
+
+    def _control(self, *query: tuple[str, str]) -> dict[str, Any]:
+        """CTRL as a search shows it.
+
+        :raises findings.Skip: it does not
+        """
+        for hit in self._ask('volumes', ('name', 'CTRL'), *query).hits:
+            if hit.get('name') == 'CTRL':
+                return dict(hit)
+        raise findings.Skip('no volume CTRL is found by its name')
 
     @checks('QRY-1')
     def long_list(self) -> Finding:
         """A list of many values."""
-        names = ','.join(['CTRL', *(f'{_NOBODY}-{n}' for n in range(_MANY))])
-        answer = self._get('volumes', '', ('name__in', names))
-        return findings.done(answer) if not answer.ok else that(
-            answer.total == 1, f'{answer.total} of 1 volume found')
+        nobody, few, many = (self._get('volumes', '', (
+            'name__in', ','.join([*names, *(
+                f'{_NOBODY}-{n}' for n in range(number))])))
+            for names, number in (([], 2), (['CTRL'], 1), (['CTRL'], _MANY)))
+        if not few.ok or (nobody.total, few.total) != (0, 1):
+            return findings.not_seen(
+                'no search for two values finds just the one volume: '
+                + words.said(few))
+        return findings.done(many, few.form) if not many.ok else that(
+            many.total == 1, f'{many.total} of 1 volume found')
 
     @checks('QRY-2')
     def unknown_field(self) -> Finding:
         """A condition on a field that the resource lacks."""
         answer = self._get('volumes', '', ('k2probe_field', '1'))
         if not answer.ok:
-            return findings.contradicted(answer.words) if (
-                answer.status or 500) < 500 else findings.not_seen(
-                    answer.words)
+            # A field that volumes have, but that no array needs to know.
+            return findings.done(answer, self._get(
+                'volumes', '', ('read_only', 'false')).form)
         return that(not answer.total, 'nothing was found' if not answer.total
                     else 'the condition was ignored')
 
     @checks('QRY-3')
     def empty_value(self) -> Finding:
         """A condition without a value is left out."""
+        self._control()
         answer = self._get('volumes', '', ('name', ''))
         if not answer.ok:
             return findings.done(answer)
@@ -117,17 +135,27 @@ class Reads:
     @checks('QRY-5')
     def case(self) -> Finding:
         """Strings are compared with case."""
+        self._control()
         found = self._ask('volumes', ('name', 'ctrl')).hits
         return that(not any(hit.get('name') == 'CTRL' for hit in found),
-                    f'ctrl finds CTRL: {bool(found)}')
+                    'ctrl does not find CTRL' if not found
+                    else 'ctrl finds volumes')
 
     @checks('QRY-6')
     def case_of_booleans(self) -> Finding:
         """Booleans are compared without case."""
-        low, high = (self._ask('volumes', ('read_only', text)).total
-                     for text in ('false', 'False'))
-        return that(low == high and low > 0, f'false and False are '
-                    f'{"the same" if low == high else "not the same"}')
+        if self._is_found('read_only', 'true'):
+            return findings.not_seen('the condition is passed over')
+        if not self._is_found('read_only', 'false'):
+            return findings.not_seen('no volume is found by read_only')
+        holds = self._is_found('read_only', 'False')
+        return that(holds, f'false finds CTRL, False '
+                    f'{"too" if holds else "does not"}')
+
+    def _is_found(self, key: str, value: str) -> bool:
+        """Whether CTRL meets a condition."""
+        return any(hit.get('name') == 'CTRL' for hit in self._ask(
+            'volumes', ('name', 'CTRL'), (key, value)).hits)
 
     @checks('QRY-7')
     def percent(self) -> Finding:
@@ -140,14 +168,17 @@ class Reads:
         return self._finds_control('%22CTRL%22')
 
     def _finds_control(self, text: str) -> Finding:
-        found = self._ask('volumes', ('name', text)).hits
-        return that(any(hit.get('name') == 'CTRL' for hit in found),
-                    f'finds CTRL: {bool(found)}')
+        self._control()
+        answer = self._get('volumes', '', ('name', text))
+        if not answer.ok:
+            return findings.done(answer)
+        found = any(hit.get('name') == 'CTRL' for hit in answer.hits)
+        return that(found, 'finds CTRL' if found else 'does not find CTRL')
 
     @checks('section 2.5')
     def paging(self) -> Finding:
-        """Lists are sorted and cut by __sort, __limit and __offset."""
-        answer = self._ask('volumes', ('__sort', 'id'), ('__limit', '0'))
+        """Lists are cut by __limit."""
+        answer = self._ask('volumes', ('__limit', '0'))
         return that(not answer.hits and answer.total > 0,
                     f'__limit=0: {len(answer.hits)} hits')
 
@@ -155,31 +186,44 @@ class Reads:
     def meta(self) -> Finding:
         """__meta is not for clients."""
         answer = self._get('volumes', '__meta')
-        return that(answer.status == 404, answer.words)
+        return (that(answer.status == 404, words.said(answer))
+                if answer.ok or answer.status == 404
+                else findings.not_seen(words.said(answer)))
 
     @checks('section 14: net_vlans')
     def other_name_of_vlans(self) -> Finding:
         """system/net_vlans is not found at system/netvlans, too."""
-        answer = self._get('system/netvlans')
-        return that(not answer.ok, answer.words)
+        known, other = (self._get(f'system/{name}')
+                        for name in ('net_vlans', 'netvlans'))
+        if not known.ok and not other.ok:
+            return findings.not_seen(words.said(known))
+        if other.ok or other.status == 404:
+            return that(not other.ok, words.said(other))
+        return findings.not_seen(words.said(other))
 
     @checks('EVT-3')
     def event_zero(self) -> Finding:
         """There is no event 0."""
+        ids = [id for hit in self._ask('events').hits
+               if (id := raw.id_of(hit)) is not None]
+        if not ids or not self._get('events', max(ids)).ok:
+            return findings.not_seen('events are not read by id')
         answer = self._get('events', 0)
-        return that(answer.status == 404, answer.words)
+        return (that(answer.status == 404, words.said(answer))
+                if (answer.status or 500) < 500
+                else findings.not_seen(words.said(answer)))
 
     @checks('EVT-4')
     def newest_event(self) -> Finding:
         """The newest events have the highest ids."""
-        hits = self._ask('events', ('__sort', 'id'), (
-            '__sort_order', 'desc'), ('__limit', '3')).hits
-        times = [hit.get('timestamp') for hit in hits]
-        if len(times) < 2 or not all(isinstance(each, int | float)
-                                     for each in times):
+        found = [(hit.get('id'), hit.get('timestamp'))
+                 for hit in self._ask('events').hits]
+        pairs = sorted((id, time) for id, time in found if isinstance(
+            id, int) and isinstance(time, int | float))
+        if len(pairs) < 2:
             return findings.not_seen('fewer than two events')
-        return that(times == sorted(times, reverse=True),
-                    'compared the times of three events')
+        return that(all(a[1] <= b[1] for a, b in zip(pairs, pairs[1:])),
+                    f'compared the times of {len(pairs)} events')
 
     @checks('RET-1')
     def retention_policies(self) -> Finding:
@@ -192,10 +236,13 @@ class Reads:
     @checks('VCP-1')
     def capacity_policy(self) -> Finding:
         """There is a default, with full_threshold 100."""
-        hits = self._ask('vg_capacity_policies', (
-            'name', 'default_vg_capacity_policy')).hits
-        full = [hit.get('full_threshold') for hit in hits]
-        return that(full == [100], f'full_threshold: {full or "no default"}')
+        for hit in self._ask('vg_capacity_policies').hits:
+            if hit.get('name') == 'default_vg_capacity_policy':
+                found = hit.get('full_threshold')
+                return (findings.not_seen('the field is missing')
+                        if found is None else that(
+                            str(found) == '100', f'full_threshold: {found}'))
+        return findings.not_seen('no default is listed')
 
     @checks('CAP-1')
     def capacity(self) -> Finding:
@@ -209,8 +256,9 @@ class Reads:
     def reduction(self) -> Finding:
         """The figures of data reduction."""
         one = self._capacity()
-        return that(all(isinstance(one.get(name), int | float) for name in (
-            'allocated', 'physical', 'provisioned')), 'compared three fields')
+        missing = [name for name in ('allocated', 'physical', 'provisioned')
+                   if not isinstance(one.get(name), int | float)]
+        return that(not missing, f'missing: {", ".join(missing) or "none"}')
 
     @checks('CAP-3')
     def sum_of_capacities(self) -> Finding:
@@ -224,8 +272,9 @@ class Reads:
                 and isinstance(allocated, int | float)
                 and isinstance(reserved, int | float)):
             return findings.not_seen('a figure is missing')
-        return that(abs(total - allocated - reserved - free) < 1 + total / 1e3,
-                    f'free is {"0" if not free else "above 0"}')
+        beyond = abs(total - allocated - reserved - free)
+        return that(beyond < 1 + total / 1e3,
+                    f'the sum differs by {beyond / (total or 1):.2%}')
 
     def _capacity(self) -> dict[str, Any]:
         hits = self._ask('system/capacity').hits
@@ -237,10 +286,12 @@ class Reads:
     def portals(self) -> Finding:
         """iSCSI portals have no wan_port."""
         hits = self._ask('system/net_ips').hits
-        portals = [hit for hit in hits if 'wan_port' in hit
-                   and not hit['wan_port']]
-        if not hits:
-            return findings.not_seen('no addresses: Fibre Channel only')
+        shown = [hit for hit in hits if 'wan_port' in hit]
+        if not shown:
+            return findings.not_seen(
+                'the field is missing' if hits
+                else 'no addresses: Fibre Channel only')
+        portals = [hit for hit in shown if not hit['wan_port']]
         return that(bool(portals), f'{len(portals)} of {len(hits)} addresses')
 
     @checks('NET-2')
@@ -258,37 +309,47 @@ class Reads:
             port = hit.get('net_port')
             if not hit.get('wan_port') and isinstance(port, dict):
                 ref = rest.Ref.parse(str(port.get('ref')))
-                kind = self._get(ref.resource, ref.id).field('port_type')
-                return that(kind == 'dataport', f'port_type: {kind}')
+                answer = self._get(ref.resource, ref.id)
+                kind = answer.field('port_type')
+                return (findings.not_seen(words.said(answer)) if kind is None
+                        else that(kind == 'dataport', 'port_type: '
+                                  + words.public(str(kind))))
         return findings.not_seen('no portal on a port of its own')
 
     @checks('STA-3')
     def statistics(self) -> Finding:
         """Statistics, with the fields asked for only."""
+        plain = self._ask('stats/system')
         answer = self._get('stats/system', '', ('__fields', 'iops_avg'))
         if not answer.ok:
-            return findings.done(answer)
+            return findings.done(answer, plain.form)
         keys = sorted({key for hit in answer.hits for key in hit})
-        return that(keys in (['iops_avg'], []), f'fields: {", ".join(keys)}')
+        if not keys:
+            return findings.not_seen('no figures')
+        return that(keys == ['iops_avg'], f'fields: {words.names(keys)}')
 
     @checks('ERR-6')
     def not_online(self) -> Finding:
-        """While the state is not ONLINE, statistics answer 5xx."""
+        """While the state is not ONLINE, statistics answer 503."""
         if self._state.state == 'ONLINE':
             return findings.not_seen('the state is ONLINE')
         answer = self._get('stats/system')
-        return that((answer.status or 0) >= 500,
-                    f'state {self._state.state}: {answer.words}')
+        seen = f'the state is not ONLINE: {words.said(answer)}'
+        return (that(answer.status == 503, seen)
+                if answer.ok or answer.status == 503
+                else findings.not_seen(seen))
 
     @checks('OBJ-10')
     def types(self) -> Finding:
         """Replies have JSON types."""
-        one = self._ask('volumes', ('name', 'CTRL')).hits
-        if not one:
-            return findings.not_seen('no volume CTRL')
-        return that(isinstance(one[0].get('size'), int | float)
-                    and isinstance(one[0].get('read_only'), bool),
-                    'looked at size and read_only')
+        one = self._control()
+        found = [(one[name], kinds) for name, kinds in (
+            ('size', (int, float)), ('read_only', (bool,)))
+            if one.get(name) is not None]
+        if not found:
+            return findings.not_seen('the fields are missing')
+        return that(all(type(value) in kinds for value, kinds in found),
+                    f'looked at {len(found)} fields')
 
     def _index(self) -> dict[str, Any]:
         found = self._ask('').value
@@ -303,5 +364,5 @@ class Reads:
         """
         answer = self._get(resource, '', *query)
         if not answer.ok:
-            raise findings.Skip(answer.words)
+            raise findings.Skip(words.said(answer))
         return answer

@@ -208,7 +208,7 @@ RULES: dict[str, Rule] = {
         'Replies that say busy are counted; it asks slowly'),
     'ERR-6': Rule(
         'While not ONLINE, statistics and writes get 503',
-        'While the state is not ONLINE, statistics answer 5xx'),
+        'While the state is not ONLINE, statistics answer 503'),
     'ERR-7': Rule(
         'No other error text than that of REP-4 is relied on',
         'It binds clients, not the array',
@@ -700,7 +700,7 @@ RULES: dict[str, Rule] = {
         is_unseen=True),
     'section 2.5': Rule(
         '__limit=0 gives no hits and the total',
-        'Lists are sorted and cut by __sort, __limit and __offset'),
+        'Lists are cut by __limit'),
     'section 2.5: order': Rule(
         'Without __sort lists come in any order',
         'Without __sort lists come in any order',

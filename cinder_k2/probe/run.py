@@ -30,8 +30,10 @@ from cinder_k2.probe import reads
 from cinder_k2.probe import removal
 from cinder_k2.probe import rules
 from cinder_k2.probe import tokens
+from cinder_k2.probe import words
 from cinder_k2.probe import writes
 from cinder_k2 import rest
+from cinder_k2.rest import raw
 from cinder_k2 import version
 from cinder_k2 import waiting
 
@@ -40,6 +42,9 @@ Found = dict[str, list[findings.Finding]]
 
 #: Seconds between two requests.
 PAUSE = 0.5
+# Characters of what was seen of a rule.
+_LONGEST = 400
+_ROLES = ('root', 'admin', 'mgmt-app', 'read-only', 'security', 'vcenter')
 
 
 class Unfit(Exception):
@@ -61,19 +66,22 @@ class Target:
 
 def plan(address: str, write: bool) -> str:
     """What a probe is going to do, for the operator."""
+    number, minutes = (400, 'four minutes') if write else (50, 'a minute')
     lines = [f'The array at {address} is asked about {len(rules.RULES)} '
-             'rules of its API, slowly, one request after the other.']
+             f'rules of its API, slowly: about {number} requests, one after '
+             f'the other, in {minutes} or so.']
     if write:
         lines.append(
             'Up to 60 objects are made, all named k2probe-<token>: volume '
-            'groups, volumes of 1 GiB, snapshots, views, thin clones, hosts, '
-            'a host group, an initiator, CHAP profiles and policies. Their '
-            'names are saved before; they are changed, mapped to the hosts '
-            'of the probe, and removed at the end. Users of the array lose '
-            'nothing; no system setting and no object of others is changed.')
+            'groups, volumes of 1 to 3 GiB without data, snapshots, views, '
+            'thin clones, hosts, a host group, initiators, CHAP profiles and '
+            'policies. Their names are saved before; they are changed, '
+            'mapped to the hosts of the probe, and removed at the end. No '
+            'system setting and no object of others is changed.')
     else:
-        lines.append('Nothing is made and nothing is changed, except that '
-                     'what an earlier probe left behind is removed.')
+        lines.append('Nothing is made and nothing is changed.')
+    lines.append('What an earlier probe from this machine left behind is '
+                 'removed, by the names that it saved.')
     return '\n'.join(lines)
 
 
@@ -83,20 +91,26 @@ def run(target: Target, write: bool) -> Report:
     :param write: make objects, too
     :raises Unfit: it cannot be
     :raises tokens.Damaged: a file of tokens is
+    :raises tokens.Busy: another probe runs on this machine
+    :raises OSError: files of tokens cannot be written
     :raises rest.RestError: the array does not answer, or knows no such user
     """
     client = rest.Client(target.settings, target.adapter, target.clock)
+    files = tokens.Tokens(target.directory)
     try:
-        return _Probe(client, tokens.Tokens(target.directory)).run(write)
+        with files.alone():
+            return _Probe(client, files, target.settings).run(write)
     finally:
         client.close()
 
 
 class _Probe:
 
-    def __init__(self, client: rest.Client, files: tokens.Tokens) -> None:
+    def __init__(self, client: rest.Client, files: tokens.Tokens,
+                 settings: rest.Settings) -> None:
         self._client = client
         self._files = files
+        self._settings = settings
         self._found: Found = {}
         self._notes: list[str] = []
         self._asker = asking.Asker(client)
@@ -104,12 +118,16 @@ class _Probe:
 
     def run(self, write: bool) -> Report:
         """The report."""
+        # Once: who probes can see to an array that does not answer.
+        first = self._asker.get('system/state')
+        if first.error is not None:
+            raise first.error
         state = self._client.system_state()
         system = state.system_id or ''
         if write:
             _check_fit(state)
         left = [name for token in self._files.of(system)
-                for name in self._clean(token)]
+                for name in self._clean(self._writer(token))]
         self._check(reads.Reads(self._asker, state))
         learning.by_reads(self._client)
         if write:
@@ -119,9 +137,11 @@ class _Probe:
 
     def _write(self, system: str) -> list[str]:
         """The checks with objects; gives the names of what is left."""
-        policy = asking.Asker(self._client).get(
-            'retention_policies', '', ('name', 'Best_Effort_Retention'))
-        if not policy.hits or not isinstance(policy.hits[0].get('id'), int):
+        name = 'Best_Effort_Retention'
+        found = self._asker.get('retention_policies', '', ('name', name))
+        policy = next((raw.id_of(hit) for hit in found.hits
+                       if hit.get('name') == name), None)
+        if policy is None:
             self._notes.append('nothing was made: the array has no retention '
                                'policy Best_Effort_Retention')
             return []
@@ -130,24 +150,31 @@ class _Probe:
             return []
         token = tokens.new(system)
         self._files.save(token)
-        writer = asking.Writer(self._client, token)
+        writer = self._writer(token)
         try:
-            made = probe_made.Made(writer, policy.hits[0]['id'])
+            made = probe_made.Made(writer, policy)
             for group in writes.ALL:
                 if group is writes.Clones:
                     learning.by_writes(self._client, made)
                 self._check(group(made))
         finally:
             self._busy += writer.busy
-            left = self._clean(token)
+            left = self._clean(writer)
         return left
 
-    def _clean(self, token: tokens.Token) -> list[str]:
+    def _writer(self, token: tokens.Token) -> asking.Writer:
+        return asking.Writer(self._client, token, self._asker.carried_out)
+
+    def _clean(self, writer: asking.Writer) -> list[str]:
         """Remove what a token names; gives the names of what is left."""
-        left = removal.remove(asking.Writer(self._client, token))
-        if not left:
-            self._files.forget(token)
-        return left
+        left = removal.remove(writer)
+        names = [*left.names, *(
+            name for resource in left.unseen
+            for name in writer.may_be_there(resource))]
+        self._notes += left.unseen.values()
+        if not names:
+            self._files.forget(writer.token)
+        return names
 
     def _check(self, group: Any) -> None:
         for check in _checks(group):
@@ -155,6 +182,9 @@ class _Probe:
                 finding = check()
             except findings.Skip as reason:
                 finding = findings.not_seen(str(reason))
+            except findings.UNREADABLE as error:
+                finding = findings.not_seen(
+                    f'the reply cannot be read: {type(error).__name__}')
             for rule in check.rules:  # type: ignore[attr-defined]
                 self._found.setdefault(rule, []).append(finding)
 
@@ -167,25 +197,24 @@ class _Probe:
 
     def _report(self, state: rest.SystemState, write: bool, left: list[str]
                 ) -> Report:
-        volumes = self._asker.get('volumes')
-        private = [text for text in (
-            state.system_id, state.system_name, self._client.address,
-            self._client.address.partition(':')[0]) if text]
+        private = _private(state, self._client.address, self._settings)
         return {
             'probe': version.version(), 'write': write,
-            'array': {
-                'rest_api_version': state.rest_api_version,
-                'system_version': state.system_version,
-                'state': state.state, 'role': state.current_user_role,
-                'degraded': state.is_system_functionality_degraded,
-                'page_size': volumes.value.get('limit')
-                if volumes.hits else None},
+            'array': _array(state, self._asker.get('volumes')),
             'notes': self._notes, 'left_on_the_array': left,
-            'rules': [_row(rule, self._found.get(rule, []), private)
-                      for rule in rules.RULES],
+            'rules': [self._row(rule, private) for rule in rules.RULES],
             'capabilities': {
                 name: verdict.state for name, verdict
                 in self._client.capabilities.all().items()}}
+
+    def _row(self, rule: str, private: list[str]) -> Report:
+        known = rules.RULES[rule]
+        finding = findings.merged([
+            found.settled(self._asker.carried_out) for found
+            in self._found.get(rule, [_why_not(known)])])
+        return {'rule': rule, 'says': known.says, 'how': known.how,
+                'result': finding.result,
+                'seen': _public(finding.seen, private)}
 
 
 def _checks(group: Any) -> Iterator[Callable[[], findings.Finding]]:
@@ -195,25 +224,54 @@ def _checks(group: Any) -> Iterator[Callable[[], findings.Finding]]:
             yield getattr(group, name)
 
 
-def _row(rule: str, found: list[findings.Finding], private: list[str]
-         ) -> Report:
-    known = rules.RULES[rule]
-    finding = findings.merged(found or [_why_not(known)])
-    return {'rule': rule, 'says': known.says, 'how': known.how,
-            'result': finding.result, 'seen': _public(finding.seen, private)}
-
-
 def _why_not(rule: rules.Rule) -> findings.Finding:
     return findings.not_seen(
         f'not tested: {rule.how}' if rule.is_unseen else
         'needs --write' if rule.write else 'not tested')
 
 
+def _array(state: rest.SystemState, volumes: raw.Answer) -> Report:
+    """What kind of array it is, but not which."""
+    return {
+        'rest_api_version': _version(state.rest_api_version),
+        'system_version': _version(state.system_version),
+        'state': _word(state.state),
+        'role': _role(state.current_user_role),
+        'degraded': state.is_system_functionality_degraded,
+        'page_size': volumes.value.get('limit') if volumes.hits else None}
+
+
+def _version(text: str | None) -> str | None:
+    return text and (text if re.fullmatch(r'[0-9A-Za-z.-]{1,20}', text)
+                     else words.ELSE)
+
+
+def _word(text: str | None) -> str | None:
+    """A state, which is a word of the array's own."""
+    return text and (text if re.fullmatch('[A-Za-z_]{1,30}', text)
+                     else words.public(text))
+
+
+def _role(text: str | None) -> str | None:
+    """A role that arrays come with; operators make others."""
+    return text and (text if text in _ROLES else words.ELSE)
+
+
+def _private(state: rest.SystemState, address: str, settings: rest.Settings
+             ) -> list[str]:
+    """What tells whose array it is, should it be in what was seen."""
+    return [text for text in (
+        state.system_id, state.system_name,
+        state.iscsi_qualified_target_name, address,
+        address.rpartition(':')[0], settings.login, settings.password)
+        if text and len(text) > 2]
+
+
 def _public(text: str, private: list[str]) -> str:
     """Without what tells whose array it is."""
     for each in private:
-        text = text.replace(each, '...')
-    return re.sub(r'\s+', ' ', text)[:300]
+        text = re.sub(rf'(?<!\w){re.escape(each)}(?!\w)', words.ELSE, text)
+    return re.sub(r'\s+', ' ', text)[:_LONGEST]
 
 
 def _check_fit(state: rest.SystemState) -> None:

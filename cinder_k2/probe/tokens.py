@@ -19,6 +19,7 @@ so that the next probe can remove what one that was killed left behind.
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -35,9 +36,9 @@ KEYS = {
     'host_auth_profiles': 'name', 'retention_policies': 'name',
     'vg_capacity_policies': 'name'}
 _PARTS = {
-    'snapshots': ('w1', 'w2', 'w3', 'd1', 'e1', 's1', 's2', 's3', 's4', 'b1',
-                  'b2', 'f1', 'f2'),
-    'volumes': ('c1', 'c2', 'v1', 'v2', 'v3', 'v4', 'u1'),
+    'snapshots': ('w1', 'w2', 'w3', 'd1', 'e1', 's1', 's2', 's3', 's4', 's5',
+                  'b1', 'b2', 'f1', 'f2'),
+    'volumes': ('c1', 'c2', 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'u1'),
     'volume_groups': ('g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7',
                       'g8', 'g9'),
     'hosts': ('h1', 'h2', 'h3', 'h4'),
@@ -51,6 +52,10 @@ LONGEST = 42
 
 class Damaged(Exception):
     """A file cannot be used; nothing is removed by it."""
+
+
+class Busy(Exception):
+    """Another probe uses the files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +99,24 @@ class Tokens:
 
     def __init__(self, directory: str) -> None:
         self._directory = pathlib.Path(directory)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let no other probe use the files meanwhile.
+
+        One that starts would remove what another is working with.
+
+        :raises Busy: one does already
+        :raises OSError: the directory cannot be used
+        """
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self._directory / 'lock', 'w') as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy('another k2-admin probe is running on this '
+                           'machine; wait for its end') from None
+            yield
 
     def save(self, token: Token) -> None:
         """Write a token to disk for good.

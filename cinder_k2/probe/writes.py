@@ -19,6 +19,7 @@ last.
 import secrets
 from typing import Any
 
+from cinder_k2.probe import asking
 from cinder_k2.probe import findings
 from cinder_k2.probe.findings import checks
 from cinder_k2.probe.findings import done
@@ -29,8 +30,25 @@ from cinder_k2.probe import made as probe_made
 from cinder_k2.probe.made import GIB
 from cinder_k2.probe.made import ref
 from cinder_k2.probe import tokens
+from cinder_k2.probe.words import names
+from cinder_k2.probe.words import said
+from cinder_k2.rest import raw
 
 _MAP = 'mappings'
+_BULK = ('b1', 'b2')
+
+# Forms that every array carries out.
+_RENAME = raw.form('PATCH', 'volume_groups', 1, ['name'])
+_RENAME_VOLUME = raw.form('PATCH', 'volumes', 1, ['name'])
+_SNAPSHOT = raw.form('POST', 'snapshots', '', [
+    'is_auto_deleteable', 'retention_policy', 'short_name', 'source'])
+_GROUP = raw.form('POST', 'volume_groups', '', ['is_dedup', 'name', 'quota'])
+_VOLUME = raw.form('POST', 'volumes', '', ['name', 'size', 'volume_group'])
+_MAPPING = raw.form('POST', 'mappings', '', ['host', 'volume'])
+# Forms that an array need not know, with which others are compared.
+_QUOTA = raw.form('PATCH', 'volume_groups', 1, ['quota'])
+_READ_ONLY = raw.form('PATCH', 'volumes', 1, ['read_only'])
+_JOIN = raw.form('PATCH', 'hosts', 1, ['host_group'])
 
 
 class _Checks:
@@ -45,17 +63,60 @@ class _Checks:
         self._remove = made.writer.remove
         self._name = made.name
 
-    def _read(self, resource: str, key: str, name: str) -> dict[str, Any]:
-        """An object as a search shows it.
+    def _read(self, resource: str, part: str) -> dict[str, Any]:
+        """An object as a search by its name shows it.
 
         :raises findings.Skip: it does not
         """
+        key, name = tokens.KEYS[resource], self._name(part)
         answer = self._get(resource, '', (key, name))
         for hit in answer.hits:
             if hit.get(key) == name:
                 return dict(hit)
         raise findings.Skip(f'{resource} are not found by {key}: '
-                            f'{answer.words}')
+                            f'{said(answer)}')
+
+    def _shows(self, resource: str, part: str, field: str, value: Any
+               ) -> bool:
+        """Whether a field of an object has a value."""
+        return _same(self._read(resource, part).get(field), value)
+
+    def _keeps(self, resource: str, part: str, id: int, field: str,
+               value: Any, control: str = '') -> Finding:
+        """The rule says that a field is not changed to a value."""
+        return refused(
+            self._change(resource, id, {field: value}),
+            lambda: self._shows(resource, part, field, value), control)
+
+    def _takes(self, resource: str, part: str, id: int, field: str,
+               value: Any, control: str = '') -> Finding:
+        """The rule says that a field is changed to a value."""
+        answer = self._change(resource, id, {field: value})
+        if answer.ok and not self._shows(resource, part, field, value):
+            return findings.not_seen(
+                f'{said(answer)}, and {field} stays as it was: the array '
+                'passes over what it does not know')
+        return done(answer, control)
+
+    def _seen_to_take(self, *change: Any) -> None:
+        """Make a change with which another is compared.
+
+        :raises findings.Skip: it is not carried out
+        """
+        finding = self._takes(*change)
+        if finding.result != findings.CONFIRMED:
+            raise findings.Skip(
+                f'{change[0]} take no {change[3]} as far as is seen: '
+                f'{finding.seen}')
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Whether a field has a value, in whatever type it is sent."""
+    if isinstance(value, dict):
+        return isinstance(found, dict) and found.get('ref') == value['ref']
+    if isinstance(value, bool):
+        return str(found).lower() in (str(value).lower(), str(int(value)))
+    return bool(found == value or str(found) == str(value))
 
 
 class Groups(_Checks):
@@ -84,30 +145,40 @@ class Groups(_Checks):
         return (findings.not_seen('shown at once') if found
                 else findings.confirmed('not shown at once'))
 
+    @checks('OBJ-2')
+    def bare_object(self) -> Finding:
+        """One object comes without an envelope: every array reads groups."""
+        return findings.is_bare(
+            self._get('volume_groups', self._made.group()),
+            self._made.group())
+
+    @checks('OBJ-14')
+    def same_again(self) -> Finding:
+        """The same PATCH again changes nothing."""
+        for part in ('g4', 'g1'):
+            self._change('volume_groups', self._made.group(), {
+                'name': self._name(part)})
+        return done(self._change('volume_groups', self._made.group(), {
+            'name': self._name('g1')}))
+
     @checks('OBJ-11')
     def own_id(self) -> Finding:
         """PATCH takes the object's own id."""
         group = self._made.group()
         return done(self._change('volume_groups', group, {
-            'id': group, 'name': self._name('g1')}))
-
-    @checks('OBJ-14')
-    def same_again(self) -> Finding:
-        """The same PATCH again changes nothing."""
-        return done(self._change('volume_groups', self._made.group(), {
-            'name': self._name('g1')}))
+            'id': group, 'name': self._name('g1')}), _RENAME)
 
     @checks('OBJ-12')
     def unknown_fields(self) -> Finding:
         """An unknown field is refused."""
         return refused(self._change('volume_groups', self._made.group(), {
-            'name': self._name('g1'), 'k2probe_field': 1}))
+            'name': self._name('g1'), 'k2probe_field': 1}), control=_RENAME)
 
     @checks('OBJ-13')
     def required_fields(self) -> Finding:
         """A required field that is left out is refused."""
         return refused(self._make('volume_groups', {
-            'name': self._name('g3')}))
+            'name': self._name('g3')}), control=_GROUP)
 
     @checks('ERR-8', 'VG-1')
     def name_in_use(self) -> Finding:
@@ -120,40 +191,48 @@ class Groups(_Checks):
     def dedup(self) -> Finding:
         """is_dedup is fixed when the group is made."""
         group = self._made.group('g2')
-        return refused(self._change('volume_groups', group, {
-            'is_dedup': False}))
+        self._seen_to_take('volume_groups', 'g2', group, 'quota', 100 * GIB)
+        return self._keeps('volume_groups', 'g2', group, 'is_dedup', False,
+                           _QUOTA)
 
     @checks('SEQ-1')
     def sequence(self) -> Finding:
         """A number that does not rise is answered with 409."""
-        number, group = f'k2probe-{self._writer.token.token}=1', (
-            self._made.group())
-        body = {'name': self._name('g1')}
-        first = self._change('volume_groups', group, body, number)
+        first, again = self._numbered(1), self._numbered(1)
         if not first.ok:
-            return done(first)
-        again = self._change('volume_groups', group, body, number)
-        return that(again.status == 409, f'the second time: {again.words}')
+            return findings.not_seen('the header is not taken: '
+                                     f'{said(first)}')
+        if again.status != 409 and not again.ok:
+            return findings.not_seen(f'the second time: {said(again)}')
+        return that(again.status == 409, f'the second time: {said(again)}')
 
     @checks('SEQ-2')
     def gap(self) -> Finding:
         """Numbers need not be consecutive."""
-        return done(self._change(
+        if self._numbered(1).status != 409:
+            return findings.not_seen('the array does not heed the header')
+        return done(self._numbered(7))
+
+    def _numbered(self, number: int) -> raw.Answer:
+        return self._change(
             'volume_groups', self._made.group(), {'name': self._name('g1')},
-            f'k2probe-{self._writer.token.token}=7'))
+            f'k2probe-{self._writer.token.token}={number}')
 
     @checks('section 14: replication_session')
     def session_field(self) -> Finding:
         """A group shows replication_session, in the singular."""
         self._made.group()
-        one = self._read('volume_groups', 'name', self._name('g1'))
-        found = [key for key in one if key.startswith('replication_session')]
+        found = [key for key in self._read('volume_groups', 'g1')
+                 if key.startswith('replication_session')]
+        if not found:
+            return findings.not_seen('fields: none')
         return that(found == ['replication_session'],
-                    f'fields: {", ".join(found) or "none"}')
+                    f'fields: {names(found)}')
 
     @checks('SNP-12')
     def empty_group(self) -> Finding:
         """A group without volumes is not snapshotted."""
+        self._made.group('g2')
         return refused(self._make('snapshots', self._made.snapshot_body(
             'e1', 'g2')))
 
@@ -161,8 +240,9 @@ class Groups(_Checks):
     def small_quota(self) -> Finding:
         """A quota below what is provisioned is refused."""
         self._made.volume()
-        return refused(self._change('volume_groups', self._made.group(), {
-            'quota': GIB // 2}))
+        group = self._made.group()
+        self._seen_to_take('volume_groups', 'g1', group, 'quota', 100 * GIB)
+        return self._keeps('volume_groups', 'g1', group, 'quota', GIB // 2)
 
     @checks('VG-9')
     def rename(self) -> Finding:
@@ -174,18 +254,22 @@ class Groups(_Checks):
         if not answer.ok:
             return done(answer)
         try:
-            name = self._read('snapshots', 'short_name', self._name('s1'))
+            name = self._read('snapshots', 's1').get('name')
         finally:
             self._change('volume_groups', group, {'name': self._name('g1')})
-        return that(name.get('name') == f'{self._name("g4")}:'
-                    f'{self._name("s1")}', 'looked at a snapshot')
+        if name is None:
+            return findings.not_seen('snapshots show no name')
+        return that(name == f'{self._name("g4")}:{self._name("s1")}',
+                    'looked at a snapshot')
 
     @checks('VG-8')
     def counts(self) -> Finding:
         """Counts of volumes and snapshots."""
         self._made.snapshot()
-        one = self._read('volume_groups', 'name', self._name('g1'))
+        one = self._read('volume_groups', 'g1')
         found = one.get('volumes_count'), one.get('snapshots_count')
+        if not all(isinstance(each, int) for each in found):
+            return findings.not_seen('a count is missing')
         return that(found == (1, 1), f'1 volume, 1 snapshot: {found}')
 
     @checks('section 12')
@@ -193,12 +277,16 @@ class Groups(_Checks):
         """Names have 42 characters at most."""
         group = ref('volume_groups', self._made.group('g7'))
         long = tokens.long_name(self._writer.token.token)
-        at_most = self._make('volumes', {
-            'name': long, 'size': GIB, 'volume_group': group})
-        beyond = self._make('volumes', {
-            'name': f'{long}x', 'size': GIB, 'volume_group': group})
-        return that(at_most.ok and not beyond.ok, f'42 characters: '
-                    f'{at_most.words}; 43 characters: {beyond.words}')
+        at_most, beyond = (self._make('volumes', {
+            'name': name, 'size': GIB, 'volume_group': group})
+            for name in (long, f'{long}x'))
+        seen = (f'42 characters: {said(at_most)}; '
+                f'43 characters: {said(beyond)}')
+        found = done(at_most), refused(beyond)
+        return Finding(
+            findings.merged(list(found)).result
+            if findings.NOT_SEEN not in [each.result for each in found]
+            else findings.NOT_SEEN, seen, (_VOLUME,))
 
 
 class Volumes(_Checks):
@@ -215,8 +303,9 @@ class Volumes(_Checks):
     @checks('VOL-2')
     def shrink(self) -> Finding:
         """Volumes do not shrink."""
-        return refused(self._change('volumes', self._made.volume(), {
-            'size': GIB // 2}))
+        volume = self._made.volume('v2', 'g5')
+        self._seen_to_take('volumes', 'v2', volume, 'size', 2 * GIB)
+        return self._keeps('volumes', 'v2', volume, 'size', GIB)
 
     @checks('VOL-5')
     def no_size(self) -> Finding:
@@ -229,28 +318,37 @@ class Volumes(_Checks):
     def read_only(self) -> Finding:
         """read_only can be changed."""
         volume = self._made.volume('v2', 'g5')
-        return done(self._change('volumes', volume, {'read_only': True}))
+        self._change('volumes', volume, {'name': self._name('v2')})
+        found = self._takes('volumes', 'v2', volume, 'read_only', True,
+                            _RENAME_VOLUME)
+        if found.result == findings.CONFIRMED:
+            self._change('volumes', volume, {'read_only': False})
+        return found
 
     @checks('VOL-13')
     def vmware(self) -> Finding:
         """vmware_support is fixed when the volume is made."""
-        return refused(self._change('volumes', self._made.volume('v2', 'g5'), {
-            'vmware_support': True}))
+        return self._keeps(
+            'volumes', 'v2', self._made.volume('v2', 'g5'), 'vmware_support',
+            True, _READ_ONLY)
 
     @checks('VOL-15')
     def serial_number(self) -> Finding:
         """scsi_sn is there, in hex."""
         self._made.volume()
-        found = self._read('volumes', 'name', self._name('v1')).get('scsi_sn')
+        found = self._read('volumes', 'v1').get('scsi_sn')
+        if not found:
+            return findings.not_seen('the field is missing')
         return that(isinstance(found, str) and not set(found) - set(
-            '0123456789abcdef'), 'looked at one' if found else 'missing')
+            '0123456789abcdef'), 'looked at one')
 
     @checks('VOL-3')
     def grow(self) -> Finding:
         """Volumes grow beside snapshots and while mapped."""
         volume = self._made.volume('v2', 'g5')
+        self._made.snapshot('s5', 'g5', 'v2')
         self._made.mapping('m3', self._made.host(), 'volumes', volume)
-        return done(self._change('volumes', volume, {'size': 2 * GIB}))
+        return self._takes('volumes', 'v2', volume, 'size', 3 * GIB)
 
     @checks('VOL-6')
     def mapped(self) -> Finding:
@@ -265,7 +363,7 @@ class Volumes(_Checks):
         snapshot = self._made.snapshot('s3', 'g5', 'v2')
         self._made.mapping('m3', self._made.host(), 'volumes',
                            self._made.volume('v2', 'g5'))
-        return refused(self._restore('g5', snapshot))
+        return self._not_restored('g5', snapshot)
 
     @checks('VOL-7')
     def with_snapshot(self) -> Finding:
@@ -277,8 +375,11 @@ class Volumes(_Checks):
     def move(self) -> Finding:
         """A volume with snapshots does not move."""
         self._made.snapshot()
-        return refused(self._change('volumes', self._made.volume(), {
-            'volume_group': ref('volume_groups', self._made.group('g2'))}))
+        other = ref('volume_groups', self._made.group('g2'))
+        self._seen_to_take('volumes', 'v5', self._made.volume('v5', 'g7'),
+                           'volume_group', other)
+        return self._keeps('volumes', 'v1', self._made.volume(),
+                           'volume_group', other)
 
     @checks('VG-5')
     def group_in_use(self) -> Finding:
@@ -292,28 +393,35 @@ class Volumes(_Checks):
         self._made.volume()
         body = self._made.snapshot_body('e1', 'g1')
         del body['retention_policy']
-        return refused(self._make('snapshots', body))
+        return refused(self._make('snapshots', body), control=_SNAPSHOT)
 
     @checks('SNP-4')
     def kept_snapshot(self) -> Finding:
         """is_auto_deleteable false is kept, on views too."""
-        snapshot = self._made.snapshot()
+        self._made.snapshot()
         view = self._make('snapshots', {
             'short_name': self._name('w2'), 'is_exposable': True,
             'is_auto_deleteable': False, 'retention_policy':
-            self._made.policy, 'source': ref('snapshots', snapshot)})
-        if not view.ok:
-            return done(view)
-        found = self._read('snapshots', 'short_name', self._name('w2'))
-        return that(found.get('is_auto_deleteable') is False,
-                    f'reads {found.get("is_auto_deleteable")}')
+            self._made.policy,
+            'source': ref('snapshots', self._made.snapshot())})
+        found = [self._read('snapshots', part).get('is_auto_deleteable')
+                 for part in ('s1', *(['w2'] if view.ok else []))]
+        if None in found:
+            return findings.not_seen('the field is missing')
+        if all(_same(each, False) for each in found) and not view.ok:
+            return findings.not_seen('snapshots keep it, views do not take '
+                                     f'it: {said(view)}')
+        return that(all(_same(each, False) for each in found),
+                    'read both' if len(found) == 2 else 'read a snapshot')
 
     @checks('SNP-6')
     def view_of_group(self) -> Finding:
         """A view is not made of a group."""
         self._made.volume()
         return refused(self._make('snapshots', {
-            **self._made.snapshot_body('e1', 'g1'), 'is_exposable': True}))
+            'short_name': self._name('e1'), 'is_exposable': True,
+            'source': ref('volume_groups', self._made.group()),
+            'retention_policy': self._made.policy}))
 
     @checks('SNP-7')
     def view_of_view(self) -> Finding:
@@ -332,8 +440,11 @@ class Volumes(_Checks):
     @checks('SNP-10')
     def change_snapshot(self) -> Finding:
         """PATCH of a snapshot is offered."""
-        return done(self._change('snapshots', self._made.snapshot(), {
-            'is_auto_deleteable': False}))
+        answer = self._change('snapshots', self._made.snapshot(), {
+            'is_auto_deleteable': False})
+        return (done(answer, _RENAME) if answer.ok
+                or answer.status in (404, 405)
+                else findings.not_seen(said(answer)))
 
     @checks('SNP-11', 'VSN-2')
     def volsnaps(self) -> Finding:
@@ -345,40 +456,53 @@ class Volumes(_Checks):
     def source_of_volsnap(self) -> Finding:
         """The source of a view's volsnap is the volume."""
         hits = self._volsnaps()
-        return that([hit.get('source') for hit in hits] == [
-            ref('volumes', self._made.volume())], 'looked at one')
+        if not all(isinstance(hit.get('source'), dict) for hit in hits):
+            return findings.not_seen('the field is missing')
+        return that([hit['source'].get('ref') for hit in hits] == [
+            ref('volumes', self._made.volume())['ref']], 'looked at one')
 
     def _volsnaps(self) -> list[Any]:
-        return self._get('volsnaps', '', (
-            'snapshot.ref', f'/snapshots/{self._made.view()}')).hits
+        view = f'/snapshots/{self._made.view()}'
+        answer = self._get('volsnaps', '', ('snapshot.ref', view))
+        if not answer.ok:
+            raise findings.Skip(said(answer))
+        return [hit for hit in answer.hits
+                if asking.refers(hit, 'snapshot', view)]
 
     @checks('RST-2')
     def restore_view(self) -> Finding:
         """A group is not restored to a view."""
-        return refused(self._restore('g1', self._made.view()))
+        return self._not_restored('g1', self._made.view())
 
     @checks('RST-4')
     def restore(self) -> Finding:
         """A restore sets last_restored_from."""
         snapshot = self._made.snapshot('s2', 'g6', 'v3')
-        answer = self._restore('g6', snapshot)
-        if not answer.ok:
-            return done(answer)
-        found = self._read('volume_groups', 'name', self._name('g6'))
-        return that(found.get('last_restored_from') == ref(
-            'snapshots', snapshot), 'looked at the group')
-
-    def _restore(self, group: str, snapshot: int) -> Any:
-        return self._change('volume_groups', self._made.group(group), {
+        answer = self._change('volume_groups', self._made.group('g6'), {
             'last_restored_from': ref('snapshots', snapshot)})
+        if not answer.ok:
+            return findings.not_seen(f'not restored: {said(answer)}')
+        found = self._read('volume_groups', 'g6').get('last_restored_from')
+        if not found:
+            return findings.not_seen(f'{said(answer)}, and nothing shows it')
+        return that(_same(found, ref('snapshots', snapshot)),
+                    'looked at the group')
+
+    def _not_restored(self, group: str, snapshot: int) -> Finding:
+        return self._keeps(
+            'volume_groups', group, self._made.group(group),
+            'last_restored_from', ref('snapshots', snapshot))
 
     @checks('section 2.5: order')
     def order(self) -> Finding:
         """Without __sort lists come in any order."""
         for part, group in (('v1', 'g1'), ('v2', 'g5'), ('v3', 'g6')):
             self._made.volume(part, group)
-        seen = {tuple(hit.get('id') for hit in self._get('volumes').hits)
-                for _ in range(3)}
+        lists = [[hit.get('id') for hit in self._get('volumes').hits]
+                 for _ in range(3)]
+        # Others make and remove volumes meanwhile.
+        common = set(lists[0]).intersection(*lists)
+        seen = {tuple(id for id in each if id in common) for each in lists}
         return (findings.confirmed('three lists differ') if len(seen) > 1
                 else findings.not_seen('three lists are the same'))
 
@@ -392,20 +516,21 @@ class Clones(_Checks):
         body = self._made.clone_body('c2')
         try:
             self._made.thin_clone()
-        except findings.Skip as reason:
-            plain = self._make('volumes', {**body, 'size': GIB})
-            if plain.ok:
+        except findings.Skip:
+            if self._make('volumes', {**body, 'size': GIB}).ok:
                 return findings.contradicted(
                     'their fields are ignored: a plain volume was made')
-            return findings.confirmed(f'not offered: {reason}')
+            return refused(self._made.answers['c1'], control=_VOLUME)
         return findings.not_seen('the array offers thin clones')
 
     @checks('CLN-1')
     def size(self) -> Finding:
         """A thin clone has the size of its source."""
         self._made.thin_clone()
-        found = self._read('volumes', 'name', self._name('c1')).get('size')
-        return that(found == GIB, f'size {found}')
+        found = self._read('volumes', 'c1').get('size')
+        if found is None:
+            return findings.not_seen('the field is missing')
+        return that(_same(found, GIB), f'size {found}')
 
     @checks('CLN-4')
     def source(self) -> Finding:
@@ -426,8 +551,8 @@ class Clones(_Checks):
     def move(self) -> Finding:
         """A thin clone does not leave its group."""
         clone = self._made.thin_clone()
-        return refused(self._change('volumes', clone, {
-            'volume_group': ref('volume_groups', self._made.group('g2'))}))
+        return self._keeps('volumes', 'c1', clone, 'volume_group', ref(
+            'volume_groups', self._made.group('g2')))
 
     @checks('CLN-3')
     def delete(self) -> Finding:
@@ -467,14 +592,19 @@ class Hosts(_Checks):
         if found is None:
             hits = self._writer.mappings(f'/hosts/{self._made.host("h2")}')
             found = hits[0].get('lun') if hits else None
-        return that(found == 1, f'the first LUN of a host: {found}')
+        if found is None:
+            return findings.not_seen('no LUN is shown')
+        return that(_same(found, 1), f'the first LUN of a host: {found}')
 
     @checks('MAP-7')
     def several_hosts(self) -> Finding:
         """A volume may be mapped to several hosts."""
         self._map_first()
-        self._made.mapping('m4', self._made.host('h2'), 'volumes',
-                           self._made.volume())
+        host, volume = self._made.host('h2'), self._made.volume()
+        try:
+            self._made.mapping('m4', host, 'volumes', volume)
+        except findings.Skip:
+            return done(self._made.answers['m4'])
         return findings.confirmed('mapped twice')
 
     @checks('MAP-8')
@@ -488,9 +618,16 @@ class Hosts(_Checks):
     @checks('MAP-10')
     def chosen_lun(self) -> Finding:
         """POST does not take a LUN."""
-        return refused(self._make(_MAP, {
-            'host': ref('hosts', self._made.host('h2')), 'lun': 77,
-            'volume': ref('volumes', self._made.volume('v2', 'g5'))}))
+        host, volume = self._made.host('h2'), self._made.volume('v2', 'g5')
+        answer = self._make(_MAP, {
+            'host': ref('hosts', host), 'lun': 77,
+            'volume': ref('volumes', volume)})
+        if not answer.ok:
+            # The same without it, as the control.
+            self._made.mapping('m6', host, 'volumes', volume)
+        return refused(answer, lambda: any(
+            _same(hit.get('lun'), 77)
+            for hit in self._writer.mappings(f'/hosts/{host}')), _MAPPING)
 
     @checks('SNP-8', 'MAP-13')
     def snapshot(self) -> Finding:
@@ -504,19 +641,23 @@ class Hosts(_Checks):
         """A mapped view has entries for its volsnaps."""
         host = self._made.host()
         self._made.mapping('m5', host, 'snapshots', self._made.view())
-        luns = [hit.get('lun') for hit in self._writer.mappings(
-            f'/hosts/{host}') if str((hit.get('volume') or {}).get(
-                'ref', '')).startswith('/volsnaps/')]
+        luns = [hit.get('lun') for hit in self._volsnaps_of(host)]
         return that(len(luns) == 1 and luns[0] is not None,
                     f'{len(luns)} entries')
+
+    def _volsnaps_of(self, host: int) -> list[Any]:
+        return [hit for hit in self._writer.mappings(f'/hosts/{host}')
+                if asking.ref_of(hit, 'volume').startswith('/volsnaps/')]
 
     @checks('SNP-15')
     def exposed(self) -> Finding:
         """Mapping a view sets last_exposed_time."""
         self._made.mapping('m5', self._made.host(), 'snapshots',
                            self._made.view())
-        one = self._read('snapshots', 'short_name', self._name('w1'))
-        return that(bool(one.get('last_exposed_time')), 'looked at it')
+        one = self._read('snapshots', 'w1')
+        if 'last_exposed_time' not in one:
+            return findings.not_seen('the field is missing')
+        return that(bool(one['last_exposed_time']), 'looked at it')
 
     @checks('MAP-4')
     def unmap_view(self) -> Finding:
@@ -528,8 +669,7 @@ class Hosts(_Checks):
         if not answer.ok:
             return done(answer)
         self._made.forget('m5')
-        left = [hit for hit in self._writer.mappings(f'/hosts/{host}')
-                if str(hit.get('volume')).find('/volsnaps/') >= 0]
+        left = self._volsnaps_of(host)
         return that(not left, f'{len(left)} are left')
 
     @checks('HST-2')
@@ -542,9 +682,11 @@ class Hosts(_Checks):
     def counts(self) -> Finding:
         """A host counts its mapped volumes."""
         self._map_first()
-        one = self._read('hosts', 'name', self._name('h2'))
-        return that(isinstance(one.get('volumes_count'), int),
-                    f'volumes_count: {one.get("volumes_count")}')
+        found = self._read('hosts', 'h2').get('volumes_count')
+        if found is None:
+            return findings.not_seen('the field is missing')
+        return that(isinstance(found, int), f'volumes_count: {found}'
+                    if isinstance(found, int) else 'it is no number')
 
     @checks('CHP-2')
     def chap(self) -> Finding:
@@ -555,21 +697,29 @@ class Hosts(_Checks):
                 'password': secrets.token_hex(7)}
         profile = self._make('host_auth_profiles', body)
         if not profile.ok:
-            return done(profile)
-        older = self._change('hosts', host, {
-            'host_auth_profile': self._name('p1')})
-        given = self._change('hosts', host, {
-            'map_auth_profiles_names': self._name('p1')})
+            return findings.not_seen(f'no profile was made: {said(profile)}')
+        older, given, unknown = (self._change('hosts', host, {
+            field: self._name('p1')}) for field in (
+                'host_auth_profile', 'map_auth_profiles_names',
+                'k2probe_field'))
         self._change('hosts', host, {'map_auth_profiles_names': None})
-        return that(given.ok and not older.ok, 'map_auth_profiles_names: '
-                    f'{given.words}; host_auth_profile: {older.words}')
+        seen = (f'map_auth_profiles_names: {said(given)}; '
+                f'host_auth_profile: {said(older)}')
+        if unknown.ok or not given.ok and not older.ok:
+            return findings.not_seen(
+                f'{seen}; a field that is unknown: {said(unknown)}')
+        return that(given.ok and not older.ok, seen)
 
     @checks('HST-5')
     def join_while_mapped(self) -> Finding:
         """A host with mappings does not join a group."""
         self._map_first()
-        return refused(self._change('hosts', self._made.host(), {
-            'host_group': ref('host_groups', self._host_group())}))
+        host, group = self._made.host(), ref(
+            'host_groups', self._host_group())
+        found = self._keeps('hosts', 'h1', host, 'host_group', group)
+        if found.result == findings.CONTRADICTED:
+            self._change('hosts', host, {'host_group': None})
+        return found
 
     def _host_group(self) -> int:
         return self._made.made('host_groups', 'n1', {
@@ -578,10 +728,8 @@ class Hosts(_Checks):
     def _member(self) -> int:
         """A host in the host group."""
         host = self._made.host('h3')
-        answer = self._change('hosts', host, {
-            'host_group': ref('host_groups', self._host_group())})
-        if not answer.ok:
-            raise findings.Skip(f'no host joins a group: {answer.words}')
+        self._seen_to_take('hosts', 'h3', host, 'host_group', ref(
+            'host_groups', self._host_group()))
         return host
 
     @checks('HGR-1')
@@ -611,8 +759,15 @@ class Hosts(_Checks):
     @checks('HGR-2')
     def rename_group(self) -> Finding:
         """Host groups can be renamed."""
-        return done(self._change('host_groups', self._host_group(), {
-            'name': self._name('n2')}))
+        return self._renamed(self._change(
+            'host_groups', self._host_group(), {'name': self._name('n2')}))
+
+    def _renamed(self, answer: raw.Answer) -> Finding:
+        if answer.ok and self._writer.find(
+                'host_groups', self._name('n2')) is None:
+            return findings.not_seen(f'{said(answer)}, and it has its name '
+                                     'as before')
+        return done(answer, _JOIN)
 
     @checks('HST-3')
     def with_initiators(self) -> Finding:
@@ -623,7 +778,7 @@ class Hosts(_Checks):
         answer = self._make('host_iqns', {
             'iqn': iqn, 'host': ref('hosts', host)})
         if not answer.ok:
-            return done(answer)
+            return findings.not_seen(f'no initiator was made: {said(answer)}')
         answer = self._remove('hosts', host)
         if answer.ok:
             self._made.forget('h4')
@@ -636,44 +791,70 @@ class Policies(_Checks):
     @checks('RET-4')
     def retention(self) -> Finding:
         """Users make retention policies."""
-        return done(self._make('retention_policies', {
+        answer = self._make('retention_policies', {
             'name': self._name('r1'), 'num_snapshots': 1, 'weeks': 0,
-            'days': 0, 'hours': 1}))
+            'days': 0, 'hours': 1})
+        return done(answer) if answer.ok else findings.not_seen(said(answer))
 
     @checks('VCP-1')
     def capacity(self) -> Finding:
         """full_threshold may be left out."""
-        return done(self._make('vg_capacity_policies', {
-            'name': self._name('y1'), 'warning_threshold': 70,
-            'error_threshold': 80, 'critical_threshold': 90,
-            'snapshot_overhead_threshold': 50}))
+        body = {'name': self._name('y1'), 'warning_threshold': 70,
+                'error_threshold': 80, 'critical_threshold': 90,
+                'snapshot_overhead_threshold': 50}
+        answer = self._make('vg_capacity_policies', body)
+        if answer.ok:
+            return done(answer)
+        whole = self._make('vg_capacity_policies', {
+            **body, 'full_threshold': 100})
+        return done(answer, whole.form)
 
 
 class Removals(_Checks):
     """What removes objects; the last of all."""
 
-    @checks('BLK-1', 'BLK-2', 'BLK-3')
+    @checks('BLK-1', 'BLK-3')
     def bulk(self) -> Finding:
         """Snapshots of several groups are made and deleted in one call."""
-        self._made.volume('v2', 'g5')
-        self._made.volume('v3', 'g6')
-        answer = self._writer.make_many('snapshots', [
-            self._made.snapshot_body('b1', 'g5'),
-            self._made.snapshot_body('b2', 'g6')])
-        ids = [hit['id'] for hit in answer.hits
-               if isinstance(hit.get('id'), int)]
+        answer = self._bulk()
         if not answer.ok:
-            return done(answer)
+            return done(answer, _SNAPSHOT)
+        ids = [id for part in _BULK if (id := self._writer.find(
+            'snapshots', self._name(part))) is not None]
         if len(ids) != 2:
-            return findings.contradicted(f'{len(ids)} of 2 in the reply')
-        return done(self._writer.remove_many('snapshots', ids))
+            return findings.contradicted(f'{len(ids)} of 2 were made')
+        return done(self._writer.remove_many('snapshots', ids), raw.form(
+            'DELETE', 'snapshots', 1))
+
+    def _bulk(self) -> raw.Answer:
+        """The reply to a bulk POST, sent once."""
+        if 'bulk' not in self._made.answers:
+            for part, group in (('v2', 'g5'), ('v3', 'g6')):
+                self._made.volume(part, group)
+            self._made.answers['bulk'] = self._writer.make_many(
+                'snapshots', [self._made.snapshot_body(*each)
+                              for each in zip(_BULK, ('g5', 'g6'))])
+        return self._made.answers['bulk']
+
+    @checks('BLK-2')
+    def reply_to_bulk(self) -> Finding:
+        """A bulk POST gives what it made, in the order asked."""
+        answer = self._bulk()
+        if not answer.ok:
+            return findings.not_seen(said(answer))
+        found = [hit.get('short_name') for hit in answer.hits]
+        return that(found == [*map(self._name, _BULK)],
+                    f'{len(found)} of 2 in the reply')
 
     @checks('OBJ-5')
     def delete(self) -> Finding:
         """DELETE answers 204 without a body."""
         snapshot = self._made.snapshot('d1', 'g6', 'v3')
         answer = self._remove('snapshots', snapshot)
-        return that(answer.status == 204 and not answer.size, answer.words)
+        if not answer.ok:
+            return findings.not_seen(said(answer))
+        return that(answer.status == 204 and not answer.size,
+                    f'{said(answer)}, {answer.size} bytes')
 
     @checks('QRY-10')
     def deleted_snapshot(self) -> Finding:
@@ -681,28 +862,33 @@ class Removals(_Checks):
         hits = self._get('snapshots', '', (
             'short_name', self._name('d1'))).hits
         return (findings.confirmed('listed with is_deleted') if any(
-            hit.get('is_deleted') for hit in hits)
+            asking.is_true(hit.get('is_deleted')) for hit in hits)
             else findings.not_seen('gone at once'))
 
     @checks('VOL-17')
     def deleted_volume(self) -> Finding:
         """marked_for_deletion covers the time until a volume is gone."""
+        # The group is left without one (VOL-8).
         volume = self._made.volume('v4', 'g2')
         answer = self._remove('volumes', volume)
         if not answer.ok:
-            return findings.not_seen(answer.words)
+            return findings.not_seen(said(answer))
+        self._made.forget('v4')
         hits = self._get('volumes', '', ('name', self._name('v4'))).hits
         return (findings.confirmed('listed with marked_for_deletion') if any(
-            hit.get('marked_for_deletion') for hit in hits)
+            asking.is_true(hit.get('marked_for_deletion')) for hit in hits)
             else findings.not_seen('gone at once'))
 
     @checks('VOL-8')
     def last_volume(self) -> Finding:
         """A group stays when its last volume goes."""
-        if self._made.answers.get('v4') is None:
-            raise findings.Skip('no volume was deleted')
+        group = self._made.group('g9')
+        volume = self._made.volume('v6', 'g9')
+        answer = self._remove('volumes', volume)
+        if not answer.ok:
+            return findings.not_seen(said(answer))
         return that(self._writer.find(
-            'volume_groups', self._name('g2')) is not None, 'looked for it')
+            'volume_groups', self._name('g9')) == group, 'looked for it')
 
     @checks('OBJ-7')
     def ids(self) -> Finding:
@@ -710,7 +896,7 @@ class Removals(_Checks):
         before = self._made.group('g9')
         answer = self._remove('volume_groups', before)
         if not answer.ok:
-            return findings.not_seen(answer.words)
+            return findings.not_seen(said(answer))
         self._made.forget('g9')
         after = self._made.group('g8')
         return that(after > before, 'a new object has '

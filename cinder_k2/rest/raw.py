@@ -40,6 +40,7 @@ class Answer:
     :ivar status: of HTTP; None without a reply
     :ivar value: JSON value of the body; None if it has none
     :ivar error: the error that it stands for; None for a 2xx
+    :ivar form: what kind of request it answers, with neither ids nor values
     """
 
     status: int | None = None
@@ -47,6 +48,7 @@ class Answer:
     content_type: str = ''
     size: int = 0
     error: errors.RestError | None = None
+    form: str = ''
 
     @property
     def ok(self) -> bool:
@@ -62,6 +64,12 @@ class Answer:
                 ] if isinstance(found, list) else []
 
     @property
+    def is_list(self) -> bool:
+        """Whether it was carried out and gave a list, even an empty one."""
+        return self.ok and isinstance(self.value, dict) and isinstance(
+            self.value.get('hits'), list)
+
+    @property
     def total(self) -> int:
         """How many objects the array says that there are."""
         said = self.value.get('total') if isinstance(
@@ -71,8 +79,7 @@ class Answer:
     @property
     def id(self) -> int | None:
         """Id of the bare object."""
-        found = self.value.get('id') if isinstance(self.value, dict) else None
-        return found if isinstance(found, int) else None
+        return id_of(self.value)
 
     def field(self, name: str) -> Any:
         """A field of the bare object, or of the one in an envelope."""
@@ -107,8 +114,17 @@ class Raw:
         path = f'/{resource}' if resource else ''
         if part != '':
             path += '/' if part == '/' else f'/{part}'
+        query = tuple(query)
         request = transport.Request(
             method, path, _encode(query), body, sequence)
+        answer = self._sent(request)
+        return dataclasses.replace(answer, form=form(
+            method, resource, part,
+            [key for key, _ in query] + (
+                [*body] if isinstance(body, dict) else [])
+            + (['X-K2-Sequence'] if sequence else [])))
+
+    def _sent(self, request: transport.Request) -> Answer:
         try:
             self._session.pause()
             reply, content = self._session.transport.reply(
@@ -133,6 +149,28 @@ class Raw:
         except (ValueError, RecursionError):
             value = None
         return Answer(status, value, content_type, len(content), error)
+
+
+def id_of(value: Any) -> int | None:
+    """Id of an object, also as a text or a float; None if it has none."""
+    found = value.get('id') if isinstance(value, dict) else None
+    try:
+        number = int(found) if isinstance(found, int | float | str) else 0
+    except (ValueError, OverflowError):
+        return None
+    return number if number > 0 and not isinstance(found, bool) else None
+
+
+def form(method: str, resource: str, part: int | str = '',
+         names: Iterable[str] = ()) -> str:
+    """What kind of request one is, such as 'PATCH volumes/# size'.
+
+    :param names: parameters of the query, fields of the body, headers
+    """
+    path = resource + ('/#' if isinstance(part, int) else
+                       f'/{part}'.rstrip('/') + '/' * (part == '/')
+                       if part else '')
+    return ' '.join([method, path, *sorted(names)])
 
 
 def _encode(query: Iterable[Pair]) -> str:

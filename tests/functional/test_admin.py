@@ -17,6 +17,8 @@ import io
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +33,9 @@ from oslo_config import cfg
 from cinder_k2.cmd import admin
 from cinder_k2.driver import config
 from cinder_k2.driver import locks
+from cinder_k2.probe import tokens
 from cinder_k2 import rest
+from cinder_k2.rest import raw
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -506,6 +510,73 @@ class ProcessTest(AdminTest):
         self.assertEqual((1, ''), (status, output))
         self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
 
+    def start_probe(self) -> 'subprocess.Popen[str]':
+        return subprocess.Popen(
+            [sys.executable, '-m', 'cinder_k2.cmd.admin', 'probe', '--write',
+             '--yes', '--pause', '0.001', '--output',
+             self.directory(), '--config-file', self.config,
+             '--config-file', self.more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def strangers(self) -> Any:
+        """What others have, with names of the same beginning."""
+        admin = self.array.admin
+        group = admin.create('volume_groups', name='k2probe-other', quota=0,
+                             is_dedup=True)
+        volume = admin.create('volumes', name='k2probe-other', size=1 << 20,
+                              volume_group={
+                                  'ref': f'/volume_groups/{group["id"]}'})
+        host = admin.create('hosts', name='k2probe-other', type='Linux')
+        admin.create('mappings', host={'ref': f'/hosts/{host["id"]}'},
+                     volume={'ref': f'/volumes/{volume["id"]}'})
+        return self.array.control.leftovers()
+
+    def test_a_probe_that_is_killed(self) -> None:
+        """SIGKILL right after the array has carried out a request."""
+        before = self.strangers()
+        for path in ('/mappings', '/host_iqns'):
+            self.kill_probe_after(path)
+            self.removed_by_the_next(before)
+        self.array.admin.delete('mappings', before['mappings'][0]['id'])
+        for kind in ('volumes', 'volume_groups', 'hosts'):
+            self.array.admin.delete(kind, before[kind][0]['id'])
+
+    def kill_probe_after(self, path: str) -> None:
+        """Let a probe make an object, and no request after that."""
+        real, process = self.array.array.exchange, []
+
+        @contextlib.contextmanager
+        def exchange(method: str, where: str, *rest_: Any) -> Any:
+            with real(method, where, *rest_) as carried_out:
+                if method == 'POST' and where.endswith(path):
+                    process[0].kill()
+                    process[0].wait()
+                yield carried_out
+        with mock.patch.object(self.array.array, 'exchange', exchange):
+            process.append(self.start_probe())
+            process[0].communicate(timeout=120)
+        self.assertEqual(-signal.SIGKILL, process[0].returncode)
+
+    def removed_by_the_next(self, before: Any) -> None:
+        """What the killed one made, and just that, goes with the next."""
+        directory = os.path.join(config.verdicts_directory(), 'probe')
+        token, = (name for name in os.listdir(directory)
+                  if name.endswith('.json'))
+        prefix = token.removesuffix('.json')
+        made = [each for kind, objects in
+                self.array.control.leftovers().items() for each in objects
+                if each not in before.get(kind, [])]
+        self.assertIn(f'{prefix}-g1', [each.get('name') for each in made])
+        status, output, error = self.run_process('probe', '--pause', '0.001',
+                                                 '--output', self.directory())
+        self.assertEqual(0, status, error)
+        self.assertNotIn('STILL', output)
+        self.assertEqual(before, self.array.control.leftovers())
+        self.assertEqual(['lock'], os.listdir(directory))
+
+    def directory(self) -> str:
+        return self.useFixture(fixtures.TempDir()).path
+
 
 class CapabilitiesTest(AdminTest):
 
@@ -606,3 +677,87 @@ class ProbeTest(AdminTest):
         status, _, error = self.probe('--write', '--yes')
         self.assertEqual(1, status)
         self.assertIn('the user has the role read-only', error)
+
+    def failed(self, text: str, *arguments: str, **more: str) -> None:
+        """One clear line after the plan, soon, and no file."""
+        started = time.monotonic()
+        status, output, error = self.probe(*arguments, **more)
+        self.assertLess(time.monotonic() - started, 10)
+        self.assertEqual((1, ''), (status, output))
+        errors = [line for line in error.splitlines()
+                  if line.startswith('k2-admin: error: ')]
+        self.assertEqual(errors, error.splitlines()[-1:])
+        self.assertIn(text, errors[0])
+        self.assertEqual([], os.listdir(self.results))
+
+    def test_a_wrong_password(self) -> None:
+        self.only(san_password='not-the-password')
+        for arguments in ((), ('--write', '--yes')):
+            self.failed('check san_login and san_password', *arguments)
+
+    def test_an_array_that_is_not_there(self) -> None:
+        with socket.socket() as closed:
+            closed.bind(('127.0.0.1', 0))
+            self.only(san_api_port=closed.getsockname()[1])
+            self.failed('Connection refused')
+
+    def test_nobody_to_ask(self) -> None:
+        self.array.control.clear_journal()
+        self.failed('give --yes', '--write', answer='')
+        self.assertEqual([], self.array.control.journal())
+
+    def test_a_place_that_is_none(self) -> None:
+        """It is told before anything is asked or made."""
+        self.array.control.clear_journal()
+        with mock.patch('sys.stdin', io.StringIO('')):
+            status, _, error = self.run_main(
+                'probe', '--write', '--yes', '--output', '/nowhere')
+        self.assertEqual(1, status)
+        self.assertIn('k2-admin: error: ', error)
+        self.assertIn('cannot write to /nowhere', error)
+        self.assertEqual([], self.array.control.journal())
+
+    def test_one_at_a_time(self) -> None:
+        """The second would remove what the first works with."""
+        directory = os.path.join(config.verdicts_directory(), 'probe')
+        with tokens.Tokens(directory).alone():
+            self.failed('another k2-admin probe', '--write', '--yes')
+
+    def test_ctrl_c(self) -> None:
+        """What was made is removed at once."""
+        before = self.array.control.leftovers()
+        with mock.patch.object(raw.Raw, 'ask', autospec=True,
+                               side_effect=_interrupted('host_iqns')):
+            self.failed('interrupted', '--write', '--yes')
+        self.assertEqual(before, self.array.control.leftovers())
+
+    def test_nothing_private_is_told(self) -> None:
+        """Neither in the files nor where they could be copied from."""
+        admin = self.array.admin
+        group = admin.create('volume_groups', name='payroll-2026', quota=0,
+                             is_dedup=True)
+        self.addCleanup(admin.delete, 'volume_groups', group['id'])
+        status, output, error = self.probe('--write', '--yes')
+        self.assertEqual(0, status, error)
+        state = admin.list('system/state')[0]
+        told = output.replace(self.results, '') + ''.join(
+            os.listdir(self.results))
+        for name in os.listdir(self.results):
+            with open(os.path.join(self.results, name)) as file:
+                told += file.read()
+        for private in ('payroll', self.array.address, str(self.array.port),
+                        state['system_id'], state['system_name'],
+                        arrays.LOGIN, arrays.PASSWORD):
+            self.assertNotIn(str(private), told)
+
+
+def _interrupted(resource: str) -> Any:
+    """Let Ctrl-C come with the first POST of a resource."""
+    real, pressed = raw.Raw.ask, []
+
+    def ask(self: Any, method: str, where: str, *rest_: Any) -> Any:
+        if (method, where) == ('POST', resource) and not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return real(self, method, where, *rest_)
+    return ask

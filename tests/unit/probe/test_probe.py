@@ -13,6 +13,7 @@
 """k2-admin probe on simulated arrays, in this process."""
 
 import dataclasses
+import io
 import json
 import pathlib
 import re
@@ -62,7 +63,7 @@ SEEN = {
     'host_group_rename': (False, 'HGR-2', _YES, _NO),
     'sequences': (False, 'SEQ-1', _YES, _NO),
     'bulk': ((), 'BLK-1', _YES, _NO),
-    'statistics': (False, 'STA-3', _YES, _NO),
+    'statistics': (False, 'STA-3', _YES, 'not seen'),
     'single_envelope': (True, 'OBJ-2', _YES, _NO),
     'create_status': (200, 'OBJ-4', _YES, _NO),
     'name_limit': (64, 'section 12', _YES, _NO),
@@ -118,6 +119,10 @@ class Adapter(requests.adapters.BaseAdapter):
             response._content = b'{"error_msg": "no"}'
             return response
         response = self.inner.send(request, **kwargs)
+        if how == 'empty':
+            response = requests.Response()
+            response.status_code = 200
+            response._content = b''
         if how == 'lost':
             raise requests.ConnectionError('no reply')
         if how == 'killed later':
@@ -161,7 +166,7 @@ class ProbeTest(base.BaseTestCase):
 
     def tokens(self):
         return sorted(path.name for path in pathlib.Path(
-            self.directory, 'tokens').glob('*'))
+            self.directory, 'tokens').glob('*.json'))
 
     def writes(self, sim):
         return [f'{entry.method} {entry.path}' for entry
@@ -362,7 +367,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual(before, sim.control.leftovers())
         self.assertEqual([], self.tokens())
 
-    @ddt.data(*(range(n, 340, 17) for n in range(17)))
+    @ddt.data(*(range(n, 374, 17) for n in range(17)))
     def test_a_probe_that_is_killed(self, numbers):
         sim = self.array()
         before = self.foreign(sim)
@@ -397,6 +402,41 @@ class SafetyTest(ProbeTest):
                          'name__contains', 'k2'))):
             self.assertRaises(asking.Forbidden, call)
 
+    @ddt.data(*((resource, how) for how in ('refused', 'lost', 'empty')
+                for resource in ('volumes', 'hosts', 'snapshots')))
+    @ddt.unpack
+    def test_what_cannot_be_looked_for_is_not_taken_as_gone(
+            self, resource, how):
+        """An array that fails to show them for a while, at the end."""
+        sim = self.array()
+        before = self.foreign(sim)
+        deleting = []
+
+        def fails(n, request):
+            deleting.extend(['x'] * (request.method == 'DELETE'
+                                     and '/volumes/' in request.url))
+            return how if len(deleting) > 5 and (
+                request.method, request.url.partition('?')[0].rpartition(
+                    '/')[2]) == ('GET', resource) else ''
+        self.assertRaises(rest.RestError, self.probe, sim, fails=fails)
+        self.assertEqual(1, len(self.tokens()))
+        self.probe(sim, write=False)
+        self.assertEqual(before, sim.control.leftovers())
+        self.assertEqual([], self.tokens())
+
+    def test_an_array_that_keeps_what_was_made(self):
+        """It is named, and the next probe tries again."""
+        sim = self.array()
+        before = self.foreign(sim)
+        report = self.probe(sim, fails=lambda n, request: (
+            'refused' if request.method == 'DELETE'
+            and '/host_groups/' in request.url else ''))
+        self.assertRegex(report['left_on_the_array'][0], 'k2probe-.*-n')
+        self.assertEqual(1, len(self.tokens()))
+        self.assertEqual([], self.probe(
+            sim, write=False)['left_on_the_array'])
+        self.assertEqual(before, sim.control.leftovers())
+
     def test_a_damaged_token(self):
         sim = self.array()
         before = self.foreign(sim)
@@ -412,6 +452,59 @@ class SafetyTest(ProbeTest):
         files.save(tokens.new('another'))
         self.probe(self.array())
         self.assertEqual(1, len(self.tokens()))
+
+
+@ddt.ddt
+class OddRepliesTest(ProbeTest):
+    """Fields of types that nobody expects."""
+
+    def odd(self, sim, change):
+        """A probe of an array that sends each field of a reply changed."""
+        adapter = Adapter(simulator.RequestsAdapter(sim))
+        send = adapter.send
+
+        def changed(request, **kwargs):
+            response = send(request, **kwargs)
+            text = b''.join(response.iter_content(1 << 16))
+            response._content = response._content_consumed = False
+            response.raw = io.BytesIO(json.dumps(_each(
+                json.loads(text), change)).encode() if text else b'')
+            return response
+        adapter.send = changed
+        return run.run(run.Target(rest.Settings(
+            address='k2.example.org', login='admin', password=_PASSWORD,
+            pause=0.5), f'{self.directory}/tokens', adapter, sim.clock), True)
+
+    @ddt.data(str, float)
+    def test_numbers(self, kind):
+        sim = self.array()
+        report = self.odd(sim, lambda name, value: kind(value) if type(
+            value) is int and name not in ('total', 'limit') else value)
+        self.assertEqual({}, sim.control.leftovers())
+        self.assertEqual([], report['left_on_the_array'])
+        results = self.results(report)
+        for rule in ('VOL-2', 'VOL-6', 'SNP-9', 'MAP-2', 'HST-2', 'VOL-14'):
+            self.assertEqual(_YES, results[rule], rule)
+
+    @ddt.data(None, 'x', 7, [], {'a': []})
+    def test_other_fields(self, odd):
+        """Whatever a field has, the probe ends, and nothing stays."""
+        sim = self.array()
+        report = self.odd(sim, lambda name, value: value if name in (
+            'id', 'name', 'short_name', 'iqn', 'ref', 'host', 'volume',
+            'hits', 'total', 'system_id', 'resources', 'free') else odd)
+        self.assertEqual({}, sim.control.leftovers())
+        self.assertEqual([], report['left_on_the_array'])
+
+
+def _each(value, change):
+    """A JSON value with each field changed."""
+    if isinstance(value, list):
+        return [_each(each, change) for each in value]
+    if isinstance(value, dict):
+        return {name: change(name, _each(each, change))
+                for name, each in value.items()}
+    return value
 
 
 class ErrorsTest(ProbeTest):
