@@ -263,7 +263,7 @@ class ReclaimTest(AdminTest):
         group, _ = self.leave_something()
         self.leave_something()
         name = locks._group_name(self.backend.side._array.system.id, group)
-        with mock.patch.object(locks, '_PATIENCE', 0.2), \
+        with mock.patch.object(locks, 'PATIENCE', 0.2), \
                 coordination.COORDINATOR.get_lock(name):
             output = self.refused(f'volume group {group}: Waited', 'reclaim')
         self.assertIn('2 reclaimed', output)
