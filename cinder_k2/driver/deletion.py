@@ -352,6 +352,13 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 return
         elif self._may_be_replicated(volume):
             self._sweep(volume, name_id)
+        # As above: an array that is lost took its time, or the deletion did.
+        with self.deadline(fresh=True):
+            self._drop_remains(name_id, parent)
+
+    def _drop_remains(self, name_id: str, parent: SnapshotBacking | None
+                      ) -> None:
+        """Delete what bears names of a volume that is gone itself."""
         self._delete_own_group_by_name(name_id)
         self._drop_temporary_view(name_id)
         if parent is not None:

@@ -23,6 +23,7 @@ from unittest import mock
 
 import ddt
 
+from cinder_k2.flows import replication
 from tests.functional import arrays
 from tests.functional import replicated
 from tests.weather import steps
@@ -316,7 +317,9 @@ class NeverMadeTest(WeatherTest):
                 self.assertTrue(self.backend.restart())
                 self.backend.fail_over()
                 volume, = self.backend.volumes()
-                self.backend.delete_volume(volume)
+                with mock.patch.object(replication, 'sweep',
+                                       self._slow_sweep):
+                    self.backend.delete_volume(volume)
                 self.assertEqual({}, self.count(self.secondary), number)
             self.assertIn(f'Whether something of volume {volume.id} is left '
                           f'on the array at 127.0.0.1:{self.primary.port}',
@@ -325,6 +328,12 @@ class NeverMadeTest(WeatherTest):
             self.come_home()
         self.assertIsNone(error)
         self.come_home()
+
+    def _slow_sweep(self, *args: Any,
+                    sweep: Callable[..., None] = replication.sweep) -> None:
+        """Of what is lost: it may take all the time of the operation."""
+        self.clock.sleep(self.options['k2_retry_timeout'])
+        sweep(*args)
 
     @staticmethod
     def _creation(specs: dict[str, str]) -> Operation:
