@@ -146,11 +146,13 @@ CAPABILITIES: dict[str, tuple[str, str]] = {
 class Prober(Protocol):
     """How requests are sent while a capability is learnt."""
 
-    def trial(self, seconds: float | None = None
+    def trial(self, seconds: float | None = None, *,
+              awaits_turn: bool = False
               ) -> contextlib.AbstractContextManager[object]:
         """Let each request of this thread inside be sent once only.
 
         :param seconds: for all of them together
+        :param awaits_turn: a busy reply does not count as sent
         """
 
     @property
@@ -301,7 +303,8 @@ class Capabilities:
             raise self._not_offered(name, verdict.words)
         if verdict.state == WORKS or self._prober.in_trial:
             return novel()
-        outcome = self._tried(novel)
+        # There is nothing else to do while the array is busy.
+        outcome = self._tried(novel, awaits_turn=True)
         for result in outcome.results:
             self.found(name)
             return result
@@ -395,10 +398,10 @@ class Capabilities:
         self._conclude(name, outcome)
         return result
 
-    def _tried(self, novel: Callable[[], T], seconds: float | None = None
-               ) -> _Outcome[T]:
+    def _tried(self, novel: Callable[[], T], seconds: float | None = None,
+               *, awaits_turn: bool = False) -> _Outcome[T]:
         """Try once, and once more if nobody knows what became of it."""
-        with self._prober.trial(seconds):
+        with self._prober.trial(seconds, awaits_turn=awaits_turn):
             outcome = _once(novel)
             if (outcome.error is None or not is_lost(outcome.error)
                     or not self._prober.answers()):

@@ -43,14 +43,17 @@ class Retry:
     :param most: tries that one bad object may cost, where the call is about
         several; None: as many as the deadline allows
     :param once: there is to be no second try, whatever the error
+    :param awaits_turn: a busy reply does not count as a try for ``once``
     """
 
     def __init__(self, deadline: Deadline, clock: waiting.Clock,
-                 most: int | None = None, once: bool = False) -> None:
+                 most: int | None = None, *, once: bool = False,
+                 awaits_turn: bool = False) -> None:
         self._deadline = deadline
         self._clock = clock
         self._most = most
         self._once = once
+        self._awaits_turn = awaits_turn
         self._bad = 0
         self._stubborn = 0
         self._last: errors.RestError | None = None
@@ -68,13 +71,17 @@ class Retry:
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
-        if (self._once or not error.retryable
+        if (self._is_last(error) or not error.retryable
                 or self._stubborn >= STUBBORN_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()):
             raise self._to_tell(error)
         self._last = error
         self._clock.sleep(delay)
+
+    def _is_last(self, error: errors.RestError) -> bool:
+        return self._once and not (
+            self._awaits_turn and isinstance(error, errors.Busy))
 
     def _to_tell(self, error: errors.RestError) -> errors.RestError:
         # The last try may have been cut off by the deadline: then what was

@@ -88,6 +88,7 @@ class Doubt:
 class _Local(threading.local):
     deadline: retry.Deadline | None = None
     trial: bool = False
+    awaits_turn: bool = False
 
 
 class Session:
@@ -131,17 +132,21 @@ class Session:
             self._local.deadline = outer
 
     @contextlib.contextmanager
-    def trial(self, seconds: float | None = None) -> Iterator[None]:
+    def trial(self, seconds: float | None = None, *,
+              awaits_turn: bool = False) -> Iterator[None]:
         """Let each request of this thread inside be sent once only.
 
         :param seconds: for all of them together
+        :param awaits_turn: a busy reply does not count as sent
         """
-        before, self._local.trial = self._local.trial, True
+        local = self._local
+        before = local.trial, local.awaits_turn
+        local.trial, local.awaits_turn = True, awaits_turn
         try:
             with self.deadline(seconds):
                 yield
         finally:
-            self._local.trial = before
+            local.trial, local.awaits_turn = before
 
     @property
     def in_trial(self) -> bool:
@@ -151,7 +156,7 @@ class Session:
     def answers(self) -> bool:
         """Whether the array answers a known read, asked once."""
         try:
-            with self.trial():
+            with self.trial(awaits_turn=True):
                 self.get('/system/state')
         except errors.RestError:
             return False
@@ -195,7 +200,8 @@ class Session:
     def _pace(self, deadline: retry.Deadline, most: int | None = None
               ) -> retry.Retry:
         return retry.Retry(deadline, self.clock, most,
-                           once=self._local.trial)
+                           once=self._local.trial,
+                           awaits_turn=self._local.awaits_turn)
 
     def admit(self, entrance: gate.Gate, request: transport.Request,
               deadline: retry.Deadline, tries: int) -> bytes:

@@ -59,7 +59,7 @@ class Prober:
         self.reads = 0
         self.seconds = []
 
-    def trial(self, seconds=None):
+    def trial(self, seconds=None, awaits_turn=False):
         self.seconds.append(seconds)
         return self._inside()
 

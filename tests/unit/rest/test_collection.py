@@ -66,6 +66,20 @@ class ChangeTest(Case):
         return self.client.volume_groups.ref(15)
 
 
+class DeleteTest(Case):
+
+    def test_a_busy_reply_is_no_try(self):
+        """ERR-2: neither of what is learnt nor of the known read."""
+        busy, crash = scripted.Reply(503), scripted.refusal('no', 500)
+        made, adapter, _ = scripted.client(
+            busy, crash, busy, scripted.hits({'id': 1}), busy, crash,
+            scripted.hits({'id': 1}), works=('sequence',))
+        with self.assertRaises(rest.NotOffered):
+            made.host_iqns.delete(4)
+        self.assertEqual([], adapter.script)
+        self.assertTrue(made.capabilities.refused('deletions:host_iqns'))
+
+
 @ddt.ddt
 class GetTest(Case):
 

@@ -25,9 +25,9 @@ class RetryTest(unittest.TestCase):
         super().setUp()
         self.clock = scripted.FakeClock()
 
-    def _pace(self, seconds=180.0, most=None):
+    def _pace(self, seconds=180.0, most=None, **settings):
         return retry.Retry(retry.Deadline(seconds, self.clock), self.clock,
-                           most)
+                           most, **settings)
 
     def _until_given_up(self, pace, error):
         with self.assertRaises(type(error)) as caught:
@@ -67,6 +67,17 @@ class RetryTest(unittest.TestCase):
             self.clock.sleeps.clear()
             self._until_given_up(self._pace(), error)
             self.assertEqual(7, len(self.clock.sleeps))
+
+    def test_once(self):
+        for error in (rest.Busy('busy'), rest.ServerError('x', status=500)):
+            self._until_given_up(self._pace(once=True), error)
+        self.assertEqual([], self.clock.sleeps)
+
+    def test_once_but_not_while_the_array_is_busy(self):
+        pace = self._pace(once=True, awaits_turn=True)
+        pace.pause(rest.Busy('busy'))
+        self._until_given_up(pace, rest.ServerError('x', status=500))
+        self.assertEqual(1, len(self.clock.sleeps))
 
     def test_one_of_several_objects_may_be_bad(self):
         for error in (rest.ServerError('x', status=500),
