@@ -68,6 +68,11 @@ def clone_source(volume_id: str) -> str:
     return f'ccs-{volume_id}'
 
 
+def clone_source_of(name: str) -> str:
+    """As ``clone_source``, of a clone with this name."""
+    return re.sub('^r?cv-', 'ccs-', name)
+
+
 def temporary_view(owner_id: str) -> str:
     """Short name of a view that lives as long as an operation.
 

@@ -133,14 +133,14 @@ class Groups:
                 f'the array keeps it where those are (VOL-10): {names}. '
                 'Delete them first.')
 
-    def delete_if_empty(self, group: int) -> bool:
+    def delete_if_empty(self, group: int, name: str) -> bool:
         """Delete a group unless there are volumes in it; whether it is gone.
 
         It looks first, whatever the array would do (VG-5).
         """
         if not self._own_groups.is_empty(group):
             return False
-        self._own_groups.delete_group(group)
+        self._own_groups.delete_group(group, [name])
         return True
 
     def _keep(self, name: str, group: Group) -> Group:

@@ -108,11 +108,13 @@ class Reclaimed:
 
     :ivar gone: there is no such group any more
     :ivar empty: it is to be deleted once its homes are reclaimed
+    :ivar name: that of the group then
     :ivar homes: groups to reclaim next
     """
 
     gone: bool = False
     empty: bool = False
+    name: str = ''
     homes: frozenset[int] = frozenset()
 
 
@@ -219,15 +221,12 @@ class Hidden:
                 else set())
         if gone and self._groups.is_empty(group):
             # Its note must last until its homes are reclaimed.
-            return Reclaimed(empty=True, homes=marks.homes)
+            return Reclaimed(empty=True, name=record.name or '',
+                             homes=marks.homes)
         self._note(record, Marks(
             marks.volumes - gone, marks.snapshots & left, marks.homes,
             frozenset(each for each in marks.digests if each[0] in left)))
         return Reclaimed(homes=marks.homes if gone else frozenset())
-
-    def delete_group(self, group: int) -> None:
-        """Delete a group that was reclaimed and is empty now."""
-        self._groups.delete_group(group)
 
     def marked(self) -> list[Marked]:
         """The volume groups that hide something. One call."""
@@ -291,7 +290,8 @@ class Hidden:
                 if wanted.names(s) and not s.num_of_clones and not any(
                     other.source == s.ref for other in live.values())]:
             gone = [s.id for s in leaves
-                    if self._try(self._client.snapshots, s.id, group)]
+                    if self._try(self._client.snapshots, s.id, group,
+                                 s.short_name)]
             if not gone:
                 break
             for key in gone:
@@ -306,13 +306,14 @@ class Hidden:
             volume_group=self._client.volume_groups.ref(group))}
         return {v for v in wanted if v not in live
                 or live[v].name != naming.kept_volume(v)
-                or self._try(self._client.volumes, v, group)}
+                or self._try(self._client.volumes, v, group, live[v].name)}
 
     def _try(self, resource: rest.Collection[typing.Any], key: int,
-             group: int) -> bool:
+             group: int, name: str | None) -> bool:
         try:
             resource.delete(
-                key, volume_group=self._client.volume_groups.ref(group))
+                key, names=[name] if name else [],
+                volume_group=self._client.volume_groups.ref(group))
         except rest.Refused:
             return False
         return True

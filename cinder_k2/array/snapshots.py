@@ -13,6 +13,7 @@
 """Snapshots, views and thin clones."""
 
 from collections.abc import Collection
+from collections.abc import Sequence
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
@@ -120,26 +121,31 @@ class Snapshots:
         view = self._client.snapshots.find(short_name=name)
         return None if view is None else (view.id, _group_of(view))
 
-    def delete(self, snapshot: int, group: int) -> bool:
+    def delete(self, snapshot: int, group: int, names: Sequence[str] = ()
+               ) -> bool:
         """Delete a snapshot or a view of a group; False if it was gone.
 
+        :param names: short names that it may have, if the caller knows them
         :raises StillMapped: it is a view, and mapped (SNP-9)
         :raises ObjectInUse: views, snapshots or thin clones of it live
             (SNP-9, CLN-4); the text names them
         """
         try:
-            return self._delete(snapshot, group)
+            return self._delete(snapshot, group, names)
         except rest.Refused:
             self.check_unused(snapshot, group)
             raise
 
-    def delete_parent(self, snapshot: int, group: int) -> bool:
+    def delete_parent(self, snapshot: int, group: int,
+                      names: Sequence[str] = ()) -> bool:
         """Delete the hidden snapshot of a clone that was just deleted.
 
         The clone's deletion may still be going on (VOL-17).
+
+        :param names: as for ``delete``
         """
         return volumes.patiently(
-            self._client, lambda: self._delete(snapshot, group))
+            self._client, lambda: self._delete(snapshot, group, names))
 
     def is_hidden(self, snapshot: int, group: int) -> bool:
         """Whether an id is that of a snapshot made for a clone. One call.
@@ -179,9 +185,11 @@ class Snapshots:
         """Whether a snapshot or view of a group holds a volume (VOL-7)."""
         return bool(images.holders(self._client, volume, group))
 
-    def _delete(self, snapshot: int, group: int) -> bool:
+    def _delete(self, snapshot: int, group: int, names: Sequence[str]
+                ) -> bool:
         return self._client.snapshots.delete(
-            snapshot, volume_group=self._client.volume_groups.ref(group))
+            snapshot, names=names,
+            volume_group=self._client.volume_groups.ref(group))
 
     def _create(self, name: str, source: rest.Ref, kind: str
                 ) -> rest.Snapshot:

@@ -196,30 +196,33 @@ class Volumes:
         group = self._client.volume_groups.find(name=name)
         return None if group is None else group.id
 
-    def delete(self, volume: int, group: int) -> bool:
+    def delete(self, volume: int, group: int, names: Sequence[str] = ()
+               ) -> bool:
         """Delete a volume of a group; False if it was gone.
 
+        :param names: those that it may have, if the caller knows them
         :raises StillMapped: it is mapped (VOL-6)
         :raises ObjectInUse: snapshots, views or clones need it (VOL-7); the
             text names them
         """
         try:
             return self._client.volumes.delete(
-                volume, volume_group=self._client.volume_groups.ref(group))
+                volume, names=names,
+                volume_group=self._client.volume_groups.ref(group))
         except rest.Refused:
             self.check_unused(volume, group)
             raise
 
-    def delete_group(self, group: int, name: str | None = None) -> bool:
+    def delete_group(self, group: int, names: Sequence[str]) -> bool:
         """Delete an empty group (VG-5, VG-6); False if it was gone.
 
         Deletions in it may still be going on (VOL-17), so a refusal is
         waited out for a while.
 
-        :param name: that of the group, if the caller knows it
+        :param names: those that it may have
         """
         return patiently(self._client, lambda: (
-            self._client.volume_groups.delete(group, name=name)))
+            self._client.volume_groups.delete(group, names=names)))
 
     def check_unmapped(self, backing: backings.Backing) -> None:
         """See that a volume or a view is not mapped.

@@ -47,7 +47,7 @@ class CreationMixin(membership.MembershipMixin, deletion.DeletionMixin):
                 started = self._start(volume, made, link)
         except Exception:
             with excutils.save_and_reraise_exception():
-                self._unmake(made)
+                self._unmake(volume, made)
         return {**self._ids(started, volume.name_id), **replication.ENABLED}
 
     def _link_for(self, volume: typing.Any) -> flows.Link | None:
@@ -61,10 +61,10 @@ class CreationMixin(membership.MembershipMixin, deletion.DeletionMixin):
             return None
         return self._link(spec)
 
-    def _unmake(self, made: Backing) -> None:
+    def _unmake(self, volume: typing.Any, made: Backing) -> None:
         try:
             with self.deadline(fresh=True):
-                self._delete_backing(made)
+                self._delete_backing(made, self._names_of(volume, made))
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('What was made stays on the array until the volume '
                         'is deleted: %s', error)

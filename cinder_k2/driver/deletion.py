@@ -14,6 +14,8 @@
 
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Sequence
+import contextlib
 import dataclasses
 import typing
 
@@ -91,7 +93,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 self._delete_by_name(volume)
                 if known.parent is not None:
                     # An interrupted deletion may have left it.
-                    self._leave_parent(known, True)
+                    self._leave_parent(
+                        known, True, self._names_of(volume, known))
                 return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
@@ -142,11 +145,13 @@ class DeletionMixin(attachments.AttachmentsMixin,
         if known.moving:
             known = self._delete_moving(volume, known)
         else:
-            self._delete_backing(known)
+            self._delete_backing(known, self._names_of(volume, known))
         if known.shared and volume.group_id is None:
             # The service was killed when Cinder was to put it into a group,
             # and that may have been deleted since.
-            self._drop_if_empty(known.group)
+            with contextlib.suppress(rest.NotFound):
+                shared = self._array.volumes.group(known.group)
+                self._drop_if_empty(known.group, shared.name)
         if known.unfinished:
             self._drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
@@ -180,7 +185,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
         for clones.
         """
         for parent in parents.find(self._array, volumes).values():
-            self._leave_parent(parent.of(Backing(group=0, volume=0)), True)
+            self._leave_parent(parent.of(Backing(group=0, volume=0)), True,
+                               [])
 
     def _check_deletable(self, known: Backing) -> None:
         """See that nothing keeps a volume. Two calls, none but ours deleted.
@@ -202,33 +208,35 @@ class DeletionMixin(attachments.AttachmentsMixin,
         """
         try:
             known = self._settled(known)
-            self._delete_backing(known)
+            self._delete_backing(known, self._names_of(volume, known))
         except rest.NotFound:
             pass
         self._delete_own_group_by_name(volume.name_id)
         return known
 
-    def _drop_if_empty(self, group: int) -> None:
+    def _drop_if_empty(self, group: int, name: str) -> None:
         """Delete a shared group without volumes."""
         with self._group_held(group):
-            gone = self._array.groups.delete_if_empty(group)
+            gone = self._array.groups.delete_if_empty(group, name)
         if gone:
             locks.forget_group(self._array.system.id, group)
 
-    def _delete_backing(self, backing: Backing) -> bool:
+    def _delete_backing(self, backing: Backing, names: Sequence[str]
+                        ) -> bool:
         """Delete what backs a volume, and what only it needed.
 
+        :param names: those that it may have
         :returns: whether it is gone; else clones need it and it is hidden
         """
         try:
-            gone = self._retire(backing)
+            gone = self._retire(backing, names)
         except exceptions.StillMapped:
             self._disconnect_ours(backing)
-            gone = self._retire(backing)
+            gone = self._retire(backing, names)
         if gone:
             self._forget_group(backing)
         if backing.parent is not None:
-            self._leave_parent(backing, gone)
+            self._leave_parent(backing, gone, names)
         elif not gone:
             self._reclaim(backing.group)
         return gone
@@ -245,10 +253,11 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
     def _drop_unfinished(self, name_id: str) -> None:
         """Delete the volume that a view was being copied to."""
-        made = self._array.volumes.find(naming.unfinished_volume(name_id))
+        name = naming.unfinished_volume(name_id)
+        made = self._array.volumes.find(name)
         if made is not None:
             self._disconnect_all(made)
-            self._delete_backing(made)
+            self._delete_backing(made, [name, naming.volume(name_id)])
         else:
             self._delete_own_group_by_name(name_id)
 
@@ -263,19 +272,23 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 snapshots=frozenset(i for i in own if i is not None)))
         self._reclaim(view.group)
 
-    def _retire(self, backing: Backing) -> bool:
+    def _retire(self, backing: Backing, names: Sequence[str]) -> bool:
         """Delete or hide what backs a volume; whether it is gone."""
         if (not backing.has_clones
-                and deletion.try_delete_volume(self._array, backing)):
+                and deletion.try_delete_volume(self._array, backing, names)):
             return True
         with self._group_held(backing.group):
-            return deletion.retire_volume(self._array, backing)
+            return deletion.retire_volume(self._array, backing, names)
 
-    def _leave_parent(self, backing: Backing, gone: bool) -> None:
-        """Let go of the snapshot that a volume was made from."""
+    def _leave_parent(self, backing: Backing, gone: bool,
+                      names: Sequence[str]) -> None:
+        """Let go of the snapshot that a volume was made from.
+
+        :param names: those that the volume may have
+        """
         with self._group_held(backing.home):
             if gone:
-                deletion.delete_parent(self._array, backing)
+                deletion.delete_parent(self._array, backing, names)
             else:
                 deletion.hide_parent(self._array, backing)
         # Clones of a hidden one may have gone just now.
@@ -307,14 +320,16 @@ class DeletionMixin(attachments.AttachmentsMixin,
             self._delete_taken(found, [snapshot])
 
     def _delete_taken(self, found: SnapshotBacking,
-                      snapshots: Iterable[typing.Any]) -> None:
+                      snapshots: Collection[typing.Any]) -> None:
         """Delete or hide what is behind a snapshot, or all of a group."""
-        if found.has_clones or not deletion.try_delete_snapshot(self._array,
-                                                                found):
+        names = [name for snapshot in snapshots
+                 for name in self._snapshot_names(snapshot)]
+        if found.has_clones or not deletion.try_delete_snapshot(
+                self._array, found, names):
             for snapshot in snapshots:
                 self._drop_temporary_view(snapshot.id)
             with self._group_held(found.group):
-                deletion.retire_snapshot(self._array, found)
+                deletion.retire_snapshot(self._array, found, names)
         if found.view is not None:
             # It may have been the last that needed a hidden view.
             self._reclaim(found.group)
@@ -347,7 +362,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
                     found, parent=origin.snapshot, parent_group=origin.group,
                     hidden_parent=parent is not None)
             with self.deadline(fresh=True):
-                deleted = self._delete_backing(found)
+                deleted = self._delete_backing(
+                    found, self._names(volume, name_id))
             if not deleted:
                 return
         elif self._may_be_replicated(volume):
@@ -363,8 +379,9 @@ class DeletionMixin(attachments.AttachmentsMixin,
         self._drop_temporary_view(name_id)
         if parent is not None:
             with self._group_held(parent.group):
-                self._array.snapshots.delete_parent(parent.snapshot,
-                                                    parent.group)
+                self._array.snapshots.delete_parent(
+                    parent.snapshot, parent.group,
+                    [naming.clone_source(name_id)])
             self._reclaim(parent.group)
 
     def _origin(self, volume: typing.Any) -> SnapshotBacking | None:
@@ -395,8 +412,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
     def _drop_temporary_view(self, owner_id: str) -> None:
         """Remove the view of an operation that was cut short."""
-        view = self._array.snapshots.find_view(
-            naming.temporary_view(owner_id))
+        name = naming.temporary_view(owner_id)
+        view = self._array.snapshots.find_view(name)
         if view is not None:
             self._disconnect_all(Backing(group=view[1], view=view[0]))
-            self._array.snapshots.delete(*view)
+            self._array.snapshots.delete(*view, [name])

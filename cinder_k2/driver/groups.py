@@ -217,8 +217,10 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         made = groups.make(
             self._array, dedup=membership.dedup_of(group),
             group_name=naming.consistency_group(group.id),
-            members=[functools.partial(self._copy_member, *member)
-                     for member in zip(volumes, sources, strict=True)])
+            members={
+                naming.volume(volume.name_id): functools.partial(
+                    self._copy_member, volume, source)
+                for volume, source in zip(volumes, sources, strict=True)})
         return dict(_AVAILABLE), [
             {'id': volume.id, 'status': 'available', **replication.DISABLED,
              **self._ids(backing, volume.name_id)}
@@ -336,7 +338,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         for name in [own, naming.peer(own)] if self.peers else [own]:
             found = self._array.groups.find(name)
             if found is not None:
-                self._drop_if_empty(found.id)
+                self._drop_if_empty(found.id, name)
                 self._array.groups.forget(name)
         self._leave_sources(group)
 

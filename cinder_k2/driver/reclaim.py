@@ -32,6 +32,6 @@ def run(array: Array, group: int) -> None:
     if done.empty:
         with locks.group(array.system.id, group), \
                 array.deadline(fresh=True):
-            array.hidden.delete_group(group)
+            array.volumes.delete_group(group, [done.name])
     if done.empty or done.gone:
         locks.forget_group(array.system.id, group)

@@ -140,7 +140,10 @@ class RegroupMixin(promotion.PromotionMixin):
         """Delete the group that a volume has left."""
         with self.deadline(fresh=True):
             if backing.group != home:
-                deletion.delete_own_group(self._array, backing.group)
+                deletion.delete_own_group(
+                    self._array, backing.group,
+                    list(map(naming.group_of_volume,
+                             self._names_of(volume, backing))))
                 locks.forget_group(self._array.system.id, backing.group)
             else:
                 # It was moved before, by a service that was killed.

@@ -92,19 +92,21 @@ class CreateThinClone(engine.Step):
                 array.snapshots.size(snapshot)):
             # An array that ignores the fields makes a volume without data
             # (CLN-5).
-            array.volumes.delete(clone.id, snapshot.group)
+            array.volumes.delete(clone.id, snapshot.group, [order.name])
             raise exceptions.StrategyUnknown(
                 'the array ignores the request for a thin clone')
         return clone.id, size
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete(done[0], inputs['snapshot'].group)
+        inputs['array'].volumes.delete(
+            done[0], inputs['snapshot'].group, [inputs['order'].name])
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         volumes_ = inputs['array'].volumes
         made = volumes_.find_volume(inputs['order'].name)
         if made is not None:
-            volumes_.delete(made, inputs['snapshot'].group)
+            volumes_.delete(made, inputs['snapshot'].group,
+                            [inputs['order'].name])
 
 
 class MoveToOwnGroup(engine.Step):
@@ -275,7 +277,7 @@ def _discard_view(array: Array, name: str, view: Backing | None = None
             made = ((view.view, view.group) if view and view.view
                     else array.snapshots.find_view(name))
             if made is not None:
-                array.snapshots.delete(*made)
+                array.snapshots.delete(*made, [name])
     except (rest.RestError, exceptions.K2Error) as error:
         LOG.warning('View %(name)s may be left on the array: %(error)s',
                     {'name': name, 'error': error})

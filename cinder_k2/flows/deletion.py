@@ -16,6 +16,8 @@ Each function may be called again after it was cut short: what is gone
 already is passed over.
 """
 
+from collections.abc import Sequence
+
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
@@ -23,30 +25,36 @@ from cinder_k2.array import Backing
 from cinder_k2.array import hidden
 from cinder_k2.array import SnapshotBacking
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
 
-def delete_volume(array: Array, backing: Backing) -> None:
+def delete_volume(array: Array, backing: Backing, names: Sequence[str]
+                  ) -> None:
     """Delete what backs a volume. Two calls, one for a view.
 
+    :param names: those that it may have
     :raises StillMapped, ObjectInUse: the array must keep it; nothing was
         deleted
     """
     if backing.view is not None:
-        array.snapshots.delete(backing.view, backing.group)
+        array.snapshots.delete(backing.view, backing.group, names)
     elif backing.volume is not None:
-        array.volumes.delete(backing.volume, backing.group)
+        array.volumes.delete(backing.volume, backing.group, names)
         if not backing.shared:
-            delete_own_group(array, backing.group)
+            delete_own_group(array, backing.group,
+                             list(map(naming.group_of_volume, names)))
 
 
-def retire_volume(array: Array, backing: Backing) -> bool:
+def retire_volume(array: Array, backing: Backing, names: Sequence[str]
+                  ) -> bool:
     """Delete what backs a volume, or hide it if clones need it.
 
     The caller holds its group.
 
+    :param names: those that it may have
     :returns: whether it is gone
     :raises StillMapped: it is mapped
     :raises ObjectInUse: somebody else's objects need it
@@ -55,21 +63,23 @@ def retire_volume(array: Array, backing: Backing) -> bool:
     if array.hidden.is_volume_needed(backing):
         array.hidden.hide_volume(backing)
         return False
-    delete_volume(array, backing)
+    delete_volume(array, backing, names)
     return True
 
 
-def retire_snapshot(array: Array, found: SnapshotBacking) -> None:
+def retire_snapshot(array: Array, found: SnapshotBacking,
+                    names: Sequence[str]) -> None:
     """Delete a snapshot, or hide it if volumes made from it need it.
 
     The caller holds its group.
 
+    :param names: short names that it may have
     :raises ObjectInUse: somebody else's objects need it
     """
     if array.hidden.is_snapshot_needed(found):
         array.hidden.hide_snapshot(found)
     else:
-        array.snapshots.delete(found.snapshot, found.group)
+        array.snapshots.delete(found.snapshot, found.group, names)
 
 
 def hide_parent(array: Array, backing: Backing) -> None:
@@ -82,23 +92,31 @@ def hide_parent(array: Array, backing: Backing) -> None:
             snapshots=frozenset({backing.parent})))
 
 
-def delete_parent(array: Array, backing: Backing) -> None:
+def delete_parent(array: Array, backing: Backing, names: Sequence[str]
+                  ) -> None:
     """Delete the snapshot that was made for a clone which is gone now.
 
     The caller holds the group of the snapshot.
+
+    :param names: those that the clone may have had
     """
     if backing.hidden_parent and backing.parent is not None:
         try:
-            array.snapshots.delete_parent(backing.parent, backing.home)
+            array.snapshots.delete_parent(
+                backing.parent, backing.home,
+                list(map(naming.clone_source_of, names)))
         except rest.Refused:
             # Somebody made a view of it.
             hide_parent(array, backing)
 
 
-def delete_own_group(array: Array, group: int) -> bool:
-    """Delete the group that held a volume; False if others use it."""
+def delete_own_group(array: Array, group: int, names: Sequence[str]) -> bool:
+    """Delete the group that held a volume; False if others use it.
+
+    :param names: those that the group may have
+    """
     try:
-        array.volumes.delete_group(group)
+        array.volumes.delete_group(group, names)
     except rest.Refused as refusal:
         # The volume is gone, as Cinder asked; somebody else put objects
         # into its group.
@@ -114,18 +132,20 @@ def delete_own_group_by_name(array: Array, name: str) -> int | None:
     :returns: the id of what was deleted
     """
     group = array.volumes.find_group(name)
-    if group is None or not delete_own_group(array, group):
+    if group is None or not delete_own_group(array, group, [name]):
         return None
     return group
 
 
-def try_delete_volume(array: Array, backing: Backing) -> bool:
+def try_delete_volume(array: Array, backing: Backing, names: Sequence[str]
+                      ) -> bool:
     """Delete what backs a volume; False if something there needs it.
 
+    :param names: those that it may have
     :raises StillMapped: it is mapped
     """
     try:
-        delete_volume(array, backing)
+        delete_volume(array, backing, names)
     except exceptions.StillMapped:
         raise
     except exceptions.ObjectInUse:
@@ -133,10 +153,14 @@ def try_delete_volume(array: Array, backing: Backing) -> bool:
     return True
 
 
-def try_delete_snapshot(array: Array, found: SnapshotBacking) -> bool:
-    """Delete a snapshot; False if something on the array needs it."""
+def try_delete_snapshot(array: Array, found: SnapshotBacking,
+                        names: Sequence[str]) -> bool:
+    """Delete a snapshot; False if something on the array needs it.
+
+    :param names: short names that it may have
+    """
     try:
-        array.snapshots.delete(found.snapshot, found.group)
+        array.snapshots.delete(found.snapshot, found.group, names)
     except exceptions.ObjectInUse:
         return False
     return True

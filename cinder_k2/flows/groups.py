@@ -16,6 +16,7 @@ All or nothing: what was done before something failed is undone.
 """
 
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 import typing
@@ -98,7 +99,7 @@ class MoveVolume(engine.Step):
             own = (None if move.target
                    else array.volumes.find_group(move.target_name))
             if own is not None:
-                array.groups.delete_if_empty(own)
+                array.groups.delete_if_empty(own, move.target_name)
 
 
 def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
@@ -118,8 +119,9 @@ def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
 class MakeMember(engine.Step):
     """Make one volume in the group."""
 
-    def __init__(self, number: int, make: Callable[[int], Backing]) -> None:
-        super().__init__(name=f'member-{number}', provides=f'member-{number}')
+    def __init__(self, name: str, make: Callable[[int], Backing]) -> None:
+        super().__init__(name=f'member-{name}', provides=name)
+        self._name = name
         self._make = make
 
     def execute(self, array: Array, group: int) -> Backing:
@@ -127,17 +129,18 @@ class MakeMember(engine.Step):
             return self._make(group)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        deletion.delete_volume(inputs['array'], done)
+        deletion.delete_volume(inputs['array'], done, [self._name])
 
 
 def make(array: Array, *, group_name: str, dedup: bool,
-         members: Sequence[Callable[[int], Backing]]) -> list[Backing]:
+         members: Mapping[str, Callable[[int], Backing]]) -> list[Backing]:
     """Make a group with members, in their order; nothing if one fails.
 
-    :param members: make a volume in the group of that id
+    :param members: by the name of a volume: makes it in the group of that
+        id
     """
     flow = linear_flow.Flow('make-group').add(
         volumes.CreateGroup(),
-        *[MakeMember(*numbered) for numbered in enumerate(members)])
+        *[MakeMember(name, member) for name, member in members.items()])
     made = engine.run(flow, array=array, group_name=group_name, dedup=dedup)
-    return [made[f'member-{number}'] for number in range(len(members))]
+    return [made[name] for name in members]

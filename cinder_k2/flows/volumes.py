@@ -30,13 +30,13 @@ class CreateGroup(engine.Step):
         return array.volumes.create_group(group_name, dedup)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete_group(done, inputs['group_name'])
+        inputs['array'].volumes.delete_group(done, [inputs['group_name']])
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         volumes = inputs['array'].volumes
         group = volumes.find_group(inputs['group_name'])
         if group is not None:
-            volumes.delete_group(group, inputs['group_name'])
+            volumes.delete_group(group, [inputs['group_name']])
 
 
 class CreateVolume(engine.Step):
@@ -48,13 +48,14 @@ class CreateVolume(engine.Step):
         return array.volumes.create(name, size, group)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete(done, inputs['group'])
+        inputs['array'].volumes.delete(done, inputs['group'],
+                                       [inputs['name']])
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         volumes = inputs['array'].volumes
         made = volumes.find(inputs['name'])
         if made is not None and made.volume is not None:
-            volumes.delete(made.volume, made.group)
+            volumes.delete(made.volume, made.group, [inputs['name']])
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,

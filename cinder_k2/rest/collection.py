@@ -144,18 +144,24 @@ class Collection(reader.Reader[R]):
         with contextlib.suppress(errors.NotOffered, errors.Incomplete):
             self.get(id)
 
-    def delete(self, id: int, **identity: query.Value | None) -> bool:
+    def delete(self, id: int, *, names: Sequence[str] = (),
+               **identity: query.Value | None) -> bool:
         """Remove one object; False when it was gone already.
 
-        :param identity: values that tell it from others. Where a reply is
-            lost, it is looked for by them before the request is repeated:
-            its id may be another object's by then (OBJ-7).
+        Where a reply is lost, it is looked for before the request is
+        repeated: its id may be another object's by then (OBJ-7).
+
+        :param names: those that it may have
+        :param identity: values that tell it from others
         :raises errors.NotOffered: the array does not delete such objects
         """
+        return self._delete(id, identity, names)
+
+    def _delete(self, id: int, identity: writes.Fields,
+                names: Sequence[str] = ()) -> bool:
         def write() -> bool:
-            return self.session.write(writes.Delete(
-                self, id, {name: value for name, value in identity.items()
-                           if value is not None}))
+            return self.session.write(writes.Delete(self, id, identity,
+                                                    names))
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
                 return write()
@@ -260,7 +266,7 @@ class Collection(reader.Reader[R]):
         with self.session.deadline():
             return dict(self._halve(
                 self._bulk('delete'), list(identities), self._bulk_delete,
-                lambda id: self.delete(id, **identities[id]), _TRIES))
+                lambda id: self._delete(id, identities[id]), _TRIES))
 
     # Inside
 
@@ -348,7 +354,7 @@ class Collection(reader.Reader[R]):
 
     def _delete_each(self, identities: Mapping[int, writes.Fields], *,
                      learning: bool = False) -> bool:
-        there = [self.delete(id, **identity)
+        there = [self._delete(id, identity)
                  for id, identity in identities.items()]
         if learning and not all(there):
             raise _NotBulk

@@ -71,7 +71,9 @@ class Retry:
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
-        if (self._is_last(error) or not error.retryable
+        if self._is_last(error):
+            raise error
+        if (not error.retryable
                 or self._stubborn >= STUBBORN_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()):

@@ -115,13 +115,16 @@ class Delete:
     """DELETE of one object.
 
     :param identity: values that tell the object from others
+    :param names: those that the object may have; any if there is none
     """
 
     def __init__(self, reader: rest_reader.Reader[Any], id: int,
-                 identity: Fields) -> None:
+                 identity: Fields, names: Sequence[str] = ()) -> None:
         self._reader = reader
         self._id = id
-        self._identity = identity
+        self._identity = {name: value for name, value in identity.items()
+                          if value is not None}
+        self._names = names
         self.request = transport.Request('DELETE', f'{reader.path}/{id}')
 
     def accept(self, reply: bytes) -> bool:
@@ -132,12 +135,21 @@ class Delete:
 
     def look(self, certain: bool) -> bool | None:
         """See that the object is gone; None if it is there."""
-        if not self._identity:
+        if not (self._identity or self._names):
             return self._is_gone() if certain else None
-        found, complete = self._reader.some(**self._sought())
-        if any(record.id == self._id for record in found):
-            return None
-        return True if complete else None
+        named = self._reader.kind.KEY[:1]
+        for sought in [self._identity] if self._identity else [
+                {name: value} for value in self._names for name in named]:
+            found, complete = self._reader.some(**sought)
+            if not complete or any(self._is_it(record) for record in found):
+                return None
+        return True
+
+    def _is_it(self, record: records.Record) -> bool:
+        """Whether the id is not another object's by now (OBJ-7)."""
+        name = getattr(record, self._reader.kind.KEY[0], None)
+        return record.id == self._id and (
+            not self._names or not name or name in self._names)
 
     def _is_gone(self) -> bool | None:
         try:
@@ -145,10 +157,6 @@ class Delete:
         except errors.NotFound:
             return True
         return None
-
-    def _sought(self) -> dict[str, query.Value]:
-        return {name: value for name, value in self._identity.items()
-                if value is not None}
 
 
 class BulkDelete:

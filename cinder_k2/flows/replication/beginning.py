@@ -118,7 +118,7 @@ def _delete_session(array: Array, name: str, group: int | None = None
 def _delete_empty_group(array: Array, name: str) -> None:
     group = array.volumes.find_group(name)
     if group is not None:
-        array.groups.delete_if_empty(group)
+        array.groups.delete_if_empty(group, name)
 
 
 class AddPeerVolumes(engine.Step):

@@ -106,7 +106,8 @@ class Copies:
             delete_snapshots(self.array, group)
             delete_volumes(self.array, self.volumes)
             if group is not None:
-                deletion.delete_own_group(self.array, group)
+                deletion.delete_own_group(self.array, group,
+                                          [self.group_name])
         except rest.RestError as error:
             raise exceptions.ReplicationError(
                 f'The replication has ended, but {self} may be left on the '
@@ -164,7 +165,7 @@ def delete_volumes(array: Array, volumes: Mapping[str, tuple[int, int]]
     """
     for name, (volume, group) in volumes.items():
         with _in_words(array, name):
-            array.volumes.delete(volume, group)
+            array.volumes.delete(volume, group, [name])
 
 
 def delete_snapshots(array: Array, group: int | None) -> None:

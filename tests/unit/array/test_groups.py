@@ -45,7 +45,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertEqual(['GET volume_groups'], self.calls())
 
     def test_what_is_gone_is_made_again(self):
-        self.array.volumes.delete_group(self.group.id)
+        self.array.volumes.delete_group(self.group.id, [])
         made = self.array.groups.ensure('ccg-1', True)
         self.assertNotEqual(self.group.id, made.id)
         self.assertEqual(made, self.array.groups.known('ccg-1', True))
@@ -67,11 +67,14 @@ class GroupsTest(simulated.SimulatedTest):
     def test_only_an_empty_group_is_deleted(self):
         volume = self.array.volumes.create('v', GIB, self.group.id)
         self.sim.control.clear_journal()
-        self.assertFalse(self.array.groups.delete_if_empty(self.group.id))
+        self.assertFalse(self.array.groups.delete_if_empty(
+            self.group.id, 'ccg-1'))
         self.assertEqual(['GET volumes'], self.calls())
         self.array.volumes.delete(volume, self.group.id)
-        self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
-        self.assertTrue(self.array.groups.delete_if_empty(self.group.id))
+        self.assertTrue(self.array.groups.delete_if_empty(
+            self.group.id, 'ccg-1'))
+        self.assertTrue(self.array.groups.delete_if_empty(
+            self.group.id, 'ccg-1'))
         self.assertEqual({}, self.leftovers())
 
     def test_a_group_without_a_name_may_be_shared(self):

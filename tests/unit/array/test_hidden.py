@@ -73,7 +73,7 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertFalse(self.array.hidden.reclaim(self.source.group).gone)
         self.delete_clone()
         self.assertTrue(self.array.hidden.reclaim(self.source.group).empty)
-        self.array.hidden.delete_group(self.source.group)
+        self.array.volumes.delete_group(self.source.group, [])
         self.assertEqual(self.before, self.leftovers())
         # And again, by somebody who was late.
         self.assertTrue(self.array.hidden.reclaim(self.source.group).gone)

@@ -49,7 +49,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         """VOL-7, SNP-9: an array that cascades would take the clones."""
         self.clone()
         self.sim.control.clear_journal()
-        self.assertFalse(deletion.retire_volume(self.array, self.source))
+        self.assertFalse(deletion.retire_volume(self.array, self.source, []))
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 
@@ -58,7 +58,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         self.order = dataclasses.replace(self.order, name='second')
         self.clone(view, 'ccs-2')
         self.sim.control.clear_journal()
-        self.assertFalse(deletion.retire_volume(self.array, view))
+        self.assertFalse(deletion.retire_volume(self.array, view, []))
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE')])
 

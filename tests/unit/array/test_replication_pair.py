@@ -197,7 +197,7 @@ class LifeTest(PairTest):
             side.replication.delete(one.id)
             side.replication.delete_snapshots(one.group)
             side.volumes.delete(*side.replication.volumes_of([name])[name])
-            side.volumes.delete_group(one.group)
+            side.volumes.delete_group(one.group, [])
         self.assertEqual({}, self.a.control.leftovers())
         self.assertEqual({}, self.b.control.leftovers())
 

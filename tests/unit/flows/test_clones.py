@@ -58,8 +58,8 @@ class ClonesTest(simulated.SimulatedTest):
         return len(self.sim.control.leftovers().get('snapshots', []))
 
     def remove(self, clone):
-        deletion.delete_volume(self.array, clone)
-        deletion.delete_parent(self.array, clone)
+        deletion.delete_volume(self.array, clone, [])
+        deletion.delete_parent(self.array, clone, [])
         self.assertEqual(self.before, self.leftovers())
 
 
@@ -122,10 +122,10 @@ class ThinTest(ClonesTest):
         caught = dataclasses.replace(self.array.volumes.find('new'),
                                      shared=True)
         self.assertRaises(exceptions.ObjectInUse, deletion.retire_volume,
-                          self.array, caught)
+                          self.array, caught, [])
         meddling = self.array.snapshots.find('meddling')
         self.array.snapshots.delete(meddling.snapshot, meddling.group)
-        self.assertTrue(deletion.retire_volume(self.array, caught))
+        self.assertTrue(deletion.retire_volume(self.array, caught, []))
         self.array.snapshots.delete(snapshot.snapshot, snapshot.group)
         self.assertEqual(self.before, self.leftovers())
 
@@ -146,8 +146,8 @@ class ViewTest(ClonesTest):
         self.assertEqual(1, self.calls().count('POST volumes') - 1)
         for clone in (first, second):
             self.assertIsNotNone(clone.view)
-            deletion.delete_volume(self.array, clone)
-            deletion.delete_parent(self.array, clone)
+            deletion.delete_volume(self.array, clone, [])
+            deletion.delete_parent(self.array, clone, [])
         self.assertEqual(self.before, self.leftovers())
 
     def test_view_of_a_view(self):
@@ -158,9 +158,9 @@ class ViewTest(ClonesTest):
             'ccs-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
         self.assertRaises(exceptions.ObjectInUse, deletion.delete_volume,
-                          self.array, view)
-        deletion.delete_volume(self.array, second)
-        deletion.delete_parent(self.array, second)
+                          self.array, view, [])
+        deletion.delete_volume(self.array, second, [])
+        deletion.delete_parent(self.array, second, [])
         self.remove(view)
 
     def test_a_larger_volume_needs_a_copy(self):

@@ -90,7 +90,7 @@ class RegroupTest(simulated.SimulatedTest):
                     for m in self.moves[:2]])
                 self.array.volumes.move(self.inside.volume, self.home.id)
                 self.array.groups.delete_if_empty(
-                    self.array.volumes.find_group('own-in'))
+                    self.array.volumes.find_group('own-in'), 'own-in')
             self.sim.control.clear_faults()
 
     def test_a_group_of_somebody_else_is_left_alone(self):
@@ -138,7 +138,8 @@ class MakeTest(simulated.SimulatedTest):
 
     def make(self):
         return groups.make(self.array, group_name='ccg-2', dedup=True,
-                           members=[self.maker(b) for b in self.members])
+                           members={f'new-{member.volume}': self.maker(member)
+                                    for member in self.members})
 
     def maker(self, member):
         order = clones.Order(

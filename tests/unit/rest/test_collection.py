@@ -68,6 +68,33 @@ class ChangeTest(Case):
 
 class DeleteTest(Case):
 
+    WORKS = ('sequence',)
+
+    def gone(self, *found):
+        """Lose the reply of a DELETE, then show what is found."""
+        self.make(requests.ReadTimeout('cut'), *found)
+        return self.client.volume_groups.delete(4, names=['one', 'two'])
+
+    def test_a_name_is_looked_for(self):
+        self.assertTrue(self.gone(scripted.hits(), scripted.hits()))
+        self.assertEqual(['one', 'two'], [
+            self.array.query(number)['name'] for number in (1, 2)])
+
+    def test_its_id_is_another_objects_now(self):
+        """OBJ-7: it is not deleted again."""
+        self.assertTrue(self.gone(
+            scripted.hits(), scripted.hits({'id': 5, 'name': 'two'})))
+        self.make(requests.ReadTimeout('cut'), scripted.hits(
+            {'id': 4, 'short_name': 'new', 'volume_group': {
+                'ref': '/volume_groups/2'}}))
+        self.assertTrue(self.client.snapshots.delete(
+            4, names=['old'],
+            volume_group=self.client.volume_groups.ref(2)))
+
+    def test_it_is_still_there(self):
+        self.assertTrue(self.gone(
+            scripted.hits({'id': 4, 'name': 'one'}), scripted.Reply(204)))
+
     def test_a_busy_reply_is_no_try(self):
         """ERR-2: neither of what is learnt nor of the known read."""
         busy, crash = scripted.Reply(503), scripted.refusal('no', 500)
