@@ -49,6 +49,10 @@ class StillMapped(ObjectInUse):
     """What is to be deleted is mapped to hosts or host groups."""
 
 
+class StillRead(ObjectInUse):
+    """A temporary view of what is to be deleted is there."""
+
+
 class HostConflict(K2Error):
     """The initiators of one host belong to different hosts on the array."""
 

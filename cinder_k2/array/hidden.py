@@ -183,13 +183,14 @@ class Hidden:
             marks |= Marks(volumes=frozenset({backing.volume_ref.id}))
         self.keep(backing.group, marks)
 
-    def is_snapshot_needed(self, found: backings.SnapshotBacking) -> bool:
+    def is_snapshot_needed(self, found: backings.SnapshotBacking,
+                           siblings: list[rest.Snapshot]) -> bool:
         """Whether volumes that were made from a snapshot need it.
 
+        :param siblings: all snapshots and views of its group
+        :raises StillRead: a temporary view does
         :raises ObjectInUse: somebody else's views do; the text names them
         """
-        siblings = self._client.snapshots.search(
-            volume_group=self._client.volume_groups.ref(found.group))
         children = [s for s in siblings if s.source == found.ref
                     or s.source is None and not s.tells('source')]
         _check_not_read(found.ref, children)
@@ -332,7 +333,7 @@ def _is_of_group(snapshot: rest.Snapshot) -> bool:
 def _check_not_read(what: rest.Ref, children: list[rest.Snapshot]) -> None:
     for child in children:
         if naming.is_temporary_view(child.short_name):
-            raise exceptions.ObjectInUse(
+            raise exceptions.StillRead(
                 str(what), f'is being read through {child.short_name}. Wait '
                 'for that; or, if the volume of that id is in error, delete '
                 'the volume in Cinder.')

@@ -61,13 +61,22 @@ class Identity:
         :param names: short names that one of Cinder's own may have
         :returns: as for ``volume``
         """
-        if stored.named:
-            return self._adopted(stored)
-        for name in names:
-            found = self._client.snapshots.find(short_name=name)
-            if found is not None:
+        if not stored.named:
+            for name in names:
+                found = self._client.snapshots.find(short_name=name)
+                if found is not None:
+                    return self._as_found(stored, found)
+        return self._adopted(stored, self._client.snapshots.search(
+            volume_group=self._client.volume_groups.ref(stored.group)))
+
+    def snapshot_among(self, stored: backings.SnapshotBacking,
+                       names: Sequence[str], siblings: list[rest.Snapshot]
+                       ) -> backings.SnapshotBacking | None:
+        """As ``snapshot``, among all snapshots of its group. No call."""
+        for found in siblings if not stored.named else ():
+            if found.short_name in names:
                 return self._as_found(stored, found)
-        return self._adopted(stored)
+        return self._adopted(stored, siblings)
 
     def name_now(self, stored: backings.Backing) -> tuple[str, str]:
         """Names that the objects with stored ids have now. Two calls.
@@ -107,11 +116,11 @@ class Identity:
         _tell(name, stored, found.id, stored.group)
         return volumes.view_backing(self._client, found)
 
-    def _adopted(self, stored: backings.SnapshotBacking
+    def _adopted(self, stored: backings.SnapshotBacking,
+                 siblings: list[rest.Snapshot]
                  ) -> backings.SnapshotBacking | None:
         """A snapshot with a name that is not Cinder's."""
-        for found in self._client.snapshots.search(
-                volume_group=self._client.volume_groups.ref(stored.group)):
+        for found in siblings:
             # Before digests were stored there was no way to tell more than
             # that all that was taken over might have clones.
             if found.id == stored.snapshot and (

@@ -116,6 +116,11 @@ class Snapshots:
         return None if view is None else volumes.view_backing(
             self._client, view, volume=snapshot.volume)
 
+    def of_group(self, group: int) -> list[rest.Snapshot]:
+        """All snapshots and views of a group. One call."""
+        return self._client.snapshots.search(
+            volume_group=self._client.volume_groups.ref(group))
+
     def find_view(self, name: str) -> tuple[int, int] | None:
         """The view of that short name: its id, and that of its group."""
         view = self._client.snapshots.find(short_name=name)
@@ -153,8 +158,7 @@ class Snapshots:
         It may have become another object's (OBJ-7).
         """
         return any(s.id == snapshot and naming.is_hidden_snapshot(
-            s.short_name) for s in self._client.snapshots.search(
-                volume_group=self._client.volume_groups.ref(group)))
+            s.short_name) for s in self.of_group(group))
 
     def check_unused(self, snapshot: int, group: int) -> None:
         """See that nothing on the array needs a snapshot or view of a group.

@@ -313,6 +313,9 @@ class DeletionMixin(attachments.AttachmentsMixin,
         snapshot.refresh()
         self._check_here(snapshot)
         known = self._known_snapshot(snapshot)
+        if (known is not None and known.has_clones
+                and self._retire_taken(known, [snapshot])):
+            return
         found = (self._array.snapshots.find(naming.snapshot(snapshot.id))
                  if known is None else self._array.identity.snapshot(
                      known, self._snapshot_names(snapshot)))
@@ -322,17 +325,34 @@ class DeletionMixin(attachments.AttachmentsMixin,
     def _delete_taken(self, found: SnapshotBacking,
                       snapshots: Collection[typing.Any]) -> None:
         """Delete or hide what is behind a snapshot, or all of a group."""
-        names = [name for snapshot in snapshots
-                 for name in self._snapshot_names(snapshot)]
         if found.has_clones or not deletion.try_delete_snapshot(
-                self._array, found, names):
-            for snapshot in snapshots:
-                self._drop_temporary_view(snapshot.id)
-            with self._group_held(found.group):
-                deletion.retire_snapshot(self._array, found, names)
-        if found.view is not None:
+                self._array, found, self._names_of_taken(snapshots)):
+            self._retire_taken(found, snapshots)
+        elif found.view is not None:
             # It may have been the last that needed a hidden view.
             self._reclaim(found.group)
+
+    def _retire_taken(self, found: SnapshotBacking,
+                      snapshots: Collection[typing.Any]) -> bool:
+        """Delete or hide a snapshot that may have clones; if it is there."""
+        def retire() -> bool:
+            with self._group_held(found.group):
+                return deletion.retire_snapshot(
+                    self._array, found, self._names_of_taken(snapshots))
+        try:
+            was_there = retire()
+        except exceptions.StillRead:
+            for snapshot in snapshots:
+                self._drop_temporary_view(snapshot.id)
+            was_there = retire()
+        if was_there and found.view is not None:
+            self._reclaim(found.group)
+        return was_there
+
+    def _names_of_taken(self, snapshots: Collection[typing.Any]
+                        ) -> list[str]:
+        return [name for snapshot in snapshots
+                for name in self._snapshot_names(snapshot)]
 
     def _delete_by_name(self, volume: typing.Any) -> None:
         """Delete whatever a volume may have left, where no ids are known.

@@ -59,27 +59,34 @@ def retire_volume(array: Array, backing: Backing, names: Sequence[str]
     :raises StillMapped: it is mapped
     :raises ObjectInUse: somebody else's objects need it
     """
-    array.volumes.check_unmapped(backing)
     if array.hidden.is_volume_needed(backing):
+        array.volumes.check_unmapped(backing)
         array.hidden.hide_volume(backing)
         return False
     delete_volume(array, backing, names)
     return True
 
 
-def retire_snapshot(array: Array, found: SnapshotBacking,
-                    names: Sequence[str]) -> None:
+def retire_snapshot(array: Array, stored: SnapshotBacking,
+                    names: Sequence[str]) -> bool:
     """Delete a snapshot, or hide it if volumes made from it need it.
 
-    The caller holds its group.
+    Two calls if nothing does. The caller holds its group.
 
     :param names: short names that it may have
+    :returns: whether it was there
+    :raises StillRead: there is a temporary view of it
     :raises ObjectInUse: somebody else's objects need it
     """
-    if array.hidden.is_snapshot_needed(found):
+    siblings = array.snapshots.of_group(stored.group)
+    found = array.identity.snapshot_among(stored, names, siblings)
+    if found is None:
+        return False
+    if array.hidden.is_snapshot_needed(found, siblings):
         array.hidden.hide_snapshot(found)
     else:
         array.snapshots.delete(found.snapshot, found.group, names)
+    return True
 
 
 def hide_parent(array: Array, backing: Backing) -> None:

@@ -55,6 +55,19 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(2):
             self.backend.delete_snapshot(snapshot)
 
+    @ddt.data('k2', 'sdp')
+    def test_what_had_clones(self, profile: str) -> None:
+        """No more than the driver inside Cinder, which copies data."""
+        self._warm('iscsi', profile)
+        snapshot = self.backend.create_snapshot(self.volume)
+        self.backend.delete_volume(
+            self.backend.volume_from_snapshot(snapshot))
+        self.backend.delete_volume(self.backend.clone(self.volume))
+        with self.assert_calls(2):
+            self.backend.delete_snapshot(snapshot)
+        with self.assert_calls(4):
+            self.backend.delete_volume(self.volume)
+
     @ddt.data(('k2', 'view', 3), ('sdp', 'view', 3), ('sdp', 'thin', 4))
     @ddt.unpack
     def test_copies(self, profile: str, strategy: str, calls: int) -> None:
