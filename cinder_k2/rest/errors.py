@@ -147,6 +147,10 @@ class Busy(RestError):
     hint = 'the array has too much to do; try again later'
 
 
+class NoTurn(Busy):
+    """Not sent: others of this service took all the time."""
+
+
 class Refused(RestError):
     """400 and what else the array will not do however often it is asked."""
 

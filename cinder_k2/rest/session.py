@@ -212,14 +212,15 @@ class Session:
         left = deadline.left()
         with entrance.enter(left) as entered:
             if entered is None:
-                raise errors.Busy(
+                raise errors.NoTurn(
                     f'no turn within {left:g} s, the array takes '
                     f'{entrance.limit} such requests at once',
                     self.transport.place(request))
             try:
                 reply = self.send(request, deadline, tries)
-            except errors.Busy:
-                entered.congested()
+            except errors.Busy as error:
+                if not isinstance(error, errors.NoTurn):
+                    entered.congested()
                 raise
             entered.succeeded()
             return reply
@@ -240,7 +241,7 @@ class Session:
             raise errors.OutOfTime(
                 f'the {deadline.seconds:g} seconds for it have passed', place)
         if not self._connections.acquire(timeout=deadline.left()):
-            raise errors.Busy('no free connection in time', place)
+            raise errors.NoTurn('no free connection in time', place)
         try:
             self.pause()
             return self.transport.exchange(

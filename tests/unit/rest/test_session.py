@@ -684,6 +684,22 @@ class GateTest(Case):
         self.assertEqual(4, self.client._session.read_gate.limit)
         self.assertEqual(4, self.client._session.gate.limit)
 
+    def test_a_full_pool_is_not_a_busy_array(self):
+        """ERR-5: writes have all connections; the array is fine."""
+        def write(request):
+            self.volumes.delete(32)
+            return DONE
+
+        def read(request):
+            with self.client._session.deadline(0.01), \
+                    self.assertRaisesRegex(rest.Busy, 'no free connection'):
+                self.volumes.find(name='vol-1')
+            return DONE
+        self.make(write, read, pool_size=2)
+        before = self.client._session.read_gate.limit
+        self.volumes.delete(31)
+        self.assertEqual(before, self.client._session.read_gate.limit)
+
     def test_writes_in_flight(self):
         """Twelve threads write; the gate starts with four at once."""
         met = threading.Barrier(5)
