@@ -275,7 +275,7 @@ class Hidden:
                 'cannot be read, so nothing can be noted in it.')
         if marks != marks_of(record):
             record = self._client.volume_groups.update(
-                record.id, description=notes.write(
+                record.id, names=[record.name], description=notes.write(
                     record.description, NOTE, str(marks)))
         return marks_of(record)
 

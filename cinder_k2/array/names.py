@@ -21,16 +21,19 @@ class Names:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
-    def set_volume(self, volume: int, name: str) -> None:
+    def set_volume(self, volume: int, name: str, former: str) -> None:
         """Rename a volume.
 
+        :param former: the name that it has
         :raises Refused: another volume has the name (VOL-1)
         """
-        self._client.volumes.update(volume, name=name)
+        self._client.volumes.update(volume, names=[former, name], name=name)
 
-    def set_group(self, group: int, name: str) -> None:
+    def set_group(self, group: int, name: str, former: str) -> None:
         """Rename a volume group; names of its snapshots follow (VG-9).
 
+        :param former: the name that it has
         :raises Refused: another group has the name (VG-1)
         """
-        self._client.volume_groups.update(group, name=name)
+        self._client.volume_groups.update(group, names=[former, name],
+                                          name=name)

@@ -40,7 +40,8 @@ class Originals:
         :raises Refused: another group has the name (VG-1)
         """
         self._client.volume_groups.update(
-            group.id, name=name, optional={'description': _noted(group)})
+            group.id, names=[group.name, name], name=name,
+            optional={'description': _noted(group)})
 
     def undo_group(self, group: rest.VolumeGroup) -> None:
         """Make a group what it was."""
@@ -58,9 +59,10 @@ class Originals:
             of its group does not allow the size (VOL-11)
         """
         self._client.volumes.update(
-            volume.id, name=name, optional={'description': _noted(volume)})
+            volume.id, names=[volume.name, name], name=name,
+            optional={'description': _noted(volume)})
         if size > (volume.size or 0):
-            self._client.volumes.update(volume.id, size=size)
+            self._client.volumes.update(volume.id, names=[name], size=size)
 
     def undo_volume(self, volume: rest.Volume) -> None:
         """Make a volume what it was, but for its size."""
@@ -89,8 +91,10 @@ class Originals:
         if not original:
             return
         try:
-            collection.update(found.id, name=original, description=(
-                notes.write(found.description, _NOTE, '') or None))
+            collection.update(
+                found.id, names=[found.name, original], name=original,
+                description=notes.write(found.description, _NOTE, '')
+                or None)
         except rest.Refused as refusal:
             LOG.warning('%(name)s cannot have its original name '
                         '%(original)s back: %(reason)s. Rename it on the '

@@ -227,9 +227,10 @@ class Replication:
 
         :returns: False if there was none
         """
-        return any([self._client.peer_volumes.delete(found.id)
-                    for found in self._client.peer_volumes.search(
-                        local_volume=self._client.volumes.ref(volume))])
+        ref = self._client.volumes.ref(volume)
+        return any([
+            self._client.peer_volumes.delete(found.id, local_volume=ref)
+            for found in self._client.peer_volumes.search(local_volume=ref)])
 
     def _taken_over(self, peer_name: str, volume: rest.Ref,
                     refusal: rest.Refused) -> int:
@@ -361,9 +362,10 @@ class Replication:
         self._client.replication_sessions.update(
             session.id, name=session.name, rpo=rpo)
 
-    def delete(self, session: int) -> bool:
+    def delete(self, session: Session) -> bool:
         """Delete a session that is idle; False if it was gone."""
-        return self._client.replication_sessions.delete(session)
+        return self._client.replication_sessions.delete(
+            session.id, names=[session.name])
 
     # Waiting
 

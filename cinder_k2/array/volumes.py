@@ -78,10 +78,14 @@ class Volumes:
         """
         self._client.volumes.update(volume, names=names, size=size)
 
-    def move(self, volume: int, group: int) -> None:
-        """Move a volume into another group (VOL-9, VOL-10)."""
+    def move(self, volume: int, group: int, names: Sequence[str]) -> None:
+        """Move a volume into another group (VOL-9, VOL-10).
+
+        :param names: those that it may have
+        """
         self._client.volumes.update(
-            volume, volume_group=self._client.volume_groups.ref(group))
+            volume, names=names,
+            volume_group=self._client.volume_groups.ref(group))
 
     def names_in(self, group: int) -> dict[int | None, str]:
         """Names of the volumes of a group, by their ids. One call."""

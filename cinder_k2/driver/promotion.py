@@ -119,8 +119,9 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
         If that fails, the view goes when the volume is deleted.
         """
         try:
-            self._array.names.set_volume(made.volume_ref.id,
-                                         naming.volume(volume.name_id))
+            self._array.names.set_volume(
+                made.volume_ref.id, naming.volume(volume.name_id),
+                naming.unfinished_volume(volume.name_id))
             self._give_up(view)
             self._note(volume, made, unfinished=False)
         except (rest.RestError, exceptions.K2Error) as error:

@@ -68,7 +68,8 @@ class RegroupMixin(promotion.PromotionMixin):
             membership.check_unreplicated(group)
         joining = [(v, self._joining(v, name, home))
                    for v in add_volumes or ()]
-        moves = [*_joins(joining, name, home), *_leaves(leaving, home)]
+        moves = [*self._joins(joining, name, home),
+                 *self._leaves(leaving, home)]
         places = self._regroup([*joining, *leaving], moves)
         for volume, backing in joining:
             self._drop_former(volume, backing, home.id)
@@ -158,22 +159,23 @@ class RegroupMixin(promotion.PromotionMixin):
                    moving=False)
         return {'id': volume.id, 'provider_id': volume.provider_id}
 
+    def _joins(self, joining: Moving, name: str, home: array_groups.Group
+               ) -> Iterator[groups.Move]:
+        """The moves into a group, but for those that were done before."""
+        for volume, backing in joining:
+            if backing.group != home.id:
+                yield groups.Move(
+                    f'Volume {volume.id}', self._names_of(volume, backing),
+                    backing.volume_ref.id, backing.group, home.id, name,
+                    home.dedup is not False)
 
-def _joins(joining: Moving, name: str, home: array_groups.Group
-           ) -> Iterator[groups.Move]:
-    """The moves into a group, but for those that were done before."""
-    for volume, backing in joining:
-        if backing.group != home.id:
-            yield groups.Move(
-                f'Volume {volume.id}', backing.volume_ref.id, backing.group,
-                home.id, name, home.dedup is not False)
-
-
-def _leaves(leaving: Moving, home: array_groups.Group
-            ) -> Iterator[groups.Move]:
-    """The moves out of a group, but for those that were done before."""
-    for volume, backing in leaving:
-        if backing.group == home.id:
-            yield groups.Move(
-                f'Volume {volume.id}', backing.volume_ref.id, home.id, None,
-                naming.volume_group(volume.name_id), home.dedup is not False)
+    def _leaves(self, leaving: Moving, home: array_groups.Group
+                ) -> Iterator[groups.Move]:
+        """The moves out of a group, but for those that were done before."""
+        for volume, backing in leaving:
+            if backing.group == home.id:
+                yield groups.Move(
+                    f'Volume {volume.id}', self._names_of(volume, backing),
+                    backing.volume_ref.id, home.id, None,
+                    naming.volume_group(volume.name_id),
+                    home.dedup is not False)

@@ -113,9 +113,9 @@ class MoveToOwnGroup(engine.Step):
     """Give the clone snapshots, restore and quota of its own (CLN-7)."""
 
     def execute(self, array: Array, volume: int, group: int,
-                snapshot: SnapshotBacking) -> None:
+                snapshot: SnapshotBacking, order: Order) -> None:
         try:
-            array.volumes.move(volume, group)
+            array.volumes.move(volume, group, [order.name])
         except rest.Refused as refusal:
             if array.snapshots.is_imaged(volume, snapshot.group):
                 raise exceptions.ObjectInUse(

@@ -39,6 +39,7 @@ class Move:
     """A volume that joins a consistency group, or leaves it.
 
     :ivar label: what errors call it
+    :ivar names: those that it may have on the array
     :ivar volume: the array's id of it
     :ivar source: id of the volume group it is in
     :ivar target: id of the one it goes to; None for one of its own
@@ -47,6 +48,7 @@ class Move:
     """
 
     label: str
+    names: Sequence[str]
     volume: int
     source: int
     target: int | None
@@ -80,7 +82,7 @@ class MoveVolume(engine.Step):
         target = move.target or array.volumes.create_group(move.target_name,
                                                            move.dedup)
         try:
-            array.volumes.move(move.volume, target)
+            array.volumes.move(move.volume, target, move.names)
         except rest.Refused as refusal:
             found = move.target and array.groups.find(move.target_name)
             if isinstance(found, groups.Group):
@@ -93,7 +95,7 @@ class MoveVolume(engine.Step):
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         array, move = inputs['array'], self._move
         try:
-            array.volumes.move(move.volume, move.source)
+            array.volumes.move(move.volume, move.source, move.names)
         finally:
             # An array that moves no volume has never moved this one.
             own = (None if move.target

@@ -26,11 +26,12 @@ class RenameGroup(engine.Step):
 
     def execute(self, array: Array, group: int, group_name: str,
                 old_group_name: str) -> None:
-        array.names.set_group(group, group_name)
+        array.names.set_group(group, group_name, old_group_name)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].names.set_group(inputs['group'],
-                                        inputs['old_group_name'])
+                                        inputs['old_group_name'],
+                                        inputs['group_name'])
 
 
 class RenameVolume(engine.Step):
@@ -38,11 +39,11 @@ class RenameVolume(engine.Step):
 
     def execute(self, array: Array, volume: int, name: str,
                 old_name: str) -> None:
-        array.names.set_volume(volume, name)
+        array.names.set_volume(volume, name, old_name)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         inputs['array'].names.set_volume(inputs['volume'],
-                                         inputs['old_name'])
+                                         inputs['old_name'], inputs['name'])
 
 
 def rename(array: Array, backing: Backing, *, name: str, group_name: str,

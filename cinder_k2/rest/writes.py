@@ -124,7 +124,7 @@ class Delete:
         self._id = id
         self._identity = {name: value for name, value in identity.items()
                           if value is not None}
-        self._names = names
+        self._names = [name for name in names if name]
         self.request = transport.Request('DELETE', f'{reader.path}/{id}')
 
     def accept(self, reply: bytes) -> bool:

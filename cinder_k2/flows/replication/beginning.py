@@ -112,7 +112,7 @@ def _delete_session(array: Array, name: str, group: int | None = None
     found = array.replication.find(name)
     if found is not None and (None in (group, found.group)
                               or group == found.group):
-        array.replication.delete(found.id)
+        array.replication.delete(found)
 
 
 def _delete_empty_group(array: Array, name: str) -> None:

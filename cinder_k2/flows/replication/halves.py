@@ -60,7 +60,7 @@ class Half:
 
     def delete(self) -> None:
         """Delete it; it must be idle (10.4). One call."""
-        self.array.replication.delete(self.session.id)
+        self.array.replication.delete(self.session)
 
 
 @dataclasses.dataclass(frozen=True)

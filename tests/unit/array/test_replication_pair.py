@@ -115,9 +115,9 @@ class LifeTest(PairTest):
         for state in (SUSPENDED, SUSPENDED, IN_SYNC, SUSPENDED, IDLE, IDLE):
             self.assertEqual(state, here.command(session.id, state).state)
             there.wait(session.peer_session, state, role=TARGET)
-        self.assertTrue(there.delete(session.peer_session))
-        self.assertTrue(here.delete(session.id))
-        self.assertFalse(here.delete(session.id))
+        self.assertTrue(there.delete(there.get(session.peer_session)))
+        self.assertTrue(here.delete(session))
+        self.assertFalse(here.delete(session))
 
     def test_taken_over_after_a_killed_service(self):
         group = self.here.volumes.create_group('cvg-1', True)
@@ -194,7 +194,7 @@ class LifeTest(PairTest):
         other = self.peer_of(session)
         for side, one, name in ((self.there, other, 'rcv-1'),
                                 (self.here, session, 'cv-1')):
-            side.replication.delete(one.id)
+            side.replication.delete(one)
             side.replication.delete_snapshots(one.group)
             side.volumes.delete(*side.replication.volumes_of([name])[name])
             side.volumes.delete_group(one.group, [])
@@ -208,7 +208,7 @@ class LifeTest(PairTest):
         self.here.replication.take_snapshots([session])
         for state in (SUSPENDED, IDLE):
             self.here.replication.command(session.id, state)
-        self.here.replication.delete(session.id)
+        self.here.replication.delete(session)
         self.here.replication.delete_snapshots(session.group)
         self.assertEqual([snapshot.snapshot], [
             s.id for s in self.here._client.snapshots.search()])
@@ -264,7 +264,8 @@ class ManyTest(PairTest):
         gone = sessions[1]
         for state in (SUSPENDED, IDLE):
             self.here.replication.command(gone.id, state)
-        self.there.replication.delete(gone.peer_session)
+        self.there.replication.delete(
+            self.there.replication.get(gone.peer_session))
         self.assertEqual([gone.peer_session], list(self._fail_over(sessions)))
         self.assertEqual({FAILED_OVER: 3}, self._states())
 

@@ -110,9 +110,9 @@ class ThinTest(ClonesTest):
         snapshot = self.array.snapshots.create('snap', self.source)
         move = self.array.volumes.move
 
-        def meddle(volume, group):
+        def meddle(volume, group, names):
             self.array.snapshots.create('meddling', self.source)
-            move(volume, group)
+            move(volume, group, names)
 
         self.array.volumes.move = meddle
         self.assertRaises(exceptions.ObjectInUse, self.cloner.from_snapshot,

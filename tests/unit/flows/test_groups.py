@@ -37,9 +37,9 @@ class RegroupTest(simulated.SimulatedTest):
         self.inside = volumes.create_member(self.array, name='in', size=GIB,
                                             group=self.home.id)
         self.moves = [groups.Move(
-            f'Volume {n}', b.volume, b.group, self.home.id, 'ccg-1', True)
+            f'Volume {n}', (), b.volume, b.group, self.home.id, 'ccg-1', True)
             for n, b in enumerate(self.outside)] + [groups.Move(
-                'Volume in', self.inside.volume, self.home.id, None,
+                'Volume in', (), self.inside.volume, self.home.id, None,
                 'own-in', True)]
         self.before = self.places()
         self.held = []
@@ -88,7 +88,7 @@ class RegroupTest(simulated.SimulatedTest):
                 self.regroup([dataclasses.replace(
                     m, source=m.target, target=m.source)
                     for m in self.moves[:2]])
-                self.array.volumes.move(self.inside.volume, self.home.id)
+                self.array.volumes.move(self.inside.volume, self.home.id, ())
                 self.array.groups.delete_if_empty(
                     self.array.volumes.find_group('own-in'), 'own-in')
             self.sim.control.clear_faults()

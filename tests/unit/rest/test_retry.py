@@ -76,7 +76,8 @@ class RetryTest(unittest.TestCase):
     def test_once_but_not_while_the_array_is_busy(self):
         pace = self._pace(once=True, awaits_turn=True)
         pace.pause(rest.Busy('busy'))
-        for error in (rest.ServerError('x', status=500), rest.Unreachable('x')):
+        for error in (rest.ServerError('x', status=500),
+                      rest.Unreachable('x')):
             self._until_given_up(pace, error)
         self.assertEqual(1, len(self.clock.sleeps))
 

@@ -253,14 +253,14 @@ class FailBackTest(pair.AwayTest):
     def test_missing_at_home(self):
         self.away()
         self.one.command(self.odd, pair.IDLE)
-        self.one.array.replication.delete(self.one.session(self.odd).id)
+        self.one.array.replication.delete(self.one.session(self.odd))
         self.but_the_odd('one.example.org has no replication session',
                          state='target failed_over')
 
     def test_missing_where_it_is_served(self):
         self.away()
         self.two.command(self.odd, pair.IDLE)
-        self.two.array.replication.delete(self.two.session(self.odd).id)
+        self.two.array.replication.delete(self.two.session(self.odd))
         self.but_the_odd('two.example.org has no replication session',
                          state=None)
 

@@ -83,7 +83,7 @@ class FailOverTest(pair.PairTest):
     def test_no_session(self):
         for command in (pair.SUSPENDED, pair.IDLE):
             self.one.command(self.odd, command)
-        self.two.array.replication.delete(self.two.session(self.odd).id)
+        self.two.array.replication.delete(self.two.session(self.odd))
         outcomes = self.over()
         self.assert_stays(outcomes.pop(self.odd.key), 'two.example.org has '
                           'no replication session for it')

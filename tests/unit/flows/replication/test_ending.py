@@ -198,7 +198,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.tell(self.here, 'suspended')
         self.tell(self.here, 'idle')
         for side in (self.here, self.there):
-            side.replication.delete(side.replication.find(*pair.NAMES).id)
+            side.replication.delete(side.replication.find(*pair.NAMES))
         group = self.there.volumes.find_group(pair.COPY_GROUP)
         self.there.volumes.create('theirs', pair.GIB, group)
         self.unprotect()
@@ -422,7 +422,7 @@ class StatesTest(States, pair.Tidy, pair.PairTest):
 
     def drop(self, array):
         """Delete a session, as somebody else might."""
-        array.replication.delete(array.replication.find(*pair.NAMES).id)
+        array.replication.delete(array.replication.find(*pair.NAMES))
 
     @ddt.data(*ALL_STATES)
     def test_ends(self, state):
