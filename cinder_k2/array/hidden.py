@@ -21,6 +21,7 @@ delete is ever in it. Snapshots cannot be renamed (SNP-10).
 Whoever hides or reclaims holds the group.
 """
 
+from collections.abc import Mapping
 import dataclasses
 import re
 import typing
@@ -217,9 +218,7 @@ class Hidden:
         marks = marks_of(record)
         if not marks:
             return Reclaimed()
-        left = self._delete_snapshots(group, marks)
-        gone = (self._delete_volumes(group, marks.volumes) if not left
-                else set())
+        left, gone = self._delete_marked(group, marks)
         if gone and self._groups.is_empty(group):
             # Its note must last until its homes are reclaimed.
             return Reclaimed(empty=True, name=record.name or '',
@@ -279,10 +278,43 @@ class Hidden:
                     record.description, NOTE, str(marks)))
         return marks_of(record)
 
-    def _delete_snapshots(self, group: int, wanted: Marks) -> set[int]:
+    def _delete_marked(self, group: int, marks: Marks
+                       ) -> tuple[set[int], set[int]]:
+        """Delete what is hidden, as far as nothing needs it.
+
+        A hidden volume may be a thin clone of a hidden snapshot here, for
+        it was moved to its source.
+
+        :returns: ids of the snapshots that are left, and of the volumes
+            that are gone
+        """
+        gone: set[int] = set()
+        while True:
+            left = self._delete_snapshots(group, marks)
+            free = marks.volumes - gone
+            if left:
+                free = self._free(group, free, left)
+            more = self._delete_volumes(group, free)
+            gone |= more
+            if not (left and more):
+                return set(left), gone
+
+    def _free(self, group: int, wanted: frozenset[int],
+              left: Mapping[int, rest.Snapshot]) -> frozenset[int]:
+        """Those of hidden volumes that no snapshot holds an image of."""
+        if not any(s.num_of_clones for s in left.values()):
+            return frozenset()
+        try:
+            return frozenset(v for v in wanted if not images.holders(
+                self._client, v, group))
+        except (rest.NotOffered, rest.Incomplete):
+            return frozenset()
+
+    def _delete_snapshots(self, group: int, wanted: Marks
+                          ) -> dict[int, rest.Snapshot]:
         """Delete snapshots and views from the leaves on (SNP-9).
 
-        :returns: ids of all that the group still has
+        :returns: all that the group still has, by id
         """
         live = {s.id: s for s in self._client.snapshots.search(
             volume_group=self._client.volume_groups.ref(group))}
@@ -297,7 +329,7 @@ class Hidden:
                 break
             for key in gone:
                 del live[key]
-        return set(live)
+        return live
 
     def _delete_volumes(self, group: int, wanted: frozenset[int]) -> set[int]:
         """Delete volumes that were hidden; those that are gone."""

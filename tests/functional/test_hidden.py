@@ -144,6 +144,21 @@ class CarefulTest(HiddenTest):
 
     profile = 'sdp'
 
+    def test_a_thin_clone_that_joined_its_source(self) -> None:
+        """Hidden in one group, the clone has to go first (CLN-4)."""
+        self.backend.delete_volume(self.volume)
+        group = self.backend.create_group()
+        source = self.backend.create_volume(1, group)
+        snapshot = self.backend.create_snapshot(source)
+        clone = self.backend.volume_from_snapshot(snapshot)
+        self.backend.update_group(group, add=[clone])
+        last = self.backend.clone(source)
+        self.backend.delete_snapshot(snapshot)
+        self.backend.delete_group(group)
+        self.assert_left(volumes=3, volume_groups=2, snapshots=2)
+        self.backend.delete_volume(last)
+        self.assertNothingLeft()
+
     def test_an_administrators_view_is_respected(self) -> None:
         snapshot = self.backend.create_snapshot(self.volume)
         volume = self.backend.volume_from_snapshot(
