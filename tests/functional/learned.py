@@ -23,15 +23,29 @@ from cinder_k2.rest import verdicts
 from tests.functional import cinder_env
 from tests import offered
 
+# Tries, a hundredth of a second apart.
+_TRIES = 500
+
 
 def write(state_path: str, address: str, profile: str) -> None:
     """Let a new service find what others have learnt of an array.
 
+    A service of an earlier test may be writing what it has learnt, and then
+    nobody else does: this is tried again.
+
     :param address: as errors name it, with a port other than 443
     """
-    verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'), address).save(
-        '', {name: verdicts.Verdict(verdicts.WORKS, time=time.time())
-             for name in offered.names(profile)})
+    store = verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'),
+                          address)
+    known = {name: verdicts.Verdict(verdicts.WORKS, time=time.time())
+             for name in offered.names(profile)}
+    for _ in range(_TRIES):
+        store.path.unlink(missing_ok=True)
+        store.save('', known)
+        if store.load()[1] == known:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f'{store.path} was not written')
 
 
 def forget() -> None:
