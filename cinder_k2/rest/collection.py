@@ -225,18 +225,17 @@ class Collection(reader.Reader[R]):
             if len(identities) < 2:
                 self._delete_each(identities)
                 return
+            bulk = writes.BulkDelete(self, identities)
             try:
                 self._known.prefer(
-                    self._bulk('delete'),
-                    lambda: self.session.write(self._bulk_delete(
-                        list(identities))),
-                    lambda: self._delete_each(identities, learning=True),
+                    self._bulk('delete'), lambda: self.session.write(bulk),
+                    lambda: self._delete_each(bulk.left, learning=True),
                     has_own_path=True)
             except _NotBulk:
                 pass
             except (errors.Refused, errors.BadReply):
                 # One of them may be gone, or may have to stay.
-                self._delete_each(identities)
+                self._delete_each(bulk.left)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -265,7 +264,9 @@ class Collection(reader.Reader[R]):
         """
         with self.session.deadline():
             return dict(self._halve(
-                self._bulk('delete'), list(identities), self._bulk_delete,
+                self._bulk('delete'), list(identities),
+                lambda ids: writes.BulkDelete(
+                    self, {id: identities[id] for id in ids}),
                 lambda id: self._delete(id, identities[id]), _TRIES))
 
     # Inside
@@ -288,9 +289,6 @@ class Collection(reader.Reader[R]):
 
     def _bulk(self, what: str) -> str:
         return f'bulk:{self.kind.RESOURCE}:{what}'
-
-    def _bulk_delete(self, ids: Sequence[int]) -> writes.BulkDelete:
-        return writes.BulkDelete(self, ids)
 
     def _halve(self, name: str, items: Sequence[T],
                bulk: Callable[[Sequence[T]], rest_session.Write[bool]],

@@ -263,8 +263,13 @@ class _WriteCall(Generic[T]):
         self._write = write
         self._deadline = deadline
         self._pace = pace
-        self._request = dataclasses.replace(write.request, sequence=number)
+        self._number = number
         self._doubt = doubt
+
+    @property
+    def _request(self) -> transport.Request:
+        return dataclasses.replace(self._write.request,
+                                   sequence=self._number)
 
     def run(self) -> T:
         """Try until it is carried out, refused, or too late."""

@@ -160,13 +160,22 @@ class Delete:
 
 
 class BulkDelete:
-    """DELETE of several objects at once (BLK-1)."""
+    """DELETE of several objects at once (BLK-1).
 
-    def __init__(self, reader: rest_reader.Reader[Any], ids: Sequence[int]
-                 ) -> None:
+    :param identities: by id: values that tell the object from others
+    :ivar left: those of them that were not seen to be gone
+    """
+
+    def __init__(self, reader: rest_reader.Reader[Any],
+                 identities: Mapping[int, Fields]) -> None:
         self._reader = reader
-        self.request = transport.Request(
-            'DELETE', f'{reader.path}/__bulk', body=[{'id': i} for i in ids])
+        self.left = dict(identities)
+
+    @property
+    def request(self) -> transport.Request:
+        """What to send for those that are left."""
+        return transport.Request('DELETE', f'{self._reader.path}/__bulk',
+                                 body=[{'id': id} for id in self.left])
 
     def accept(self, reply: bytes) -> bool:
         """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
@@ -174,8 +183,12 @@ class BulkDelete:
             self._reader.session.transport.decode(self.request, reply)
         return True
 
-    def look(self, certain: bool) -> None:
-        """Nobody knows which are gone; they are deleted one by one then."""
+    def look(self, certain: bool) -> bool | None:
+        """See which are gone; their ids may be others' now (OBJ-7)."""
+        self.left = {
+            id: identity for id, identity in self.left.items()
+            if not Delete(self._reader, id, identity).look(certain)}
+        return None if self.left else True
 
 
 class BulkCreate(Generic[R]):

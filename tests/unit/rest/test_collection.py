@@ -91,6 +91,20 @@ class DeleteTest(Case):
             4, names=['old'],
             volume_group=self.client.volume_groups.ref(2)))
 
+    def test_only_what_is_left_is_deleted_again(self):
+        """OBJ-7, BLK-4: the id of the first is another volume's mapping."""
+        made = self.make(
+            requests.ReadTimeout('cut'), scripted.hits(),
+            scripted.hits({'id': 8, 'host': {'ref': '/hosts/2'},
+                           'volume': {'ref': '/volumes/4'}}),
+            scripted.Reply(204))
+        made.capabilities.found('bulk:mappings:delete')
+        volume = made.volumes.ref(4)
+        made.mappings.delete_many({
+            number: {'host': made.hosts.ref(host), 'volume': volume}
+            for number, host in ((7, 1), (8, 2))})
+        self.assertEqual([{'id': 8}], self.array.body(3))
+
     def test_it_is_still_there(self):
         self.assertTrue(self.gone(
             scripted.hits({'id': 4, 'name': 'one'}), scripted.Reply(204)))
