@@ -95,7 +95,9 @@ class MoveVolume(engine.Step):
     def undo_doubtful(self, **inputs: typing.Any) -> None:
         array, move = inputs['array'], self._move
         try:
-            array.volumes.move(move.volume, move.source, move.names)
+            # Its id may be another volume's by now (OBJ-7).
+            if move.volume in map(array.volumes.find_volume, move.names):
+                array.volumes.move(move.volume, move.source, move.names)
         finally:
             # An array that moves no volume has never moved this one.
             own = (None if move.target

@@ -29,9 +29,10 @@ class RenameGroup(engine.Step):
         array.names.set_group(group, group_name, old_group_name)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        inputs['array'].names.set_group(inputs['group'],
-                                        inputs['old_group_name'],
-                                        inputs['group_name'])
+        array, group = inputs['array'], inputs['group']
+        if array.volumes.find_group(inputs['group_name']) == group:
+            array.names.set_group(group, inputs['old_group_name'],
+                                  inputs['group_name'])
 
 
 class RenameVolume(engine.Step):
@@ -42,8 +43,10 @@ class RenameVolume(engine.Step):
         array.names.set_volume(volume, name, old_name)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        inputs['array'].names.set_volume(inputs['volume'],
-                                         inputs['old_name'], inputs['name'])
+        array, volume = inputs['array'], inputs['volume']
+        if array.volumes.find_volume(inputs['name']) == volume:
+            array.names.set_volume(volume, inputs['old_name'],
+                                   inputs['name'])
 
 
 def rename(array: Array, backing: Backing, *, name: str, group_name: str,

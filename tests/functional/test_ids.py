@@ -221,6 +221,32 @@ class VolumeIdsTest(IdsTest):
         self.assertIn('its id is that of payroll-data now',
                       self.log.errors_text())
 
+    def test_move_where_the_reply_is_lost(self) -> None:
+        """Moving back what was not moved would take the stranger's along."""
+        self.use(self.protocol, 'sdp')
+        self.switch(reuse_ids=True, sequences=self.sequences)
+        volume = self.backend.create_volume(1)
+        group = self.backend.create_group()
+        mine = self.on_array('volumes', f'cv-{volume.id}')
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            if not self._records and (request.method, request.path) == (
+                    'PATCH', f'/volumes/{mine["id"]}'):
+                self.admin.delete('volumes', mine['id'])
+                home = self.make('volume_groups', name='payroll', quota=0)
+                self.stranger(
+                    'volumes', mine['id'], name='payroll-data', size=GIB,
+                    volume_group={'ref': f'/volume_groups/{home["id"]}'})
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            self.assert_fails(lambda: self.backend.update_group(
+                group, add=[volume]))
+        self.assertTrue(self._records)
+
     def test_renamed(self) -> None:
         """The error names both, and nothing is deleted or mapped."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']

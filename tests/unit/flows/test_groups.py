@@ -37,9 +37,10 @@ class RegroupTest(simulated.SimulatedTest):
         self.inside = volumes.create_member(self.array, name='in', size=GIB,
                                             group=self.home.id)
         self.moves = [groups.Move(
-            f'Volume {n}', (), b.volume, b.group, self.home.id, 'ccg-1', True)
+            f'Volume {n}', [f'out-{n}'], b.volume, b.group, self.home.id,
+            'ccg-1', True)
             for n, b in enumerate(self.outside)] + [groups.Move(
-                'Volume in', (), self.inside.volume, self.home.id, None,
+                'Volume in', ['in'], self.inside.volume, self.home.id, None,
                 'own-in', True)]
         self.before = self.places()
         self.held = []
