@@ -22,6 +22,7 @@ Whoever hides or reclaims holds the group.
 """
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 import re
 import typing
@@ -126,9 +127,11 @@ class Hidden:
         self._client = client
         self._groups = groups
 
-    def keep(self, group: int, marks: Marks) -> None:
+    def keep(self, group: int, marks: Marks, names: Sequence[str] = ()
+             ) -> None:
         """Hide objects of a group until nothing needs them.
 
+        :param names: those that its volume may have, if there is one
         :raises ObjectInUse: the array does not take the note
         """
         record = self._client.volume_groups.get(group)
@@ -145,8 +148,9 @@ class Hidden:
                 'takes no note in its description that the source is '
                 f'deleted: {reason}')
         for volume in marks.volumes:
-            self._client.volumes.update(volume,
-                                        name=naming.kept_volume(volume))
+            kept = naming.kept_volume(volume)
+            self._client.volumes.update(
+                volume, names=[*names, kept] if names else [], name=kept)
 
     def _with_names(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
         """The same, with the names that snapshots have. One call or none."""
@@ -171,10 +175,13 @@ class Hidden:
                 if not naming.is_hidden_snapshot(s.short_name)])
         return bool(children)
 
-    def hide_volume(self, backing: backings.Backing) -> None:
+    def hide_volume(self, backing: backings.Backing,
+                    names: Sequence[str] = ()) -> None:
         """Hide a volume until its last clone goes.
 
         The snapshots that were made for its clones go with these.
+
+        :param names: those that it may have
         """
         home = {backing.home} if backing.parent is not None else set()
         marks = Marks(homes=frozenset(home - {backing.group}))
@@ -182,7 +189,7 @@ class Hidden:
             marks |= Marks(snapshots=frozenset({backing.view}))
         else:
             marks |= Marks(volumes=frozenset({backing.volume_ref.id}))
-        self.keep(backing.group, marks)
+        self.keep(backing.group, marks, names)
 
     def is_snapshot_needed(self, found: backings.SnapshotBacking,
                            siblings: list[rest.Snapshot]) -> bool:

@@ -151,7 +151,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
             # and that may have been deleted since.
             with contextlib.suppress(rest.NotFound):
                 shared = self._array.volumes.group(known.group)
-                self._drop_if_empty(known.group, shared.name)
+                if naming.is_own_group(shared.name):
+                    self._drop_if_empty(known.group, shared.name)
         if known.unfinished:
             self._drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)

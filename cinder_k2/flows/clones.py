@@ -340,10 +340,10 @@ class Cloner:
         try:
             clone = self.from_snapshot(order, hidden, strategies)
         except Exception:
-            self._discard(hidden)
+            self._discard(hidden, hidden_name)
             raise
         if clone.parent is None:
-            self._discard(hidden)
+            self._discard(hidden, hidden_name)
             return clone
         return dataclasses.replace(clone, hidden_parent=True)
 
@@ -376,11 +376,11 @@ class Cloner:
         self._refused.drop(name)
         return made
 
-    def _discard(self, hidden: SnapshotBacking) -> None:
+    def _discard(self, hidden: SnapshotBacking, name: str) -> None:
         try:
             with self._array.grace():
-                self._array.snapshots.delete_parent(hidden.snapshot,
-                                                    hidden.group)
+                self._array.snapshots.delete_parent(
+                    hidden.snapshot, hidden.group, [name])
             self._leave(hidden.group)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '

@@ -61,7 +61,7 @@ def retire_volume(array: Array, backing: Backing, names: Sequence[str]
     """
     if array.hidden.is_volume_needed(backing):
         array.volumes.check_unmapped(backing)
-        array.hidden.hide_volume(backing)
+        array.hidden.hide_volume(backing, names)
         return False
     delete_volume(array, backing, names)
     return True

@@ -247,6 +247,49 @@ class VolumeIdsTest(IdsTest):
                 group, add=[volume]))
         self.assertTrue(self._records)
 
+    def test_hide_where_the_reply_is_lost(self) -> None:
+        """The second request would rename the stranger's volume."""
+        clone = self.backend.clone(self.volume)
+        mine = self.on_array('volumes', f'cv-{self.volume.id}')
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            if not self._records and (request.method, request.path) == (
+                    'PATCH', f'/volumes/{mine["id"]}'):
+                for found in self.admin.list('volumes',
+                                             name=f'cv-{clone.id}'):
+                    self.admin.delete('volumes', found['id'])
+                for name in (f'cv-{clone.id}', f'ccs-{clone.id}'):
+                    for found in self.admin.list('snapshots',
+                                                 short_name=name):
+                        self.admin.delete('snapshots', found['id'])
+                self.admin.delete('volumes', mine['id'])
+                home = self.make('volume_groups', name='payroll', quota=0)
+                self.stranger(
+                    'volumes', mine['id'], name='payroll-data', size=GIB,
+                    volume_group={'ref': f'/volume_groups/{home["id"]}'})
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            why = self.assert_fails(self.backend.delete_volume, self.volume)
+        self.assertIn('its id is that of payroll-data now', why)
+
+    def test_the_group_of_a_move_that_was_cut_short(self) -> None:
+        """The stranger's group is empty, and no volume is in it."""
+        mine = self.on_array('volumes', f'cv-{self.volume.id}')
+        group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
+        row = self.backend.volume(self.volume.id)
+        noted = json.loads(row.provider_id) | {'moving': True, 'shared': True}
+        row.provider_id = json.dumps(noted)
+        row.save()
+        self.admin.delete('volumes', mine['id'])
+        self.admin.delete('volume_groups', group['id'])
+        self.stranger('volume_groups', group['id'], name='payroll', quota=0)
+        self.backend.delete_volume(self.volume)
+        self.assert_untouched()
+
     def test_renamed(self) -> None:
         """The error names both, and nothing is deleted or mapped."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
