@@ -12,8 +12,12 @@
 
 """Requests of a probe: what it may never send is stopped here."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+import contextlib
+import dataclasses
 from typing import Any
 
 from cinder_k2 import naming
@@ -29,6 +33,10 @@ _PAUSE = 2.0
 
 class Forbidden(Exception):
     """A request that a probe must not send: a mistake in a check."""
+
+
+class _NotMade(rest.RestError):
+    """A POST was not carried out, as far as is known."""
 
 
 class Unseen(findings.Skip):
@@ -52,6 +60,7 @@ class Asker:
     """Sends requests to one array, one after the other.
 
     :ivar busy: how many were answered with 429, 503 or a busy code
+    :ivar bare: of those with a code, whether it was all that they said
     :ivar carried_out: forms of the requests that the array carried out
     """
 
@@ -59,6 +68,7 @@ class Asker:
                  carried_out: set[str] | None = None) -> None:
         self.client = client
         self.busy = 0
+        self.bare: list[bool] = []
         self.carried_out = set() if carried_out is None else carried_out
 
     def get(self, resource: str, part: int | str = '', *query: raw.Pair
@@ -79,6 +89,8 @@ class Asker:
             if not isinstance(answer.error, rest.Busy):
                 break
             self.busy += 1
+            if answer.error.code is not None:
+                self.bare.append(answer.error.message == answer.error.code)
         if answer.ok:
             self.carried_out.add(answer.form)
         return answer
@@ -88,19 +100,61 @@ class Writer(Asker):
     """Makes, changes and removes what a token names, and nothing else."""
 
     def __init__(self, client: rest.Client, token: tokens.Token,
-                 carried_out: set[str] | None = None) -> None:
+                 carried_out: set[str] | None = None,
+                 save: Callable[[tokens.Token], None] | None = None) -> None:
         super().__init__(client, carried_out)
         self.token = token
+        self._save = save or (lambda token: None)
         self._own: set[tuple[str, int]] = set()
         self._gone: set[tuple[str, int]] = set()
+        self._doubtful: set[tuple[str, int]] = set()
+        self._names: dict[tuple[str, int], str] = {}
+        self._made: set[str] = set()
+        self._found_by: set[str] = set()
 
     def make(self, resource: str, body: Mapping[str, Any]) -> raw.Answer:
         """POST of an object of the token."""
         self._check_body(resource, body)
-        answer = self._send('POST', resource, body=dict(body))
+        with contextlib.suppress(_NotMade), self.making(resource):
+            answer = self._send('POST', resource, body=dict(body))
+            if not answer.ok:
+                raise _NotMade(str(answer.error), status=answer.status)
         if answer.ok:
             self.adopt(resource, answer, body)
         return answer
+
+    @contextlib.contextmanager
+    def making(self, resource: str) -> Iterator[None]:
+        """A context in which an object of a resource is made.
+
+        It is noted before: the next probe must not take it for gone if the
+        array does not show such objects then.
+        """
+        if resource in tokens.BEGUN and resource not in self.token.begun:
+            self._note((*self.token.begun, resource))
+        try:
+            yield
+        except rest.RestError as error:
+            self._not_made(resource, error.status)
+            raise
+        self._made.add(resource)
+
+    def _not_made(self, resource: str, status: int | None) -> None:
+        """Take it back, if there is nothing that could be there.
+
+        A request that was not answered may have been carried out; not so on
+        an array that does not show the resource at all.
+        """
+        if resource not in self.token.begun or resource in self._made:
+            return
+        if (status is not None and status < 500
+                or not self.get(resource).is_list):
+            self._note(tuple(each for each in self.token.begun
+                             if each != resource))
+
+    def _note(self, begun: tuple[str, ...]) -> None:
+        self.token = dataclasses.replace(self.token, begun=begun)
+        self._save(self.token)
 
     def make_many(self, resource: str, bodies: list[dict[str, Any]]
                   ) -> raw.Answer:
@@ -108,8 +162,11 @@ class Writer(Asker):
         for body in bodies:
             self._check_body(resource, body)
         answer = self._send('POST', resource, '__bulk', body=bodies)
-        self._own |= {(resource, id) for hit in answer.hits
-                      if answer.ok and (id := raw.id_of(hit)) is not None}
+        key = tokens.KEYS[resource]
+        for hit in answer.hits if answer.ok else []:
+            id, name = raw.id_of(hit), str(hit.get(key))
+            if id is not None and name in self.token.names[resource]:
+                self._keep(resource, id, name)
         return answer
 
     def adopt(self, resource: str, answer: raw.Answer,
@@ -121,8 +178,15 @@ class Writer(Asker):
         elif id is None:
             id = self._find_mapping(body)
         if id is not None:
-            self._own.add((resource, id))
+            self._keep(resource, id, str(body.get(
+                tokens.KEYS.get(resource, ''), '')))
         return id
+
+    def _keep(self, resource: str, id: int, name: str) -> None:
+        """Note an object of the token that was just seen."""
+        self._own.add((resource, id))
+        self._doubtful.discard((resource, id))
+        self._names[resource, id] = name
 
     def find(self, resource: str, name: str) -> int | None:
         """Id of an object of the token, by its exact name.
@@ -135,15 +199,39 @@ class Writer(Asker):
         answer = self.get(resource, '', (key, name))
         found = _exactly(answer.hits, key, name)
         if found is None and not (answer.is_list and _is_known(resource)):
-            listed = self.get(resource)
-            found = _exactly(listed.hits, key, name)
-            is_whole = listed.is_list and listed.total <= len(listed.hits)
-            if found is None and not answer.is_list and not is_whole:
-                raise Unseen(resource, answer)
+            found = self._find_in_list(resource, key, name, answer)
         if found is not None:
             self._check_name(name)
-            self._own.add((resource, found))
+            self._keep(resource, found, name)
         return found
+
+    def _find_in_list(self, resource: str, key: str, name: str,
+                      answer: raw.Answer) -> int | None:
+        """The same where the search need not be known.
+
+        :param answer: to the search
+        """
+        listed = self.get(resource)
+        found = _exactly(listed.hits, key, name)
+        is_whole = listed.is_list and listed.total <= len(listed.hits)
+        if found is None and not is_whole and not (
+                answer.is_list and self._finds(resource, key, listed)):
+            raise Unseen(resource, answer)
+        return found
+
+    def _finds(self, resource: str, key: str, listed: raw.Answer) -> bool:
+        """Whether the search finds what is there, and nothing else.
+
+        Arrays may find nothing by a condition that they do not know, or
+        pass over it.
+        """
+        known = next((str(hit[key]) for hit in listed.hits
+                      if hit.get(key)), None)
+        if known is not None and resource not in self._found_by:
+            hits = self.get(resource, '', (key, known)).hits
+            if hits and all(hit.get(key) == known for hit in hits):
+                self._found_by.add(resource)
+        return resource in self._found_by
 
     def _find_mapping(self, body: Mapping[str, Any]) -> int | None:
         for hit in self.mappings(body['host']['ref']):
@@ -152,7 +240,7 @@ class Writer(Asker):
         return None
 
     def mappings(self, host: str) -> list[Any]:
-        """Mappings of a host of the token.
+        """Mappings of a host, or of a host group, of the token.
 
         :raises Unseen: the array does not show them
         """
@@ -161,8 +249,9 @@ class Writer(Asker):
         if not answer.is_list:
             raise Unseen('mappings', answer)
         found = [hit for hit in answer.hits if refers(hit, 'host', host)]
-        self._own |= {('mappings', id) for hit in found
-                      if (id := raw.id_of(hit)) is not None}
+        for hit in found:
+            if (id := raw.id_of(hit)) is not None:
+                self._keep('mappings', id, '')
         return found
 
     def change(self, resource: str, id: int, body: Mapping[str, Any],
@@ -176,15 +265,21 @@ class Writer(Asker):
         return self._send('PATCH', resource, id, body=dict(body),
                           sequence=sequence)
 
-    def remove(self, resource: str, id: int) -> raw.Answer:
-        """DELETE of an object of the token."""
+    def remove(self, resource: str, id: int, *, leaf: bool = False
+               ) -> raw.Answer:
+        """DELETE of an object of the token.
+
+        :param leaf: no other object can go along with it
+        """
         self._check_own(resource, id)
         answer = self._send('DELETE', resource, id)
         self._let_go(resource, [id], answer)
+        if not leaf and _may_be_done(answer):
+            self._doubtful |= self._own
         return answer
 
     def remove_many(self, resource: str, ids: list[int]) -> raw.Answer:
-        """DELETE of several at once (BLK-1)."""
+        """DELETE of several at once (BLK-1), all of them leaves."""
         for id in ids:
             self._check_own(resource, id)
         answer = self._send('DELETE', resource, '__bulk',
@@ -195,7 +290,7 @@ class Writer(Asker):
     def _let_go(self, resource: str, ids: list[int], answer: raw.Answer
                 ) -> None:
         """An id may be somebody else's as soon as it is free (OBJ-7)."""
-        if answer.status is None or answer.status >= 500 or answer.ok:
+        if _may_be_done(answer):
             gone = {(resource, id) for id in ids}
             self._own -= gone
             self._gone |= gone
@@ -205,9 +300,8 @@ class Writer(Asker):
 
         Initiators go with their hosts on arrays that do not show them.
         """
-        return [*self.token.names[resource]] if resource != (
-            'host_iqns') and any(
-                kind == resource for kind, _ in self._own) else []
+        return [*self.token.names[resource]] if (
+            resource != 'host_iqns' and resource in self.token.begun) else []
 
     # What may be written
 
@@ -239,10 +333,31 @@ class Writer(Asker):
             if (resource, id) in self._gone:
                 raise findings.Skip(f'{resource} {id} may be gone')
             raise Forbidden(f'{resource} {id} is not of this probe')
+        if (resource, id) in self._doubtful:
+            self._see_again(resource, id)
+
+    def _see_again(self, resource: str, id: int) -> None:
+        """Look at the name of what may have gone along with something.
+
+        An array that deletes more than it was asked to may give the ids to
+        others' objects (OBJ-7).
+
+        :raises findings.Skip: it is gone
+        """
+        name = self._names[resource, id]
+        if not name or self.find(resource, name) != id:
+            self._own.discard((resource, id))
+            self._gone.add((resource, id))
+            raise findings.Skip(f'{resource} {id} may be gone')
 
     def _check_name(self, name: str) -> None:
         if not naming.is_of_probe(name, self.token.token):
             raise Forbidden(f'{name} is not of this probe')
+
+
+def _may_be_done(answer: raw.Answer) -> bool:
+    """Whether a DELETE was carried out, or may have been."""
+    return answer.ok or answer.status is None or answer.status >= 500
 
 
 def _exactly(hits: list[Any], key: str, name: str) -> int | None:

@@ -119,6 +119,18 @@ def done(answer: raw.Answer, control: str = '') -> Finding:
                    (control or answer.form,) if _tells(answer) else ())
 
 
+def both(found: list[Finding]) -> Finding:
+    """One finding of a rule that says several things.
+
+    It is not seen if one of them is neither right nor wrong.
+    """
+    seen = '; '.join(each.seen for each in found)
+    needs = tuple(form for each in found for form in each.needs)
+    results = [each.result for each in found]
+    return Finding(next(result for result in (
+        CONTRADICTED, NOT_SEEN, CONFIRMED) if result in results), seen, needs)
+
+
 def is_bare(answer: raw.Answer, id: int) -> Finding:
     """OBJ-2: a read by id gives the object itself."""
     if not answer.ok:

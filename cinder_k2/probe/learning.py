@@ -19,6 +19,7 @@ from collections.abc import Callable
 import contextlib
 import secrets
 
+from cinder_k2 import naming
 from cinder_k2.probe import findings
 from cinder_k2.probe import made as probe_made
 from cinder_k2 import rest
@@ -132,19 +133,21 @@ class _Learner:
 
     def initiator(self) -> None:
         """Finding and deleting an iSCSI initiator."""
-        _, iqn = self._made.writer.token.names['host_iqns']
+        iqn = naming.probe_iqn(self._made.writer.token.token, 'i2')
         host = self._made.host('h3')
-        found = self._client.host_iqns.create(
-            iqn=iqn, host=self._client.hosts.ref(host))
+        with self._made.writer.making('host_iqns'):
+            found = self._client.host_iqns.create(
+                iqn=iqn, host=self._client.hosts.ref(host))
         _try(lambda: self._client.host_iqns.find(iqn=iqn))
         self._client.host_iqns.delete(found.id, iqn=iqn)
 
     def chap(self) -> None:
         """A CHAP profile of a host."""
         name = self._made.name('p2')
-        profile = self._client.host_auth_profiles.create(
-            name=name, type='CHAP', username=name,
-            password=secrets.token_hex(7))
+        with self._made.writer.making('host_auth_profiles'):
+            profile = self._client.host_auth_profiles.create(
+                name=name, type='CHAP', username=name,
+                password=secrets.token_hex(7))
         host = self._made.host('h3')
         _try(lambda: self._client.hosts.update(
             host, map_auth_profiles_names=name))

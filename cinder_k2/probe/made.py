@@ -13,8 +13,10 @@
 """The objects that checks with writes share, made when first needed."""
 
 from collections.abc import Mapping
+import secrets
 from typing import Any
 
+from cinder_k2 import naming
 from cinder_k2.probe import asking
 from cinder_k2.probe import findings
 from cinder_k2.probe import words
@@ -79,6 +81,25 @@ class Made:
         """A host without initiators."""
         return self.made('hosts', part, {
             'name': self.name(part), 'type': 'Linux'})
+
+    def initiator(self, host: str = 'h4') -> int:
+        """An initiator of a host."""
+        return self.made('host_iqns', 'i1', self.initiator_body('i1', host))
+
+    def initiator_body(self, part: str, host: str) -> dict[str, Any]:
+        """What a POST of an initiator sends."""
+        return {'iqn': naming.probe_iqn(self.writer.token.token, part),
+                'host': ref('hosts', self.host(host))}
+
+    def profile(self) -> int:
+        """A CHAP profile."""
+        return self.made('host_auth_profiles', 'p1', self.profile_body('p1'))
+
+    def profile_body(self, part: str) -> dict[str, Any]:
+        """What a POST of a CHAP profile sends."""
+        return {'name': self.name(part), 'type': 'CHAP',
+                'username': self.name(part),
+                'password': secrets.token_hex(7)}
 
     def mapping(self, part: str, host: int, resource: str, id: int) -> int:
         """A mapping of a volume or view."""

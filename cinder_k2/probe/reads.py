@@ -12,6 +12,7 @@
 
 """Checks of rules that need no write."""
 
+import re
 from typing import Any
 
 from cinder_k2.probe import asking
@@ -25,18 +26,32 @@ from cinder_k2 import rest
 from cinder_k2.rest import raw
 
 _MANY = 300
+_WWPN = re.compile('([0-9a-f]{2}:){7}[0-9a-f]{2}')
 _NOBODY = 'k2probe-nobody'
 # A form that every array carries out.
 _STATE = raw.form('GET', 'system/state')
 
 
-class Reads:
-    """Each check reads what every array has, such as the volume CTRL."""
+class _Checks:
+    """What all have."""
 
     def __init__(self, asker: asking.Asker, state: rest.SystemState) -> None:
-        self._asker = asker
         self._get = asker.get
         self._state = state
+
+    def _ask(self, resource: str, *query: tuple[str, str]) -> Any:
+        """A reply to go by.
+
+        :raises findings.Skip: it is none
+        """
+        answer = self._get(resource, '', *query)
+        if not answer.ok:
+            raise findings.Skip(words.said(answer))
+        return answer
+
+
+class Reads(_Checks):
+    """Each check reads what every array has, such as the volume CTRL."""
 
     @checks('CON-6')
     def content_type(self) -> Finding:
@@ -65,7 +80,8 @@ class Reads:
         urls = self._index().get('resources')
         missing = [name for name in (
             'stats/volumes', 'replication/stats/volumes',
-            'replication/rpo_history', 'system/servers', 'system/vlans',
+            'replication/rpo_history', 'system/servers',
+            'system/hardware_states', 'system/pairs', 'system/vlans',
             'system/wan_ports') if not isinstance(urls, dict)
             or name not in urls]
         return that(not missing, f'missing: {", ".join(missing) or "none"}')
@@ -201,29 +217,24 @@ class Reads:
             return that(not other.ok, words.said(other))
         return findings.not_seen(words.said(other))
 
-    @checks('EVT-3')
-    def event_zero(self) -> Finding:
-        """There is no event 0."""
-        ids = [id for hit in self._ask('events').hits
-               if (id := raw.id_of(hit)) is not None]
-        if not ids or not self._get('events', max(ids)).ok:
-            return findings.not_seen('events are not read by id')
-        answer = self._get('events', 0)
-        return (that(answer.status == 404, words.said(answer))
-                if (answer.status or 500) < 500
-                else findings.not_seen(words.said(answer)))
+    @checks('INI-1')
+    def initiators_without_host(self) -> Finding:
+        """An initiator may have no host."""
+        alone = [hit for resource in ('host_iqns', 'host_fc_ports')
+                 for hit in self._get(resource).hits
+                 if 'host' in hit and hit['host'] is None]
+        return (findings.confirmed('one has none') if alone else
+                findings.not_seen('each that is listed has a host'))
 
-    @checks('EVT-4')
-    def newest_event(self) -> Finding:
-        """The newest events have the highest ids."""
-        found = [(hit.get('id'), hit.get('timestamp'))
-                 for hit in self._ask('events').hits]
-        pairs = sorted((id, time) for id, time in found if isinstance(
-            id, int) and isinstance(time, int | float))
-        if len(pairs) < 2:
-            return findings.not_seen('fewer than two events')
-        return that(all(a[1] <= b[1] for a, b in zip(pairs, pairs[1:])),
-                    f'compared the times of {len(pairs)} events')
+    @checks('INI-4')
+    def form_of_wwpns(self) -> Finding:
+        """A pwwn is shown as lower-case pairs with colons."""
+        found = [str(hit['pwwn']) for hit in self._ask('host_fc_ports').hits
+                 if hit.get('pwwn')]
+        if not found:
+            return findings.not_seen('no Fibre Channel initiator is listed')
+        return that(all(_WWPN.fullmatch(each) for each in found),
+                    f'looked at {len(found)}')
 
     @checks('RET-1')
     def retention_policies(self) -> Finding:
@@ -357,12 +368,50 @@ class Reads:
             raise findings.Skip('the index is no object')
         return found
 
-    def _ask(self, resource: str, *query: tuple[str, str]) -> Any:
-        """A reply to go by.
 
-        :raises findings.Skip: it is none
-        """
-        answer = self._get(resource, '', *query)
-        if not answer.ok:
-            raise findings.Skip(words.said(answer))
-        return answer
+class Events(_Checks):
+    """Checks of events; a probe that writes has made some before."""
+
+    @checks('EVT-3')
+    def event_zero(self) -> Finding:
+        """There is no event 0."""
+        ids = [id for hit in self._ask('events').hits
+               if (id := raw.id_of(hit)) is not None]
+        if not ids or not self._get('events', max(ids)).ok:
+            return findings.not_seen('events are not read by id')
+        answer = self._get('events', 0)
+        return (that(answer.status == 404, words.said(answer))
+                if (answer.status or 500) < 500
+                else findings.not_seen(words.said(answer)))
+
+    @checks('EVT-4')
+    def newest_event(self) -> Finding:
+        """The newest events have the highest ids."""
+        found = [(hit.get('id'), hit.get('timestamp'))
+                 for hit in self._ask('events').hits]
+        pairs = sorted((id, time) for id, time in found if isinstance(
+            id, int) and isinstance(time, int | float))
+        if len(pairs) < 2:
+            return findings.not_seen('fewer than two events')
+        return that(all(a[1] <= b[1] for a, b in zip(pairs, pairs[1:])),
+                    f'compared the times of {len(pairs)} events')
+
+    @checks('EVT-1')
+    def events_of_a_level(self) -> Finding:
+        """Events are searched by their level."""
+        found = [hit.get('level') for hit in self._ask(
+            'events', ('level', 'INFO')).hits]
+        if not found:
+            return findings.not_seen('no event is found')
+        return that(set(found) == {'INFO'}, f'looked at {len(found)} events')
+
+    @checks('EVT-2')
+    def kinds_of_events(self) -> Finding:
+        """Event 249 is that of a new volume group."""
+        found = [hit.get('name') for hit in self._ask(
+            'events', ('event_id', '249')).hits
+            if str(hit.get('event_id')) == '249']
+        if not found:
+            return findings.not_seen('no event 249 is found')
+        return that(set(found) == {'VG_CREATED'},
+                    f'looked at {len(found)} events')

@@ -12,6 +12,8 @@
 
 """Removing what probes have made, by exact names."""
 
+from collections.abc import Callable
+from collections.abc import Iterator
 import dataclasses
 
 from cinder_k2.probe import asking
@@ -19,6 +21,8 @@ from cinder_k2.probe import tokens
 from cinder_k2.rest import raw
 
 _PASSES = 4
+# By resource.
+_Failed = dict[str, asking.Unseen]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,59 +47,69 @@ def remove(writer: asking.Writer) -> Left:
     :raises rest.RestError: what every array shows cannot be looked for
     """
     for _ in range(_PASSES):
-        names: list[str] = []
-        failed: list[asking.Unseen] = []
-        try:
-            names, failed = _pass(writer)
-        except asking.Unseen as unseen:
-            failed = [unseen]
+        names, failed = _pass(writer)
         if not names and not failed:
             break
-    for each in failed:
+    for each in failed.values():
         if each.is_known:
             raise each.error
-    return Left(names, {each.resource: str(each) for each in failed})
+    return Left(names, {each.resource: str(each) for each in failed.values()})
 
 
-def _pass(writer: asking.Writer) -> tuple[list[str], list[asking.Unseen]]:
-    """Remove what can be removed; gives all that was there."""
-    found, failed = _look(writer)
-    _unmap(writer, [id for resource, _, id in found if resource == 'hosts'])
-    # A clone goes before its snapshot, a volume after it (SNP-9, VOL-7).
-    clones = [each for each in found if _is_clone(writer.token, each[1])]
-    for resource, _, id in clones + [
-            each for each in found if each not in clones]:
-        answer = writer.remove(resource, id)
-        if resource == 'hosts' and answer.status == 400:
-            writer.change('hosts', id, {'host_group': None})
-            writer.change('hosts', id, {'map_auth_profiles_names': None})
-            writer.remove('hosts', id)
-    return [name for _, name, _ in found], failed
+def _pass(writer: asking.Writer) -> tuple[list[str], _Failed]:
+    """Remove what can be removed; gives all that was there.
 
-
-def _look(writer: asking.Writer
-          ) -> tuple[list[tuple[str, str, int]], list[asking.Unseen]]:
-    """What is there, and what cannot be looked for."""
-    found: list[tuple[str, str, int]] = []
-    failed: list[asking.Unseen] = []
-    for resource, names in writer.token.names.items():
+    The name of each object is looked at right before it is removed (OBJ-7):
+    some may go along with others.
+    """
+    names: list[str] = []
+    failed: _Failed = {}
+    for resource, name, act in _steps(writer.token):
+        if resource in failed:
+            continue
         try:
-            found += [(resource, name, id) for name in names
-                      if (id := writer.find(resource, name)) is not None]
-        except asking.Unseen as error:
-            failed.append(error)
-    return found, failed
+            id = writer.find(resource, name)
+            if id is not None:
+                names.append(name)
+                act(writer, resource, id)
+        except asking.Unseen as unseen:
+            failed[resource] = failed[unseen.resource] = unseen
+    return list(dict.fromkeys(names)), failed
 
 
-def _is_clone(token: tokens.Token, name: str) -> bool:
-    return name in (token.name('c1'), token.name('c2'))
+def _steps(token: tokens.Token
+           ) -> Iterator[tuple[str, str, Callable[..., None]]]:
+    """What to do in a pass, in order: resource, name, and the act.
+
+    A clone goes before its snapshot, a volume after it (SNP-9, VOL-7).
+    """
+    for resource in ('hosts', 'host_groups'):
+        for name in token.names[resource]:
+            yield resource, name, _unmap
+    clones = [*map(token.name, tokens.CLONES)]
+    for name in clones:
+        yield 'volumes', name, _remove
+    for resource, names in token.names.items():
+        for name in names:
+            if name not in clones:
+                yield resource, name, _remove
 
 
-def _unmap(writer: asking.Writer, hosts: list[int]) -> None:
-    """Remove the mappings of hosts, those of views first (MAP-4)."""
-    for host in hosts:
-        for hit in writer.mappings(f'/hosts/{host}'):
-            id = raw.id_of(hit)
-            if id is not None and not asking.ref_of(
-                    hit, 'volume').startswith('/volsnaps/'):
-                writer.remove('mappings', id)
+def _remove(writer: asking.Writer, resource: str, id: int) -> None:
+    answer = writer.remove(resource, id, leaf=True)
+    if resource == 'hosts' and answer.status == 400:
+        writer.change('hosts', id, {'host_group': None})
+        writer.change('hosts', id, {'map_auth_profiles_names': None})
+        writer.remove('hosts', id, leaf=True)
+
+
+def _unmap(writer: asking.Writer, resource: str, id: int) -> None:
+    """Remove the mappings of a host or host group.
+
+    Entries of volsnaps go with those of their views (MAP-4).
+    """
+    for hit in writer.mappings(f'/{resource}/{id}'):
+        mapping = raw.id_of(hit)
+        if mapping is not None and not asking.ref_of(
+                hit, 'volume').startswith('/volsnaps/'):
+            writer.remove('mappings', mapping, leaf=True)

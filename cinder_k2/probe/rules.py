@@ -62,18 +62,18 @@ RULES: dict[str, Rule] = {
         'The index has one key'),
     'DIS-4': Rule(
         'The index, too, needs credentials',
-        'A wrong password could lock the account',
+        'A login that fails may raise an alarm',
         is_unseen=True),
     'OBJ-2': Rule(
         'One object comes bare, without an envelope',
         'One object comes without an envelope'),
     'OBJ-3': Rule(
         'POST and PATCH give the whole object back',
-        'POST gives the whole object back',
+        'POST and PATCH give the whole object back',
         write=True),
     'OBJ-4': Rule(
         '201 to POST and 200 to PATCH; any 2xx is success',
-        'POST answers 201',
+        'POST answers 201, PATCH 200',
         write=True),
     'OBJ-5': Rule(
         '204 without a body to DELETE',
@@ -90,12 +90,12 @@ RULES: dict[str, Rule] = {
         write=True),
     'OBJ-9': Rule(
         'null, {} and "" clear a reference; the driver writes null',
-        'No reply shows how an empty reference was read',
-        is_unseen=True),
+        'null, {} and "" clear a reference',
+        write=True),
     'OBJ-10': Rule(
         'Numbers and booleans are taken as strings, and given as JSON '
         'types',
-        'Replies have JSON types'),
+        'Replies have JSON types; a number is taken as a string'),
     'OBJ-11': Rule(
         "PATCH takes the object's own id",
         "PATCH takes the object's own id",
@@ -165,9 +165,8 @@ RULES: dict[str, Rule] = {
     'BLK-4': Rule(
         "A bulk call is done wholly or not at all; the first bad item's "
         'error counts',
-        'A bulk call that fails half-way tells the rule from its opposite '
-        'only for some errors',
-        is_unseen=True),
+        'A bulk call with a bad item makes nothing',
+        write=True),
     'BLK-5': Rule(
         'Snapshots of one bulk call need not be of one instant',
         'It binds clients, not the array',
@@ -188,8 +187,7 @@ RULES: dict[str, Rule] = {
     'ERR-1': Rule(
         'error_msg of a busy reply is the bare code; clients look for it '
         'inside',
-        'Needs an array that is busy',
-        is_unseen=True),
+        'Replies with a busy code are looked at; it asks slowly'),
     'ERR-2': Rule(
         'A busy request is repeated a few times with growing waits',
         'It binds clients, not the array',
@@ -251,6 +249,10 @@ RULES: dict[str, Rule] = {
         'A group stays when its last volume goes',
         'A group stays when its last volume goes',
         write=True),
+    'VOL-9': Rule(
+        'PATCH of volume_group moves a volume',
+        'A volume without snapshots moves to another group',
+        write=True),
     'VOL-10': Rule(
         'What a move is refused for: snapshots, clones, sessions, dedup, '
         'room',
@@ -258,8 +260,8 @@ RULES: dict[str, Rule] = {
         write=True),
     'VOL-11': Rule(
         'A volume beyond the quota of its group: 400',
-        'VG-3 shows whether quotas are kept',
-        is_unseen=True),
+        'A volume beyond the quota of its group is refused',
+        write=True),
     'VOL-12': Rule(
         'read_only can always be changed',
         'read_only can be changed',
@@ -273,7 +275,7 @@ RULES: dict[str, Rule] = {
         'Volume 1 is CTRL'),
     'VOL-15': Rule(
         'WWID: 2, 0024f400, scsi_sn, which is system id and suffix in hex',
-        'scsi_sn is there, in hex',
+        'scsi_sn is the system id and scsi_suffix, in hex',
         write=True),
     'VOL-16': Rule(
         'Volumes and volsnaps take scsi_suffix from one counter',
@@ -308,8 +310,8 @@ RULES: dict[str, Rule] = {
     'CLN-6': Rule(
         "Views, other groups' or deleted snapshots are no source; a clone "
         'is',
-        'A refusal would not show why',
-        is_unseen=True),
+        'A view is no source of a thin clone',
+        write=True),
     'CLN-7': Rule(
         'A thin clone does not leave its group',
         'A thin clone does not leave its group',
@@ -317,6 +319,10 @@ RULES: dict[str, Rule] = {
     'VG-1': Rule(
         'Names of groups are unique',
         'A name that is in use is refused',
+        write=True),
+    'VG-2': Rule(
+        'quota 0 is none and is shown as null',
+        'A quota of 0 reads null',
         write=True),
     'VG-3': Rule(
         'A quota is not set below what is provisioned',
@@ -366,7 +372,15 @@ RULES: dict[str, Rule] = {
     'RST-4': Rule(
         'A restore leaves later snapshots, and sets what was restored and '
         'when',
-        'A restore sets last_restored_from',
+        'A restore leaves a later snapshot, and sets last_restored_from',
+        write=True),
+    'SNP-1': Rule(
+        "A name is the group's, a colon and short_name, for views as well",
+        'A snapshot is named after its group',
+        write=True),
+    'SNP-2': Rule(
+        'short_name is unique in its group, and may be used in others',
+        'A short name is taken in another group, and not twice in one',
         write=True),
     'SNP-3': Rule(
         'retention_policy is required, except for replication snapshots',
@@ -450,8 +464,8 @@ RULES: dict[str, Rule] = {
         write=True),
     'MAP-5': Rule(
         'A host group has one entry with one LUN for all members',
-        'A mapping of a host group may stay behind',
-        is_unseen=True),
+        'A mapping of a host group is one entry with a LUN',
+        write=True),
     'MAP-6': Rule(
         'A member of a host group is not mapped alone',
         'A member of a host group is not mapped alone',
@@ -463,6 +477,10 @@ RULES: dict[str, Rule] = {
     'MAP-8': Rule(
         'One host and one volume are mapped once',
         'One host and one volume are mapped once',
+        write=True),
+    'MAP-9': Rule(
+        'PATCH of lun changes it, to a free one in range',
+        'PATCH changes a LUN, but not to one in use on the host',
         write=True),
     'MAP-10': Rule(
         'POST does not take lun',
@@ -498,8 +516,8 @@ RULES: dict[str, Rule] = {
         write=True),
     'HST-6': Rule(
         "A host that leaves a group loses the group's LUNs",
-        'A mapping of a host group may stay behind',
-        is_unseen=True),
+        'A host leaves a group that is mapped',
+        write=True),
     'HST-8': Rule(
         'A host counts its mapped volumes and views, those of its group '
         'as well',
@@ -507,44 +525,51 @@ RULES: dict[str, Rule] = {
         write=True),
     'HGR-1': Rule(
         'A host group with hosts or mappings is not deleted',
-        'A host group that has hosts is not deleted',
+        'A host group that has hosts, or mappings, is not deleted',
         write=True),
     'HGR-2': Rule(
         'Host groups can be renamed; the driver does not',
         'Host groups can be renamed',
         write=True),
+    'INI-1': Rule(
+        'An initiator may have no host, as after a login',
+        'Whether an initiator has no host'),
     'INI-2': Rule(
         'POST with a host adopts an initiator without one',
         'An initiator without a host may stay behind',
         is_unseen=True),
     'INI-3': Rule(
         'An initiator of another host is refused',
-        'A refusal would not show why',
-        is_unseen=True),
+        'An initiator of another host is refused',
+        write=True),
+    'INI-4': Rule(
+        'Colons of a pwwn may be left out; it is shown in pairs, in lower '
+        'case',
+        'How the names of Fibre Channel initiators are shown'),
     'INI-5': Rule(
         'IQNs begin with iqn., eui. or naa., and are the same in any case',
-        "An initiator in another case could be somebody else's",
-        is_unseen=True),
+        'An initiator in another case is the same',
+        write=True),
     'INI-6': Rule(
         'The last initiator of a mapped host may go',
-        'Some arrays do not remove initiators',
-        is_unseen=True),
+        'The last initiator of a mapped host may go',
+        write=True),
     'CHP-2': Rule(
         'PATCH of map_auth_profiles_names gives a host its one profile',
         'CHAP profiles are given by map_auth_profiles_names alone',
         write=True),
     'CHP-4': Rule(
         'A profile in use is not deleted; names and usernames are unique',
-        'A profile that is in use may stay behind',
-        is_unseen=True),
+        'Names of profiles are unique; one in use is not deleted',
+        write=True),
     'CHP-5': Rule(
         'A password has 12 to 16 characters',
-        'A short password that is taken would be a weakness',
-        is_unseen=True),
+        'A password of 11 characters is refused',
+        write=True),
     'CHP-6': Rule(
         'No field of a host shows its profile',
-        'The absence of a field shows nothing',
-        is_unseen=True),
+        'No field of a host shows its profile',
+        write=True),
     'CHP-7': Rule(
         'host_groups_count of a profile is there',
         'How a host group gets a profile is unknown',
@@ -559,8 +584,8 @@ RULES: dict[str, Rule] = {
         is_unseen=True),
     'RET-3': Rule(
         'A policy in use is not deleted',
-        'A policy that is in use may stay behind',
-        is_unseen=True),
+        'A policy in use is not deleted',
+        write=True),
     'RET-4': Rule(
         'Users make policies of their own',
         'Users make retention policies',
@@ -569,11 +594,11 @@ RULES: dict[str, Rule] = {
         'full_threshold is 100; snapshot overhead is 1 to 97; there is a '
         'default',
         'There is a default, with full_threshold 100; full_threshold may '
-        'be left out'),
+        'be left out; overhead beyond 97 is refused'),
     'VCP-2': Rule(
         'Thresholds rise; a policy in use and the default are not deleted',
-        'A policy that is in use may stay behind',
-        is_unseen=True),
+        'Thresholds that fall are refused; a policy in use is not deleted',
+        write=True),
     'CAP-1': Rule(
         'free, total and provisioned_volumes are for the scheduler',
         'The figures that the scheduler needs'),
@@ -610,6 +635,12 @@ RULES: dict[str, Rule] = {
         'Throughput is in bytes per second, latency in milliseconds',
         'Needs load of a known size',
         is_unseen=True),
+    'EVT-1': Rule(
+        'Events are searched like everything else',
+        'Events are searched by their level'),
+    'EVT-2': Rule(
+        '249 is a group made, 28 a volume deleted',
+        'Event 249 is that of a new volume group'),
     'EVT-3': Rule(
         'Event 0 is 404',
         'There is no event 0'),
@@ -619,6 +650,10 @@ RULES: dict[str, Rule] = {
     'REP-1': Rule(
         'A session makes group and session on the peer; volumes by hand '
         'or itself',
+        'Replication changes a second array',
+        is_unseen=True),
+    'REP-2': Rule(
+        'Retention policies of a session may be left out',
         'Replication changes a second array',
         is_unseen=True),
     'REP-3': Rule(

@@ -115,6 +115,7 @@ class _Probe:
         self._notes: list[str] = []
         self._asker = asking.Asker(client)
         self._busy = 0
+        self._bare: list[bool] = []
 
     def run(self, write: bool) -> Report:
         """The report."""
@@ -132,6 +133,7 @@ class _Probe:
         learning.by_reads(self._client)
         if write:
             left += self._write(system)
+        self._check(reads.Events(self._asker, state))
         self._see_load()
         return self._report(state, write, left)
 
@@ -159,11 +161,13 @@ class _Probe:
                 self._check(group(made))
         finally:
             self._busy += writer.busy
+            self._bare += writer.bare
             left = self._clean(writer)
         return left
 
     def _writer(self, token: tokens.Token) -> asking.Writer:
-        return asking.Writer(self._client, token, self._asker.carried_out)
+        return asking.Writer(self._client, token, self._asker.carried_out,
+                             self._files.save)
 
     def _clean(self, writer: asking.Writer) -> list[str]:
         """Remove what a token names; gives the names of what is left."""
@@ -189,7 +193,11 @@ class _Probe:
                 self._found.setdefault(rule, []).append(finding)
 
     def _see_load(self) -> None:
-        """ERR-5: only met by chance, for a probe asks slowly."""
+        """ERR-1, ERR-5: only met by chance, for a probe asks slowly."""
+        bare = self._bare + self._asker.bare
+        self._found['ERR-1'] = [
+            findings.that(all(bare), f'{sum(bare)} of {len(bare)} are bare')
+            if bare else findings.not_seen('no reply had a busy code')]
         busy = self._busy + self._asker.busy
         self._found['ERR-5'] = [
             findings.confirmed(f'{busy} replies said busy') if busy

@@ -35,17 +35,23 @@ KEYS = {
     'host_iqns': 'iqn', 'hosts': 'name', 'host_groups': 'name',
     'host_auth_profiles': 'name', 'retention_policies': 'name',
     'vg_capacity_policies': 'name'}
+#: Those of the volumes that are clones.
+CLONES = ('c1', 'c2', 'c3')
 _PARTS = {
     'snapshots': ('w1', 'w2', 'w3', 'd1', 'e1', 's1', 's2', 's3', 's4', 's5',
-                  'b1', 'b2', 'f1', 'f2'),
-    'volumes': ('c1', 'c2', 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'u1'),
+                  's6', 's7', 'a1', 'b1', 'b2', 'b3', 'b4', 'f1', 'f2'),
+    'volumes': (*CLONES, 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'u1', 'u2'),
     'volume_groups': ('g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7',
-                      'g8', 'g9'),
+                      'g8', 'g9', 'g0'),
     'hosts': ('h1', 'h2', 'h3', 'h4'),
     'host_groups': ('n1', 'n2'),
-    'host_auth_profiles': ('p1', 'p2'),
+    'host_auth_profiles': ('p1', 'p2', 'p3'),
     'retention_policies': ('r1',),
-    'vg_capacity_policies': ('y1',)}
+    'vg_capacity_policies': ('y1', 'y2', 'y3')}
+#: Resources that an array need not have or show. Which of them a probe has
+#: begun to make is saved, too.
+BEGUN = ('host_iqns', 'host_groups', 'host_auth_profiles',
+         'vg_capacity_policies')
 #: Longest name of a volume or group (section 12).
 LONGEST = 42
 
@@ -64,11 +70,13 @@ class Token:
 
     :ivar system: id of the array
     :ivar names: by resource, children first
+    :ivar begun: those of BEGUN of which objects may have been made
     """
 
     token: str
     system: str
     names: dict[str, tuple[str, ...]]
+    begun: tuple[str, ...] = ()
 
     def name(self, part: str) -> str:
         """The name of one of them."""
@@ -82,7 +90,7 @@ def new(system: str) -> Token:
              for resource, parts in _PARTS.items()}
     names['volumes'] += (long_name(token), f'{long_name(token)}x')
     names['host_iqns'] = tuple(
-        naming.probe_iqn(token, part) for part in ('i1', 'i2'))
+        naming.probe_iqn(token, part) for part in ('i1', 'I1', 'i2'))
     return Token(token, system, {key: names[key] for key in KEYS})
 
 
@@ -167,7 +175,7 @@ def _read(path: pathlib.Path) -> Token:
         found = json.loads(path.read_text())
         token = Token(str(found['token']), str(found['system']), {
             resource: tuple(map(str, found['names'][resource]))
-            for resource in KEYS})
+            for resource in KEYS}, tuple(map(str, found['begun'])))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise Damaged(f'{path} cannot be read: {error}') from None
     if not all(naming.is_of_probe(name, token.token)

@@ -16,6 +16,7 @@ They run in the order in which they stand: what removes something comes
 last.
 """
 
+import dataclasses
 import secrets
 from typing import Any
 
@@ -30,11 +31,14 @@ from cinder_k2.probe import made as probe_made
 from cinder_k2.probe.made import GIB
 from cinder_k2.probe.made import ref
 from cinder_k2.probe import tokens
+from cinder_k2.probe import words
 from cinder_k2.probe.words import names
 from cinder_k2.probe.words import said
 from cinder_k2.rest import raw
 
 _MAP = 'mappings'
+_CAPACITY = 'vg_capacity_policies'
+_LUN = 200
 _BULK = ('b1', 'b2')
 
 # Forms that every array carries out.
@@ -124,18 +128,37 @@ class Groups(_Checks):
 
     @checks('OBJ-4')
     def status(self) -> Finding:
-        """POST answers 201."""
-        self._made.group()
-        found = self._made.answers['g1'].status
-        return that(found == 201, f'POST: HTTP {found}')
+        """POST answers 201, PATCH 200."""
+        post, patch = self._written()
+        return that(post.status == 201 and (patch.status == 200
+                                            or not patch.ok),
+                    f'POST: HTTP {post.status}; PATCH: {said(patch)}')
 
     @checks('OBJ-3')
     def whole_object(self) -> Finding:
-        """POST gives the whole object back."""
+        """POST and PATCH give the whole object back."""
+        answers = [answer for answer in self._written() if answer.ok]
+        return that(all(answer.id for answer in answers), '; '.join(
+            'the object' if answer.id else f'{answer.size} bytes without an '
+            'id' for answer in answers))
+
+    def _written(self) -> tuple[raw.Answer, raw.Answer]:
+        """The replies to a POST, and to a PATCH."""
+        group, answers = self._made.group(), self._made.answers
+        if 'patch' not in answers:
+            answers['patch'] = self._change('volume_groups', group, {
+                'name': self._name('g1')})
+        return answers['g1'], answers['patch']
+
+    @checks('VG-2')
+    def no_quota(self) -> Finding:
+        """A quota of 0 is none, and reads null."""
         self._made.group()
-        answer = self._made.answers['g1']
-        return that(answer.id is not None, 'the object' if answer.id
-                    else f'{answer.size} bytes without an id')
+        one = self._read('volume_groups', 'g1')
+        if 'quota' not in one:
+            return findings.not_seen('the field is missing')
+        return that(one['quota'] is None, 'quota: null'
+                    if one['quota'] is None else 'quota: not null')
 
     @checks('OBJ-6')
     def visible_at_once(self) -> Finding:
@@ -280,13 +303,8 @@ class Groups(_Checks):
         at_most, beyond = (self._make('volumes', {
             'name': name, 'size': GIB, 'volume_group': group})
             for name in (long, f'{long}x'))
-        seen = (f'42 characters: {said(at_most)}; '
-                f'43 characters: {said(beyond)}')
-        found = done(at_most), refused(beyond)
-        return Finding(
-            findings.merged(list(found)).result
-            if findings.NOT_SEEN not in [each.result for each in found]
-            else findings.NOT_SEEN, seen, (_VOLUME,))
+        return findings.both([done(at_most, _VOLUME),
+                              refused(beyond, control=_VOLUME)])
 
 
 class Volumes(_Checks):
@@ -299,6 +317,12 @@ class Volumes(_Checks):
         return refused(self._make('volumes', {
             'name': self._name('v1'), 'size': GIB, 'volume_group': ref(
                 'volume_groups', self._made.group('g2'))}))
+
+    @checks('OBJ-10')
+    def text(self) -> Finding:
+        """Numbers are taken as strings."""
+        return self._takes('volumes', 'v2', self._made.volume('v2', 'g5'),
+                           'size', str(2 * GIB))
 
     @checks('VOL-2')
     def shrink(self) -> Finding:
@@ -334,13 +358,17 @@ class Volumes(_Checks):
 
     @checks('VOL-15')
     def serial_number(self) -> Finding:
-        """scsi_sn is there, in hex."""
+        """scsi_sn is the system id and scsi_suffix, in hex."""
         self._made.volume()
-        found = self._read('volumes', 'v1').get('scsi_sn')
+        one = self._read('volumes', 'v1')
+        found, suffix = one.get('scsi_sn'), one.get('scsi_suffix')
         if not found:
             return findings.not_seen('the field is missing')
-        return that(isinstance(found, str) and not set(found) - set(
-            '0123456789abcdef'), 'looked at one')
+        if suffix is None:
+            return that(not set(found) - set('0123456789abcdef'),
+                        'it is in hex; scsi_suffix is missing')
+        return that(found == f'{self._writer.token.system}{int(suffix):04x}',
+                    'looked at one')
 
     @checks('VOL-3')
     def grow(self) -> Finding:
@@ -371,6 +399,25 @@ class Volumes(_Checks):
         self._made.snapshot()
         return refused(self._remove('volumes', self._made.volume()))
 
+    @checks('VOL-9')
+    def move_alone(self) -> Finding:
+        """A volume without snapshots moves to another group."""
+        return self._takes(
+            'volumes', 'v5', self._made.volume('v5', 'g7'), 'volume_group',
+            ref('volume_groups', self._made.group('g2')), _RENAME_VOLUME)
+
+    @checks('VOL-11')
+    def beyond_quota(self) -> Finding:
+        """A volume beyond the quota of its group is refused."""
+        self._made.volume('v3', 'g6')
+        group = self._made.group('g6')
+        self._seen_to_take('volume_groups', 'g6', group, 'quota', 2 * GIB)
+        answer = self._make('volumes', {
+            'name': self._name('u2'), 'size': 3 * GIB,
+            'volume_group': ref('volume_groups', group)})
+        self._change('volume_groups', group, {'quota': 0})
+        return refused(answer)
+
     @checks('VOL-10')
     def move(self) -> Finding:
         """A volume with snapshots does not move."""
@@ -386,6 +433,31 @@ class Volumes(_Checks):
         """A group with volumes is not deleted."""
         self._made.volume('v4', 'g2')
         return refused(self._remove('volume_groups', self._made.group('g2')))
+
+    @checks('SNP-1')
+    def name_of_snapshot(self) -> Finding:
+        """A snapshot is named after its group."""
+        self._made.snapshot()
+        name = self._read('snapshots', 's1').get('name')
+        if name is None:
+            return findings.not_seen('snapshots show no name')
+        return that(name == f'{self._name("g1")}:{self._name("s1")}',
+                    'looked at a snapshot')
+
+    @checks('SNP-2')
+    def name_in_group(self) -> Finding:
+        """A short name is unique in its group only."""
+        self._made.volume('v2', 'g5'), self._made.volume('v3', 'g6')
+        first, other, again = (
+            self._make('snapshots', self._made.snapshot_body('a1', group))
+            for group in ('g5', 'g6', 'g5'))
+        for answer in (other, again):
+            # What is removed at the end is found by its name, one by one.
+            if answer.ok and answer.id is not None:
+                self._remove('snapshots', answer.id, leaf=True)
+        if not first.ok:
+            return findings.not_seen(said(first))
+        return findings.both([done(other), refused(again)])
 
     @checks('SNP-3')
     def without_policy(self) -> Finding:
@@ -476,12 +548,15 @@ class Volumes(_Checks):
 
     @checks('RST-4')
     def restore(self) -> Finding:
-        """A restore sets last_restored_from."""
+        """A restore leaves later snapshots, sets last_restored_from."""
         snapshot = self._made.snapshot('s2', 'g6', 'v3')
+        self._made.snapshot('s7', 'g6', 'v3')
         answer = self._change('volume_groups', self._made.group('g6'), {
             'last_restored_from': ref('snapshots', snapshot)})
         if not answer.ok:
             return findings.not_seen(f'not restored: {said(answer)}')
+        if self._writer.find('snapshots', self._name('s7')) is None:
+            return findings.contradicted('a later snapshot is gone')
         found = self._read('volume_groups', 'g6').get('last_restored_from')
         if not found:
             return findings.not_seen(f'{said(answer)}, and nothing shows it')
@@ -547,6 +622,14 @@ class Clones(_Checks):
             **self._made.clone_body('c2'),
             'volume_group': ref('volume_groups', self._made.group('g2'))}))
 
+    @checks('CLN-6')
+    def of_view(self) -> Finding:
+        """A view is no source of a thin clone."""
+        self._made.thin_clone()
+        return refused(self._make('volumes', {
+            **self._made.clone_body('c3'),
+            'source_snapshot': ref('snapshots', self._made.view())}))
+
     @checks('CLN-7')
     def move(self) -> Finding:
         """A thin clone does not leave its group."""
@@ -559,7 +642,7 @@ class Clones(_Checks):
         """A thin clone is deleted as any volume."""
         clone = self._made.thin_clone()
         self._made.forget('c1')
-        return done(self._remove('volumes', clone))
+        return done(self._remove('volumes', clone, leaf=True))
 
 
 class Hosts(_Checks):
@@ -606,6 +689,24 @@ class Hosts(_Checks):
         except findings.Skip:
             return done(self._made.answers['m4'])
         return findings.confirmed('mapped twice')
+
+    @checks('MAP-9')
+    def another_lun(self) -> Finding:
+        """PATCH changes a LUN, but not to one in use on the host."""
+        host = self._made.host('h2')
+        first, second = (self._made.mapping(part, host, 'volumes', volume)
+                         for part, volume in (
+                             ('m2', self._made.volume('v3', 'g6')),
+                             ('m4', self._made.volume())))
+        answer = self._change(_MAP, first, {'lun': _LUN})
+        if not answer.ok:
+            return done(answer, _MAPPING)
+        if not any(raw.id_of(hit) == first and _same(hit.get('lun'), _LUN)
+                   for hit in self._writer.mappings(f'/hosts/{host}')):
+            return findings.not_seen(f'{said(answer)}, and the LUN is as '
+                                     'before')
+        return findings.both([done(answer), refused(
+            self._change(_MAP, second, {'lun': _LUN}))])
 
     @checks('MAP-8')
     def twice(self) -> Finding:
@@ -665,7 +766,7 @@ class Hosts(_Checks):
         host = self._made.host()
         mapping = self._made.mapping('m5', host, 'snapshots',
                                      self._made.view())
-        answer = self._remove(_MAP, mapping)
+        answer = self._remove(_MAP, mapping, leaf=True)
         if not answer.ok:
             return done(answer)
         self._made.forget('m5')
@@ -682,33 +783,81 @@ class Hosts(_Checks):
     def counts(self) -> Finding:
         """A host counts its mapped volumes."""
         self._map_first()
+        mapped = [hit for hit in self._writer.mappings(
+            f'/hosts/{self._made.host("h2")}')
+            if asking.ref_of(hit, 'volume').startswith('/volumes/')]
         found = self._read('hosts', 'h2').get('volumes_count')
         if found is None:
             return findings.not_seen('the field is missing')
-        return that(isinstance(found, int), f'volumes_count: {found}'
-                    if isinstance(found, int) else 'it is no number')
+        return that(_same(found, len(mapped)), f'{len(mapped)} mapped; '
+                    f'volumes_count: {words.public(str(found))}')
 
     @checks('CHP-2')
     def chap(self) -> Finding:
         """CHAP profiles are given by map_auth_profiles_names alone."""
         host = self._made.host('h2')
-        body = {'name': self._name('p1'), 'type': 'CHAP',
-                'username': self._name('p1'),
-                'password': secrets.token_hex(7)}
-        profile = self._make('host_auth_profiles', body)
-        if not profile.ok:
-            return findings.not_seen(f'no profile was made: {said(profile)}')
+        self._made.profile()
         older, given, unknown = (self._change('hosts', host, {
             field: self._name('p1')}) for field in (
                 'host_auth_profile', 'map_auth_profiles_names',
                 'k2probe_field'))
-        self._change('hosts', host, {'map_auth_profiles_names': None})
+        self._take(host)
         seen = (f'map_auth_profiles_names: {said(given)}; '
                 f'host_auth_profile: {said(older)}')
         if unknown.ok or not given.ok and not older.ok:
             return findings.not_seen(
                 f'{seen}; a field that is unknown: {said(unknown)}')
         return that(given.ok and not older.ok, seen)
+
+    @checks('CHP-4')
+    def profile_name(self) -> Finding:
+        """Names of CHAP profiles are unique."""
+        self._made.profile()
+        return refused(self._make('host_auth_profiles',
+                                  self._made.profile_body('p1')))
+
+    @checks('CHP-5')
+    def short_password(self) -> Finding:
+        """A password of 11 characters is refused."""
+        self._made.profile()
+        return refused(self._make('host_auth_profiles', {
+            **self._made.profile_body('p3'),
+            'password': secrets.token_hex(6)[:11]}))
+
+    @checks('CHP-6')
+    def shown_profile(self) -> Finding:
+        """No field of a host shows its profile."""
+        host = self._given()
+        one = self._read('hosts', 'h2')
+        self._take(host)
+        found = [key for key, value in one.items()
+                 if self._name('p1') in str(value)]
+        return that(not found, f'fields: {names(found) or "none"}')
+
+    @checks('CHP-4')
+    def profile_in_use(self) -> Finding:
+        """A profile in use is not deleted."""
+        host, profile = self._given(), self._made.profile()
+        answer = self._remove('host_auth_profiles', profile)
+        if answer.ok:
+            self._made.forget('p1')
+        self._take(host)
+        return refused(answer)
+
+    def _given(self) -> int:
+        """A host that is seen to have the profile."""
+        host = self._made.host('h2')
+        self._made.profile()
+        answer = self._change('hosts', host, {
+            'map_auth_profiles_names': self._name('p1')})
+        if not _same(self._read('host_auth_profiles', 'p1').get(
+                'hosts_count'), 1):
+            self._take(host)
+            raise findings.Skip(f'no host has the profile: {said(answer)}')
+        return host
+
+    def _take(self, host: int) -> None:
+        self._change('hosts', host, {'map_auth_profiles_names': None})
 
     @checks('HST-5')
     def join_while_mapped(self) -> Finding:
@@ -745,6 +894,67 @@ class Hosts(_Checks):
             'host': ref('hosts', self._member()),
             'volume': ref('volumes', self._made.volume())}))
 
+    @checks('OBJ-9')
+    def empty_reference(self) -> Finding:
+        """null, {} and "" clear a reference."""
+        host = self._member()
+        return findings.both([self._cleared(host, text, value) for text, value
+                              in (('null', None), ('{}', {}), ('""', ''))])
+
+    def _cleared(self, host: int, text: str, value: Any) -> Finding:
+        group = ref('host_groups', self._host_group())
+        self._change('hosts', host, {'host_group': group})
+        answer = self._change('hosts', host, {'host_group': value})
+        found = (findings.not_seen(f'{said(answer)}, and it stays')
+                 if answer.ok and self._read('hosts', 'h3').get('host_group')
+                 else done(answer))
+        return dataclasses.replace(found, seen=f'{text}: {found.seen}')
+
+    @checks('MAP-5')
+    def map_group(self) -> Finding:
+        """A mapping of a host group is one entry for all members."""
+        host, group = self._member(), self._host_group()
+        try:
+            self._made.made(_MAP, 'm7', {
+                'host': ref('host_groups', group),
+                'volume': ref('volumes', self._made.volume('v3', 'g6'))})
+        except findings.Skip:
+            return done(self._made.answers['m7'])
+        found = self._writer.mappings(f'/host_groups/{group}')
+        own = self._writer.mappings(f'/hosts/{host}')
+        return that([hit.get('lun') is not None for hit in found] == [True]
+                    and not own, f'{len(found)} entries of the group, '
+                    f'{len(own)} of its member')
+
+    @checks('HST-6')
+    def leave(self) -> Finding:
+        """A host leaves a group that is mapped."""
+        self._group_mapping()
+        return self._takes('hosts', 'h3', self._made.host('h3'),
+                           'host_group', None)
+
+    def _group_mapping(self) -> int:
+        """The mapping of the host group.
+
+        :raises findings.Skip: there is none
+        """
+        if 'm7' not in self._made.answers:
+            raise findings.Skip('no host group was mapped')
+        return self._made.made(_MAP, 'm7', {})
+
+    @checks('HGR-1')
+    def mapped_group(self) -> Finding:
+        """A host group that has mappings is not deleted."""
+        mapping = self._group_mapping()
+        if self._read('hosts', 'h3').get('host_group'):
+            finding = findings.not_seen('it has hosts, too')
+        else:
+            finding = refused(self._remove(
+                'host_groups', self._host_group()))
+        self._remove(_MAP, mapping, leaf=True)
+        self._made.forget('m7')
+        return finding
+
     @checks('HST-4')
     def in_group(self) -> Finding:
         """A member of a host group is not deleted."""
@@ -769,20 +979,38 @@ class Hosts(_Checks):
                                      'as before')
         return done(answer, _JOIN)
 
+    @checks('INI-3')
+    def of_another_host(self) -> Finding:
+        """An initiator of another host is refused."""
+        self._made.initiator()
+        return refused(self._make('host_iqns', self._made.initiator_body(
+            'i1', 'h2')))
+
+    @checks('INI-5')
+    def in_another_case(self) -> Finding:
+        """It is in another case, too."""
+        self._made.initiator()
+        return refused(self._make('host_iqns', self._made.initiator_body(
+            'I1', 'h2')))
+
     @checks('HST-3')
     def with_initiators(self) -> Finding:
         """A host with initiators is not deleted."""
-        host = self._made.made('hosts', 'h4', {
-            'name': self._name('h4'), 'type': 'Linux'})
-        iqn, _ = self._writer.token.names['host_iqns']
-        answer = self._make('host_iqns', {
-            'iqn': iqn, 'host': ref('hosts', host)})
-        if not answer.ok:
-            return findings.not_seen(f'no initiator was made: {said(answer)}')
-        answer = self._remove('hosts', host)
+        self._made.initiator()
+        answer = self._remove('hosts', self._made.host('h4'))
         if answer.ok:
             self._made.forget('h4')
         return refused(answer)
+
+    @checks('INI-6')
+    def last_initiator(self) -> Finding:
+        """The last initiator of a mapped host may go."""
+        self._made.mapping('m8', self._made.host('h4'), 'volumes',
+                           self._made.volume('v3', 'g6'))
+        answer = self._remove('host_iqns', self._made.initiator(), leaf=True)
+        if answer.ok:
+            self._made.forget('i1')
+        return done(answer)
 
 
 class Policies(_Checks):
@@ -791,10 +1019,23 @@ class Policies(_Checks):
     @checks('RET-4')
     def retention(self) -> Finding:
         """Users make retention policies."""
-        answer = self._make('retention_policies', {
+        self._retention()
+        return findings.confirmed(said(self._made.answers['r1']))
+
+    def _retention(self) -> int:
+        return self._made.made('retention_policies', 'r1', {
             'name': self._name('r1'), 'num_snapshots': 1, 'weeks': 0,
             'days': 0, 'hours': 1})
-        return done(answer) if answer.ok else findings.not_seen(said(answer))
+
+    @checks('RET-3')
+    def retention_in_use(self) -> Finding:
+        """A policy in use is not deleted."""
+        policy = self._retention()
+        self._made.volume('v3', 'g6')
+        self._made.made('snapshots', 's6', {
+            **self._made.snapshot_body('s6', 'g6'),
+            'retention_policy': ref('retention_policies', policy)})
+        return refused(self._remove('retention_policies', policy))
 
     @checks('VCP-1')
     def capacity(self) -> Finding:
@@ -802,12 +1043,45 @@ class Policies(_Checks):
         body = {'name': self._name('y1'), 'warning_threshold': 70,
                 'error_threshold': 80, 'critical_threshold': 90,
                 'snapshot_overhead_threshold': 50}
-        answer = self._make('vg_capacity_policies', body)
+        answers = self._made.answers
+        answer = answers['y1'] = self._make(_CAPACITY, body)
         if answer.ok:
             return done(answer)
-        whole = self._make('vg_capacity_policies', {
-            **body, 'full_threshold': 100})
-        return done(answer, whole.form)
+        body['full_threshold'] = 100
+        answers['y1'] = self._make(_CAPACITY, body)
+        return done(answer, answers['y1'].form)
+
+    def _variant(self, part: str, **thresholds: int) -> Finding:
+        """The rule says that thresholds are refused."""
+        taken = self._made.answers.get('y1')
+        if taken is None or not taken.ok:
+            raise findings.Skip('no such policy was made')
+        body = {'name': self._name(part), 'warning_threshold': 70,
+                'error_threshold': 80, 'critical_threshold': 90,
+                'snapshot_overhead_threshold': 50, **thresholds}
+        if 'full_threshold' in taken.form:
+            body['full_threshold'] = 100
+        return refused(self._make(_CAPACITY, body))
+
+    @checks('VCP-1')
+    def overhead(self) -> Finding:
+        """snapshot_overhead_threshold beyond 97 is refused."""
+        return self._variant('y3', snapshot_overhead_threshold=98)
+
+    @checks('VCP-2')
+    def falling(self) -> Finding:
+        """Thresholds that fall are refused."""
+        return self._variant('y2', warning_threshold=85)
+
+    @checks('VCP-2')
+    def capacity_in_use(self) -> Finding:
+        """A policy in use is not deleted."""
+        policy = self._writer.find(_CAPACITY, self._name('y1'))
+        if policy is None:
+            raise findings.Skip('no such policy was made')
+        self._seen_to_take('volume_groups', 'g6', self._made.group('g6'),
+                           'capacity_policy', ref(_CAPACITY, policy))
+        return refused(self._remove(_CAPACITY, policy))
 
 
 class Removals(_Checks):
@@ -846,11 +1120,28 @@ class Removals(_Checks):
         return that(found == [*map(self._name, _BULK)],
                     f'{len(found)} of 2 in the reply')
 
+    @checks('BLK-4')
+    def half_bad(self) -> Finding:
+        """A bulk call with a bad item does nothing."""
+        self._made.volume('v3', 'g6')
+        # The second group has no volumes (SNP-12).
+        answer = self._writer.make_many('snapshots', [
+            self._made.snapshot_body('b3', 'g6'),
+            self._made.snapshot_body('b4', 'g0')])
+        finding = refused(answer)
+        if finding.result != findings.CONFIRMED:
+            return findings.not_seen(f'nothing to go by: {said(answer)}')
+        if self._writer.find('snapshots', self._name('b3')) is None:
+            return finding
+        return dataclasses.replace(
+            finding, result=findings.CONTRADICTED,
+            seen=f'{finding.seen}; the good one was made')
+
     @checks('OBJ-5')
     def delete(self) -> Finding:
         """DELETE answers 204 without a body."""
         snapshot = self._made.snapshot('d1', 'g6', 'v3')
-        answer = self._remove('snapshots', snapshot)
+        answer = self._remove('snapshots', snapshot, leaf=True)
         if not answer.ok:
             return findings.not_seen(said(answer))
         return that(answer.status == 204 and not answer.size,
@@ -870,7 +1161,7 @@ class Removals(_Checks):
         """marked_for_deletion covers the time until a volume is gone."""
         # The group is left without one (VOL-8).
         volume = self._made.volume('v4', 'g2')
-        answer = self._remove('volumes', volume)
+        answer = self._remove('volumes', volume, leaf=True)
         if not answer.ok:
             return findings.not_seen(said(answer))
         self._made.forget('v4')
@@ -894,7 +1185,7 @@ class Removals(_Checks):
     def ids(self) -> Finding:
         """Ids do not come back."""
         before = self._made.group('g9')
-        answer = self._remove('volume_groups', before)
+        answer = self._remove('volume_groups', before, leaf=True)
         if not answer.ok:
             return findings.not_seen(said(answer))
         self._made.forget('g9')

@@ -27,12 +27,14 @@ from tests.unit.probe import test_probe
 _LOUD = ('400', '404', '405', '500', '501', 'drop')
 _SILENT = ('no_hits', 'ignored')
 # What these arrays do in fact: a host goes with its initiators, a group is
-# not changed under its own id, read_only is not changed, no bulk.
+# not changed under its own id, read_only is not changed, no bulk, no move, no
+# change of a LUN.
 _TRUE = {'HST-3'}
-_NOT_OFFERED = _TRUE | {'OBJ-11', 'VOL-12', 'BLK-1', 'BLK-3'}
+_NOT_OFFERED = _TRUE | {'OBJ-11', 'VOL-9', 'VOL-12', 'MAP-9', 'BLK-1',
+                        'BLK-3'}
 # They carry out what they do not understand.
 _PASSED_OVER = _TRUE | {'OBJ-12', 'SEQ-1', 'CLN-5', 'SNP-4', 'SNP-10',
-                        'section 2.5', 'BLK-1', 'BLK-3'}
+                        'section 2.5', 'MAP-9', 'BLK-1', 'BLK-3'}
 #: What is contradicted in each way of refusing, and nothing else.
 CONTRADICTED = {
     '400': _NOT_OFFERED,

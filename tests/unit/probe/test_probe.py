@@ -26,6 +26,7 @@ import requests.adapters
 import yaml
 
 from cinder_k2.probe import asking
+from cinder_k2.probe import findings
 from cinder_k2.probe import made
 from cinder_k2.probe import rules
 from cinder_k2.probe import run
@@ -97,6 +98,10 @@ _WITH = {'rate_limit': {'rate_burst': 1},
          'refuse_unlisted': {'delete_host_with_initiators': True}}
 
 
+_FAKES = {'refused': (400, b'{"error_msg": "no"}'),
+          'accepted': (201, b'{"id": 987654}')}
+
+
 class Killed(BaseException):
     """The process ends at once."""
 
@@ -113,10 +118,9 @@ class Adapter(requests.adapters.BaseAdapter):
         how = self.fails(self.count, request)
         if how == 'killed':
             raise Killed()
-        if how == 'refused':
+        if how in _FAKES:
             response = requests.Response()
-            response.status_code = 400
-            response._content = b'{"error_msg": "no"}'
+            response.status_code, response._content = _FAKES[how]
             return response
         response = self.inner.send(request, **kwargs)
         if how == 'empty':
@@ -156,6 +160,15 @@ class ProbeTest(base.BaseTestCase):
             address='k2.example.org', login='admin', password=_PASSWORD,
             pause=pause, verdicts=f'{self.directory}/verdicts'),
             f'{self.directory}/tokens', self.adapter, sim.clock), write)
+
+    def client(self, sim):
+        """Somebody else on the array."""
+        client = rest.Client(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password=_PASSWORD),
+            simulator.RequestsAdapter(sim), sim.clock)
+        self.addCleanup(client.close)
+        return client
 
     def rows(self, report):
         return {row['rule']: row for row in report['rules']}
@@ -258,7 +271,7 @@ class RulesTest(ProbeTest):
         self.assertEqual(set(), listed - set(ids))
         self.assertEqual(set(), {
             rule for rule, text in ids.items()
-            if text['grade'] in 'AR'} - listed)
+            if {'A', 'R'} & {*text['grade'].split('/')}} - listed)
         for rule in listed:
             self.assertEqual(ids[rule]['says'], rules.RULES[rule].says)
 
@@ -289,6 +302,109 @@ class RulesTest(ProbeTest):
         self.assertEqual(['refused'] * 2, [report['capabilities'][name]
                          for name in ('creations:volumes:is_thin_clone',
                                       'bulk:snapshots:create')])
+
+
+#: Rule, then a request of its check: method, path, body; and a reply that
+#: is not what the rule says.
+OTHERWISE = (
+    ('VOL-9', 'PATCH', '/volumes/', '"volume_group"', 'refused'),
+    ('MAP-9', 'PATCH', '/mappings/', '200', 'refused'),
+    ('OBJ-9', 'PATCH', '/hosts/', r'"host_group": \{\}', 'refused'),
+    ('OBJ-10', 'PATCH', '/volumes/', r'"size": "2', 'refused'),
+    ('MAP-5', 'POST', '/mappings', '/host_groups/', 'refused'),
+    ('SNP-2', 'POST', '/snapshots', '-a1"', 'refused'),
+    ('VOL-11', 'POST', '/volumes', '-u2"', 'accepted'),
+    ('CLN-6', 'POST', '/volumes', '-c3"', 'accepted'),
+    ('INI-3', 'POST', '/host_iqns', '-i1"', 'accepted'),
+    ('INI-5', 'POST', '/host_iqns', '-I1"', 'accepted'),
+    ('CHP-4', 'POST', '/host_auth_profiles', '-p1"', 'accepted'),
+    ('CHP-4', 'DELETE', '/host_auth_profiles/', '', 'accepted'),
+    ('CHP-5', 'POST', '/host_auth_profiles', '-p3"', 'accepted'),
+    ('RET-3', 'DELETE', '/retention_policies/', '', 'accepted'),
+    ('VCP-1', 'POST', '/vg_capacity_policies', '-y3"', 'accepted'),
+    ('VCP-2', 'POST', '/vg_capacity_policies', '-y2"', 'accepted'),
+    ('VCP-2', 'DELETE', '/vg_capacity_policies/', '', 'accepted'),
+    ('HGR-1', 'DELETE', '/host_groups/', '', 'accepted'),
+    ('INI-6', 'DELETE', '/host_iqns/', '', 'refused'))
+# How many such requests are carried out before, for other reasons.
+_BEFORE = {('SNP-2', 'POST'): 1, ('INI-3', 'POST'): 1, ('CHP-4', 'POST'): 1,
+           ('CHP-4', 'DELETE'): 1, ('INI-6', 'DELETE'): 1}
+
+
+@ddt.ddt
+class ChecksTest(ProbeTest):
+    """What arrays could do that the simulated one never does."""
+
+    def test_as_the_rules_say(self):
+        results = self.results(self.probe(self.array()))
+        for rule in ('BLK-4', 'HST-6', 'HST-8', 'RST-4', 'CHP-6', 'VG-2',
+                     'SNP-1', 'VOL-15', 'EVT-1', *(
+                         case[0] for case in OTHERWISE)):
+            self.assertEqual(_YES, results[rule], rule)
+
+    @ddt.data(*OTHERWISE)
+    @ddt.unpack
+    def test_otherwise(self, rule, method, path, body, how):
+        number = _BEFORE.get((rule, method), 0)
+        matching = []
+
+        def fails(n, request):
+            if request.method == method and path in request.url and (
+                    re.search(body, _text(request))):
+                matching.append(n)
+                return how if len(matching) == number + 1 else ''
+            return ''
+        row = self.rows(self.probe(self.array(), fails=fails))[rule]
+        self.assertEqual(_NO, row['result'], row['seen'])
+
+    @ddt.data(('HST-8', 'volumes_count', 7), ('VG-2', 'quota', 0),
+              ('SNP-1', 'name', 'x'), ('VOL-15', 'scsi_suffix', 1),
+              ('EVT-1', 'level', 'WARNING'))
+    @ddt.unpack
+    def test_fields(self, rule, field, value):
+        """What one kind of object shows is not what the rule says."""
+        def change(name, found):
+            if name != 'hits' or not isinstance(found, list):
+                return found
+            return [{**hit, field: value} if field in hit and (
+                rule != 'SNP-1' or 'short_name' in hit) else hit
+                for hit in found]
+        report = OddRepliesTest.odd(self, self.array(), change)
+        self.assertEqual(_NO, self.results(report)[rule])
+
+    def test_a_bulk_call_that_is_half_done(self):
+        """BLK-4"""
+        sim = self.array()
+
+        def fails(n, request):
+            text = _text(request)
+            if '__bulk' in request.url and '-b4"' in text:
+                good, _ = json.loads(text)
+                self.client(sim).raw.ask('POST', 'snapshots', body=good)
+            return ''
+        report = self.probe(sim, fails=fails)
+        self.assertEqual(_NO, self.results(report)['BLK-4'])
+        self.assertEqual([], report['left_on_the_array'])
+
+    def test_a_restore_that_takes_later_snapshots(self):
+        """RST-4"""
+        sim = self.array()
+
+        def fails(n, request):
+            if 'last_restored_from' in _text(request):
+                client = self.client(sim)
+                for hit in client.raw.ask('GET', 'snapshots').hits:
+                    if hit['short_name'].endswith('-s7'):
+                        client.raw.ask('DELETE', 'snapshots', hit['id'])
+            return ''
+        self.assertEqual(_NO, self.results(
+            self.probe(sim, fails=fails))['RST-4'])
+
+
+def _text(request):
+    """The body of a request."""
+    body = request.body or b''
+    return body if isinstance(body, str) else body.decode()
 
 
 @ddt.ddt
@@ -421,6 +537,98 @@ class SafetyTest(ProbeTest):
         self.assertRaises(rest.RestError, self.probe, sim, fails=fails)
         self.assertEqual(1, len(self.tokens()))
         self.probe(sim, write=False)
+        self.assertEqual(before, sim.control.leftovers())
+        self.assertEqual([], self.tokens())
+
+    def test_what_goes_along_is_looked_at_again(self):
+        """An id of the probe's is somebody else's after a deletion."""
+        sim = self.array(reuse_ids=True)
+        others = self.client(sim)
+        writer = asking.Writer(self.client(sim), tokens.new('a'))
+        objects = made.Made(writer, others.raw.ask(
+            'GET', 'retention_policies').hits[0]['id'])
+        first, mine = objects.group('g1'), objects.group('g2')
+        others.volume_groups.delete(mine)
+        theirs = others.volume_groups.create(
+            name='theirs', quota=0, is_dedup=True)
+        self.assertEqual(mine, theirs.id)
+        self.assertTrue(writer.remove('volume_groups', first).ok)
+        for call in (
+                lambda: writer.change('volume_groups', mine, {
+                    'name': objects.name('g2')}),
+                lambda: writer.remove('volume_groups', mine),
+                lambda: writer.make('volumes', {
+                    'name': objects.name('v1'), 'size': made.GIB,
+                    'volume_group': made.ref('volume_groups', mine)})):
+            self.assertRaises(findings.Skip, call)
+        self.assertEqual('theirs', others.volume_groups.get(mine).name)
+
+    def test_a_name_is_seen_right_before_a_removal(self):
+        """Of what one look has found some may go along with the first."""
+        sim = self.array()
+        seen = []
+
+        def fails(n, request):
+            if request.method == 'DELETE':
+                path = request.url.partition('/api/v2/')[2].split('/')[0]
+                self.assertIn(f'/{path}', seen[-1])
+            seen.append(request.url)
+            return ''
+
+        def killed(n, request):
+            return 'killed' if n > 150 else ''
+        self.assertRaises(Killed, self.probe, sim, fails=killed)
+        self.probe(sim, write=False, fails=fails)
+        self.assertEqual({}, sim.control.leftovers())
+
+    @ddt.data('host_groups', 'host_auth_profiles', 'vg_capacity_policies')
+    def test_what_is_not_shown_for_a_while(self, resource):
+        """Resources that an array need not have, made by a killed probe."""
+        sim = self.array()
+        made_ = []
+
+        def killed(n, request):
+            if made_:
+                return 'killed'
+            made_.extend(['x'] * (request.method == 'POST' and
+                                  request.url.endswith(resource)))
+            return ''
+        self.assertRaises(Killed, self.probe, sim, fails=killed)
+        report = self.probe(sim, write=False, fails=lambda n, request: (
+            'refused' if f'/{resource}' in request.url else ''))
+        self.assertNotEqual([], report['left_on_the_array'])
+        self.assertEqual(1, len(self.tokens()))
+        self.assertEqual([], self.probe(
+            sim, write=False)['left_on_the_array'])
+        self.assertEqual({}, sim.control.leftovers())
+        self.assertEqual([], self.tokens())
+
+    @ddt.data('no_hits', 'ignored')
+    def test_a_search_that_never_finds(self, way):
+        """A list that is cut off, and a condition that is not known."""
+        sim = self.array()
+        client = self.client(sim)
+        for n in range(3):
+            client.raw.ask('POST', 'host_groups', body={'name': f'other{n}'})
+        before = sim.control.leftovers()
+        made_ = []
+
+        def killed(n, request):
+            if made_:
+                return 'killed'
+            made_.extend(['x'] * (request.method == 'POST' and
+                                  request.url.endswith('host_groups')))
+            return ''
+        self.assertRaises(Killed, self.probe, sim, fails=killed)
+        sim.control.set_switches(
+            page_size=2, refuse_unlisted=way,
+            refuse_only=('GET host_groups name',))
+        report = self.probe(sim, write=False)
+        self.assertNotEqual([], report['left_on_the_array'])
+        self.assertEqual(1, len(self.tokens()))
+        sim.control.set_switches(refuse_unlisted='none')
+        self.assertEqual([], self.probe(
+            sim, write=False)['left_on_the_array'])
         self.assertEqual(before, sim.control.leftovers())
         self.assertEqual([], self.tokens())
 
