@@ -23,6 +23,7 @@ from cinder_k2 import naming
 from cinder_k2.probe import findings
 from cinder_k2.probe import made as probe_made
 from cinder_k2 import rest
+from cinder_k2.rest import raw
 
 _NOBODY = 'k2probe-nobody'
 
@@ -32,6 +33,9 @@ def by_reads(client: rest.Client) -> None:
     for step in (
             lambda: client.volumes.get(1),
             lambda: _value_list(client),
+            lambda: _paging(client),
+            lambda: _wwpn(client),
+            lambda: _peer(client),
             client.performance,
             client.capacity):
         _try(step)
@@ -43,11 +47,48 @@ def _value_list(client: rest.Client) -> None:
         client.volumes.search(rest.query.one_of('name', ['CTRL', _NOBODY]))
 
 
+def _paging(client: rest.Client) -> None:
+    """Two pages of one volume each, of which the first must be CTRL."""
+    if client.raw.ask('GET', 'volumes').total < 2:
+        return
+    pages = [client.raw.ask('GET', 'volumes', query=(
+        ('__sort', 'id'), ('__sort_order', 'asc'), ('__limit', '1'),
+        ('__offset', str(offset)))) for offset in (0, 1)]
+    known = client.capabilities
+    refusals = [page.error for page in pages if page.error is not None]
+    if refusals:
+        if all(map(rest.capabilities.is_refusal, refusals)):
+            known.refuse(rest.capabilities.PAGING, refusals[0])
+        return
+    ids = [[raw.id_of(hit) or 0 for hit in page.hits] for page in pages]
+    if [*map(len, ids)] == [1, 1] and ids[0] < ids[1]:
+        known.found(rest.capabilities.PAGING)
+    else:
+        known.refuse(rest.capabilities.PAGING, rest.Refused(
+            'pages overlap or are not sorted', status=200))
+
+
+def _wwpn(client: rest.Client) -> None:
+    """The search for a Fibre Channel initiator that is listed."""
+    listed = client.raw.ask('GET', 'host_fc_ports').hits
+    for name in [str(hit['pwwn']) for hit in listed if hit.get('pwwn')][:1]:
+        client.host_fc_ports.find(pwwn=name)
+
+
+def _peer(client: rest.Client) -> None:
+    """The read by id of a replication peer that is listed."""
+    listed = client.raw.ask('GET', 'replication/peer_k2arrays').hits
+    for id in [id for hit in listed if (id := raw.id_of(hit))][:1]:
+        client.peer_arrays.get(id)
+
+
 def by_writes(client: rest.Client, made: probe_made.Made) -> None:
     """Learn by objects of the probe's."""
     learner = _Learner(client, made)
-    for step in (learner.lookups, learner.descriptions, learner.kept_view,
-                 learner.bulk, learner.restore, learner.thin_clone,
+    # On an array without other volumes there was nothing to page through.
+    for step in (lambda: _paging(client), learner.lookups, learner.move,
+                 learner.descriptions,
+                 learner.kept_view, learner.bulk, learner.restore, learner.thin_clone,
                  learner.initiator, learner.chap):
         _try(step)
 
@@ -82,6 +123,13 @@ class _Learner:
                 lambda: client.volume_groups.search(rest.query.one_of(
                     'name', [made.name('g1'), made.name('g2')]))):
             _try(step)
+
+    def move(self) -> None:
+        """Moving a volume, which has no snapshots, to another group."""
+        self._client.volumes.update(
+            self._made.volume('v5', 'g7'),
+            volume_group=self._client.volume_groups.ref(
+                self._made.group('g7')))
 
     def descriptions(self) -> None:
         """Notes in descriptions."""

@@ -66,7 +66,7 @@ class Target:
 
 def plan(address: str, write: bool) -> str:
     """What a probe is going to do, for the operator."""
-    number, minutes = (400, 'four minutes') if write else (50, 'a minute')
+    number, minutes = (500, 'five minutes') if write else (60, 'a minute')
     lines = [f'The array at {address} is asked about {len(rules.RULES)} '
              f'rules of its API, slowly: about {number} requests, one after '
              f'the other, in {minutes} or so.']

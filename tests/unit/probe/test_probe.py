@@ -53,6 +53,8 @@ UNSEEN = {
     'grow_suspended': _REPLICATION,
     'grow_in_session': _REPLICATION,
 }
+# More than a probe that writes sends.
+_REQUESTS = 520
 _YES, _NO = 'confirmed', 'contradicted'
 #: Behavior: its other value, the rule, its result before and then.
 SEEN = {
@@ -259,6 +261,7 @@ class BehaviorsTest(ProbeTest):
         self.assertNotEqual(_YES, self.results(report)['BLK-1'])
 
 
+@ddt.ddt
 class RulesTest(ProbeTest):
 
     def test_the_list_is_that_of_the_docs(self):
@@ -294,8 +297,37 @@ class RulesTest(ProbeTest):
         found = json.loads(path.read_text())
         for name in ('creations:volumes:is_thin_clone', 'sequence',
                      'updates:volume_groups:last_restored_from',
+                     'updates:volumes:volume_group', 'paging',
                      'deletions:host_iqns', 'bulk:snapshots:create'):
             self.assertEqual('works', found['verdicts'][name]['state'], name)
+
+    def test_what_is_on_the_array_tells_more(self):
+        """Searches and reads whose verdict needs an object of others."""
+        sim = self.array()
+        client = self.client(sim)
+        host = client.hosts.create(name='theirs', type='Linux')
+        client.host_fc_ports.create(
+            pwwn='50:01:43:80:12:34:56:78', host=host.ref)
+        report = self.probe(sim, write=False)
+        self.assertEqual('works', report['capabilities'][
+            'searches:host_fc_ports:pwwn'])
+        self.assertEqual(_YES, self.results(report)['INI-4'])
+        self.assertEqual([], [entry for entry in self.writes(sim)[2:]])
+
+    @ddt.data(('400', 'refused'), ('ignored', 'refused'), ('none', 'works'))
+    @ddt.unpack
+    def test_pages(self, way, state):
+        """Two volumes on one page are not taken for paging."""
+        sim = self.array()
+        client = self.client(sim)
+        group = client.volume_groups.create(
+            name='theirs', quota=0, is_dedup=True)
+        client.volumes.create(
+            name='theirs', size=made.GIB, volume_group=group.ref)
+        sim.control.set_switches(
+            refuse_unlisted=way, refuse_only=('GET * __offset',))
+        self.assertEqual(state, self.probe(
+            sim, write=False)['capabilities']['paging'])
 
     def test_refusals_are_verdicts_too(self):
         report = self.probe(self.array(thin_clones=False, bulk=()))
@@ -448,6 +480,7 @@ class SafetyTest(ProbeTest):
     def test_it_asks_slowly(self):
         sim = self.array()
         self.probe(sim)
+        self.assertLess(self.adapter.count, _REQUESTS)
         times = [entry.started for entry in sim.control.journal()]
         self.assertEqual([], [1 for a, b in zip(times, times[1:])
                               if b - a < 0.49])
@@ -483,7 +516,7 @@ class SafetyTest(ProbeTest):
         self.assertEqual(before, sim.control.leftovers())
         self.assertEqual([], self.tokens())
 
-    @ddt.data(*(range(n, 374, 17) for n in range(17)))
+    @ddt.data(*(range(n, _REQUESTS, 25) for n in range(25)))
     def test_a_probe_that_is_killed(self, numbers):
         sim = self.array()
         before = self.foreign(sim)
