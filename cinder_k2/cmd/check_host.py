@@ -38,6 +38,8 @@ _RULE_FOLDERS = ('etc/udev/rules.d', 'run/udev/rules.d',
 # EUI-64 and NAA designators of the vendor (VOL-15).
 _WWIDS = ('20024', '360024f4')
 _VENDORS = ('KMNRIO', 'SILK')
+# A rule that sets it; with == it is a condition.
+_SETS_NONE = re.compile(r'queue/scheduler}\s*=\s*"(none|noop)"')
 _SCHEDULERS = ('[none]', '[noop]')
 _ISCSID = 'etc/iscsi/iscsid.conf'
 _INITIATOR = 'etc/iscsi/initiatorname.iscsi'
@@ -265,7 +267,9 @@ def _udev_rule(host: Host) -> Iterator[Finding]:
             yield Finding('udev rule', UNSEEN, f'{path} may not be read; run '
                           'this as root')
             continue
-        if _WWIDS[0] in text and 'queue/scheduler' in text:
+        rules = '\n'.join(line for line in text.splitlines()
+                          if not line.lstrip().startswith('#'))
+        if _WWIDS[0] in rules and _SETS_NONE.search(rules):
             yield Finding('udev rule', OK, f'{path} sets the I/O scheduler')
             return
     yield Finding('udev rule', MISSING, (
@@ -331,6 +335,11 @@ def _session_count(number: str) -> Finding:
     each portal only, so one is no mistake.
     """
     wanted = _shipped_sessions()
+    if not number.isdigit() or number == '0':
+        return Finding('iSCSI', MISSING, (
+            f'{_SESSIONS} is {number}, which is no number of sessions; set it '
+            f'to {wanted}, as the vendor recommends with four portals, or to '
+            f'1 in /{_ISCSID}'))
     if number == '1':
         return Finding('iSCSI', NOTE, (
             f'{_SESSIONS} is 1; the vendor recommends {wanted} with four '

@@ -212,6 +212,17 @@ devices {
             'ENV{ID_SERIAL}=="20024*", ATTR{queue/scheduler}="none"\n'))
         self.assert_one('udev rule', 'ok', 'lib/udev/rules.d/98-sdp-io.rules')
 
+    def test_udev_rules_that_do_not_count(self):
+        """Comments, conditions, and rules that set another scheduler."""
+        shutil.rmtree(self.root / 'etc/udev')
+        rule = 'ENV{ID_SERIAL}=="20024*", ATTR{queue/scheduler}="none"\n'
+        for text in ('# ' + rule, rule.replace('}="', '}=="'),
+                     rule.replace('none', 'mq-deadline')):
+            self.write('etc/udev/rules.d/98-cinder-k2.rules', text)
+            self.assert_one('udev rule', 'missing', 'no rule sets')
+        self.write('etc/udev/rules.d/98-cinder-k2.rules', rule)
+        self.assert_one('udev rule', 'ok', 'sets the I/O scheduler')
+
     def test_schedulers(self):
         """Of disks and maps of the array; others do not matter."""
         self.disk('sdb', 'ATA     ', '[bfq] none')
@@ -226,6 +237,10 @@ devices {
 
     def test_one_session(self):
         """NET-4: the vendor wants more, and os-brick uses one."""
+        for number in ('0', 'six'):
+            self.write('etc/iscsi/iscsid.conf',
+                       f'node.session.nr_sessions = {number}\n')
+            self.assert_one('iSCSI', 'missing', 'no number of sessions')
         self.write('etc/iscsi/iscsid.conf', '# node.session.nr_sessions = 9\n')
         self.assert_one('iSCSI', 'note', 'nr_sessions is 1; .*recommends 6')
 
