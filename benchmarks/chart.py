@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m benchmarks.chart FIGURES``: what the page of the benchmark shows.
+"""``python -m benchmarks.chart FIGURES``: the page of the benchmark.
 
 Draws the picture from the figures that ``python -m benchmarks --json`` has
 written, and prints the rows of the tables.

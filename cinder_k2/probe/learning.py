@@ -87,9 +87,9 @@ def by_writes(client: rest.Client, made: probe_made.Made) -> None:
     learner = _Learner(client, made)
     # On an array without other volumes there was nothing to page through.
     for step in (lambda: _paging(client), learner.lookups, learner.move,
-                 learner.descriptions,
-                 learner.kept_view, learner.bulk, learner.restore, learner.thin_clone,
-                 learner.initiator, learner.chap):
+                 learner.descriptions, learner.kept_view, learner.bulk,
+                 learner.restore, learner.thin_clone, learner.initiator,
+                 learner.chap):
         _try(step)
 
 
