@@ -87,9 +87,25 @@ class Profiles:
             self._records.delete(found.id, name=name)
 
     def give(self, host: int, name: str) -> None:
-        """Let a host log in with a profile only (CHP-2). One call."""
-        self._client.hosts.update(host, map_auth_profiles_names=name)
+        """Let a host log in with a profile only (CHP-2). One call.
+
+        One more until the array was seen to do so: a host that is not asked
+        for CHAP does not show it (CHP-6).
+
+        :raises NotOffered: also where the array passes over it
+        """
+        self._client.hosts.update(host, map_auth_profiles_names=name,
+                                  shows=lambda: self._is_in_use(name))
         self.note_given(host, name)
+
+    def _is_in_use(self, name: str) -> bool:
+        """Whether a host has a profile, or the array does not tell."""
+        try:
+            found = self.find(name)
+        except (rest.NotOffered, rest.Incomplete):
+            return True
+        return (found is None or not found.tells('hosts_count')
+                or found.in_use)
 
     def take(self, host: int) -> None:
         """Let a host log in without CHAP."""

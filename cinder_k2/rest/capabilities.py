@@ -484,7 +484,7 @@ def is_refusal(error: errors.RestError) -> bool:
     """Whether a request was plainly refused, maybe for its form."""
     return isinstance(error, (
         errors.Refused, errors.NotFound, errors.MethodNotAllowed,
-        errors.Forbidden))
+        errors.Forbidden, errors.PassedOver))
 
 
 def is_lost(error: errors.RestError) -> bool:

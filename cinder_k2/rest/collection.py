@@ -89,6 +89,7 @@ class Collection(reader.Reader[R]):
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
                slow: bool = False, names: Sequence[str] = (),
+               shows: Callable[[], bool] | None = None,
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
@@ -99,6 +100,8 @@ class Collection(reader.Reader[R]):
         :param names: those that the object may have. Where a reply is lost,
             the request is not repeated if the id is another object's by
             then (OBJ-7).
+        :param shows: whether the array has made the change, where its reply
+            does not tell; asked until it once did
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
@@ -116,12 +119,27 @@ class Collection(reader.Reader[R]):
             return write(fields)
         try:
             return self._known.require(
-                self._change_name(fields), lambda: write(fields),
+                self._change_name(fields),
+                lambda: self._seen(id, write(fields), fields, shows),
                 of_object=True, slow=slow)
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
                 self._check_there(id)
             raise
+
+    def _seen(self, id: int, changed: R, fields: writes.Fields,
+              shows: Callable[[], bool] | None) -> R:
+        """What was changed, once the array has shown that it does so.
+
+        :raises errors.PassedOver: it has not
+        """
+        if shows is not None and not self._known.works(
+                self._change_name(fields)) and not shows():
+            raise errors.PassedOver(
+                f'it has not changed {", ".join(sorted(fields))}',
+                self.session.transport.place(transport.Request(
+                    'PATCH', f'{self.path}/{id}')), status=200)
+        return changed
 
     def _check_taken(self, changed: R, fields: writes.Fields,
                      request: transport.Request) -> None:

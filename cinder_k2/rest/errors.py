@@ -155,6 +155,10 @@ class Refused(RestError):
     """400 and what else the array will not do however often it is asked."""
 
 
+class PassedOver(RestError):
+    """A 2xx reply to a change that was not made."""
+
+
 class NotOffered(Refused):
     """The array lacks a capability that the call cannot do without."""
 

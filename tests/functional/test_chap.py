@@ -21,6 +21,7 @@ import sqlalchemy
 
 from cinder_k2 import naming
 from tests.functional import base
+from tests.functional import learned
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 FAILED = exception.VolumeBackendAPIException
@@ -356,6 +357,20 @@ class AdministratorTest(ChapTestCase):
             self.assertEqual(before, self.left())
             self.assertIsNone(self.asked(self.connector))
             self.backend.force_detach(self.volume)
+
+    def test_a_profile_that_is_passed_over(self) -> None:
+        """Its host would log in without CHAP, and nobody would know."""
+        learned.forget()
+        self.has_learned = False
+        self.switch(refuse_unlisted='ignored', refuse_only=[
+            'PATCH hosts/# map_auth_profiles_names'])
+        fresh = self.own('iscsi', use_chap_auth=True)
+        for _ in range(2):
+            error = self.assertRaises(FAILED, fresh.attach, self.volume,
+                                      self.connector)
+            self.assertIn('does not offer CHAP for hosts', str(error))
+            self.assert_left(volumes=1, volume_groups=1)
+            fresh.force_detach(self.volume)
 
     def test_a_profile_that_was_taken_away(self) -> None:
         """What was seen is believed for a while, then looked at."""
