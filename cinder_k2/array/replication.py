@@ -18,9 +18,11 @@ array. ``state`` in a call is a command, and in a session what became of it.
 
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
 import dataclasses
+import functools
 import logging
 import typing
 
@@ -48,7 +50,8 @@ POLICY = 'Replication_Retention'
 # What triggered a replication snapshot that take_snapshots took, and its copy
 # on the other array (SNP-14).
 _COPIED = 'Replication_API'
-_TAKEN = ('api', _COPIED)
+_BY_API = 'api'
+_TAKEN = (_BY_API, _COPIED)
 
 # Booleans in replication go as text, as the in-tree driver sends them.
 _FALSE = 'False'
@@ -532,15 +535,56 @@ class Replication:
         return self._take(sessions[:half]) + self._take(sessions[half:])
 
     def _post(self, sessions: Sequence[Session]) -> list[rest.Snapshot]:
+        """Take one of each session; a lost reply is looked for first."""
         items: list[dict[str, typing.Any]] = [{
             'replication_session':
                 self._client.replication_sessions.ref(session.id),
             'is_application_consistent': _FALSE} for session in sessions]
+        before = self._generations(sessions)
+        finds = [functools.partial(self._later, session, before)
+                 for session in sessions]
         try:
-            return self._client.snapshots.create_many(items)
+            return self._client.snapshots.create_many(items, finds)
         except rest.BadReply:
-            # They have no name to find them by; one more does no harm.
-            return self._client.snapshots.create_many(items)
+            # It does not show; one more does no harm.
+            return self._client.snapshots.create_many(items, finds)
+
+    def _generations(self, sessions: Sequence[Session]) -> dict[int, int]:
+        """The latest generation of each group. One call.
+
+        Those are missing of which the array does not tell.
+        """
+        latest = {session.group: session.generation or 0
+                  for session in sessions if session.group is not None}
+        try:
+            for found in self._all_snapshots(latest):
+                if 'generation_number' in found.unread or (
+                        found.generation_number and not found.volume_group):
+                    return {}
+                if found.volume_group and found.generation_number:
+                    group = found.volume_group.id
+                    latest[group] = max(latest[group],
+                                        found.generation_number)
+        except rest.RestError as error:
+            LOG.debug('generations are not known: %s', error)
+            return {}
+        return latest
+
+    def _later(self, session: Session, before: Mapping[int, int]
+               ) -> rest.Snapshot | None:
+        """A snapshot that was asked for since then, whoever did. One call.
+
+        It holds all that was written before. Not what the array takes by
+        itself: that may have been older, and have shown late (OBJ-6).
+        """
+        if session.group is None or session.group not in before:
+            return None
+        return max((found for found in self._all_snapshots([session.group])
+                    if found.generation_number is not None
+                    and found.generation_number > before[session.group]
+                    and found.triggered_by in (None, _BY_API)),
+                   key=lambda found: found.generation_number or 0,
+                   default=None)
 
     def _taken(self, session: Session, snapshot: rest.Snapshot
                ) -> ReplicationSnapshot:

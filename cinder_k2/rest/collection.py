@@ -72,9 +72,10 @@ class Collection(reader.Reader[R]):
 
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
+                find: writes.Find[R] | None = None,
                 in_doubt: bool = False) -> R:
         def write(values: writes.Fields) -> R:
-            return self.session.write(writes.Create(self, values),
+            return self.session.write(writes.Create(self, values, find),
                                       doubt=doubt)
         doubt = rest_session.Doubt(open=in_doubt)
         sent = {name: value for name, value in fields.items()
@@ -195,18 +196,25 @@ class Collection(reader.Reader[R]):
 
     # Several objects
 
-    def create_many(self, items: Sequence[writes.Fields]) -> list[R]:
+    def create_many(self, items: Sequence[writes.Fields],
+                    finds: Sequence[writes.Find[R]] = ()) -> list[R]:
         """Make several objects, in one call if the array offers that.
 
         They come back in the order of ``items``. After an error some may
         exist: all-or-nothing is not promised (BLK-4).
+
+        :param finds: for each of the items, what finds it after a lost
+            reply, where it has no key to find it by
         """
+        looks: Sequence[writes.Find[R] | None] = finds or [None] * len(items)
         with self.session.deadline():
             if len(items) < 2:
-                return [self._create(fields) for fields in items]
-            return self._create_many(items)
+                return [self._create(fields, find=find) for fields, find
+                        in zip(items, looks, strict=True)]
+            return self._create_many(items, looks)
 
-    def _create_many(self, items: Sequence[writes.Fields]) -> list[R]:
+    def _create_many(self, items: Sequence[writes.Fields],
+                     finds: Sequence[writes.Find[R] | None]) -> list[R]:
         def at_once() -> list[R]:
             try:
                 return self.session.write(bulk, doubt=doubt)
@@ -214,22 +222,33 @@ class Collection(reader.Reader[R]):
                 left.append(not isinstance(error, (
                     errors.NotFound, errors.MethodNotAllowed)))
                 raise
-        bulk = writes.BulkCreate(self, items)
+        bulk = writes.BulkCreate(self, items, finds)
         doubt = rest_session.Doubt()
         # Whether some may have been made.
         left: list[bool] = []
         made: list[R] = []
+        one_by_one: list[bool] = []
 
         def each() -> list[R]:
+            one_by_one.append(True)
             found = bulk.look_each() if any(left) else [None] * len(items)
-            made.extend(there or self._create(fields, in_doubt=doubt.open)
-                        for fields, there in zip(items, found, strict=True))
+            made.extend(
+                there or self._create(fields, find=find, in_doubt=doubt.open)
+                for fields, find, there in zip(
+                    items, finds, found, strict=True))
             if any(found):
                 raise _NotBulk
             return made
         try:
-            return self._known.prefer(self._bulk('create'), at_once, each,
-                                      has_own_path=True)
+            try:
+                return self._known.prefer(self._bulk('create'), at_once, each,
+                                          has_own_path=True)
+            except errors.Refused:
+                # Some may have been made before a reply was lost: then a
+                # repeat of all is refused for these (ERR-8).
+                if one_by_one or not doubt.open:
+                    raise
+                return each()
         except _NotBulk:
             # It took the bulk call, if not all of it (BLK-4).
             return made

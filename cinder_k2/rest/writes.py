@@ -12,6 +12,7 @@
 
 """The writes of one resource, and how to see what became of each."""
 
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -26,6 +27,8 @@ from cinder_k2.rest import transport
 
 R = TypeVar('R', bound=records.Record)
 Fields = Mapping[str, query.Value | None]
+#: Finds an object that was made, None if it is not there.
+Find = Callable[[], R | None]
 
 # The array may keep these in another form than ours (INI-4, INI-5), so
 # they are compared here and not searched for.
@@ -33,11 +36,15 @@ _OTHER_FORM = ('iqn', 'pwwn')
 
 
 class Create(Generic[R]):
-    """POST of one object."""
+    """POST of one object.
 
-    def __init__(self, reader: rest_reader.Reader[R], fields: Fields
-                 ) -> None:
+    :param find: finds what has no key to find it by
+    """
+
+    def __init__(self, reader: rest_reader.Reader[R], fields: Fields,
+                 find: Find[R] | None = None) -> None:
         self._reader = reader
+        self._find = find
         self._fields = {name: value for name, value in fields.items()
                         if value is not None}
         self.request = transport.Request(
@@ -50,6 +57,8 @@ class Create(Generic[R]):
 
     def look(self, certain: bool) -> R | None:
         """Find the object by its natural key and its parents."""
+        if self._find is not None:
+            return self._find()
         if not self._key():
             return None
         wanted = self._key() | self._parents()
@@ -192,12 +201,17 @@ class BulkDelete:
 
 
 class BulkCreate(Generic[R]):
-    """POST of several objects at once (BLK-1)."""
+    """POST of several objects at once (BLK-1).
+
+    :param finds: as for ``Create``, one for each of the items
+    """
 
     def __init__(self, reader: rest_reader.Reader[R],
-                 items: Sequence[Fields]) -> None:
+                 items: Sequence[Fields],
+                 finds: Sequence[Find[R] | None]) -> None:
         self._reader = reader
-        self._items = [Create(reader, fields) for fields in items]
+        self._items = [Create(reader, fields, find) for fields, find
+                       in zip(items, finds, strict=True)]
         self.request = transport.Request(
             'POST', f'{reader.path}/__bulk',
             body=[item.request.body for item in self._items])

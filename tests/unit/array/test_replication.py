@@ -389,31 +389,42 @@ class SnapshotTest(Case):
         return scripted.hits(*[{'id': id, 'generation_number': id + 10}
                                for id in ids])
 
+    def _of(self, *generations, **fields):
+        """Snapshots of groups 101, 102 ..., by generation."""
+        return scripted.hits(*[{
+            'id': generation + 50, 'generation_number': generation,
+            'volume_group': {'ref': f'/volume_groups/{group}'},
+            'triggered_by': 'api', **fields}
+            for group, generation in generations])
+
+    NONE = scripted.hits()
+
     def _take(self, number, *script):
         self.make(*script)
         return {id: (taken.id, taken.generation) for id, taken in
                 self.replication.take_snapshots([
                     session(id) for id in range(1, number + 1)]).items()}
 
-    def test_one_call(self):
+    def test_two_calls(self):
         """SNP-3: they have neither name nor policy."""
         self.assertEqual({1: (51, 61), 2: (52, 62)},
-                         self._take(2, self._made(51, 52)))
-        self.assertEqual(['POST /snapshots/__bulk'], self.array.calls)
+                         self._take(2, self.NONE, self._made(51, 52)))
+        self.assertEqual(['GET /snapshots', 'POST /snapshots/__bulk'],
+                         self.array.calls)
         self.assertEqual([{
             'replication_session': {'ref': f'/replication/sessions/{id}'},
             'is_application_consistent': 'False'} for id in (1, 2)],
-            self.array.body(0))
+            self.array.body(1))
 
     def test_none(self):
         self.assertEqual({}, self._take(0))
 
     def test_one_that_is_refused(self):
-        made = self._take(4, self._made(1, 2, 3, 4))
-        self.array.script[:] = [
-            NO, self._made(51, 52), NO,
-            scripted.refusal('session 3 is suspended'),
-            scripted.Reply(201, {'id': 54, 'generation_number': 8})]
+        self.make(
+            self.NONE, NO, self.NONE, self._made(51, 52), self.NONE, NO,
+            self.NONE, scripted.refusal('session 3 is suspended'),
+            self.NONE, scripted.Reply(201, {'id': 54,
+                                            'generation_number': 8}))
         with self.assertLogs('cinder_k2.array.replication',
                              'WARNING') as caught:
             made = self.replication.take_snapshots(
@@ -423,18 +434,41 @@ class SnapshotTest(Case):
         self.assertIn('session 3 is suspended', caught.output[0])
 
     def test_lost_and_taken(self):
-        """Nothing tells which it was, so they are taken again."""
+        """Found by the generation, which is later than all before."""
+        self.assertEqual({1: (59, 9), 2: (60, 10)}, self._take(
+            2, self._of((101, 8), (102, 9)), LOST,
+            self._of((101, 8), (101, 9)), self._of((102, 9), (102, 10))))
+        self.assertEqual(1, self.array.calls.count('POST /snapshots/__bulk'))
+
+    def test_lost_and_not_taken(self):
+        """What was there before is not it, nor what the array takes."""
+        self.assertEqual({1: (70, 80)}, self._take(
+            1, self._of((101, 8)), LOST, self._of(
+                (101, 8), (101, 9), triggered_by='Replication'),
+            self._made(70)))
+
+    def test_lost_with_a_generation_that_is_not_told(self):
+        """Then nothing can be taken for later."""
+        for before in (self._of((101, 8), generation_number={}),
+                       self._of((101, 8), volume_group=None), NO, NO):
+            self.assertEqual({1: (70, 80)}, self._take(
+                1, before, LOST, self._made(70)))
+
+    def test_lost_and_never_shown(self):
+        """Another one does no harm."""
         self.assertEqual({1: (51, 61), 2: (52, 62)}, self._take(
-            2, LOST, scripted.refusal('seen', 409), self._made(51, 52)))
+            2, self.NONE, LOST, self.NONE, self.NONE,
+            scripted.refusal('seen', 409), *[self.NONE] * 10,
+            self._made(51, 52)))
 
     def test_a_number_that_shows_late(self):
         self.assertEqual({1: (5, 8)}, self._take(
-            1, scripted.Reply(201, {'id': 5}),
+            1, self.NONE, scripted.Reply(201, {'id': 5}),
             scripted.hits({'id': 5, 'generation_number': 8})))
 
     def test_a_number_that_never_shows(self):
         with self.assertRaisesRegex(exceptions.ReplicationError, 'REP-13'):
-            self._take(1, scripted.Reply(201, {'id': 5}),
+            self._take(1, self.NONE, scripted.Reply(201, {'id': 5}),
                        scripted.hits({'id': 5}))
 
     def test_only_what_replication_took_is_deleted(self):

@@ -319,9 +319,15 @@ class ManyTest(PairTest):
         self.assertEqual([s.id for s in sessions if s is not sessions[2]],
                          list(taken))
 
+    def _snapshots(self):
+        return {s.id for s in self.here._client.snapshots.search()
+                if s.triggered_by == 'api'}
+
     def test_snapshots_and_a_lost_reply(self):
+        """They are looked for by their generation, not taken again."""
         sessions = self.make(2)
         for sequences in (True, False):
+            before = self._snapshots()
             self.a.control.set_switches(sequences=sequences)
             self.a.control.add_fault(method='POST', kind='reset', times=1,
                                      commit='after')
@@ -330,6 +336,8 @@ class ManyTest(PairTest):
             for id, snapshot in taken.items():
                 self.assertTrue(self.here.replication.get(id).has_arrived(
                     snapshot.generation))
+            self.assertEqual({each.id for each in taken.values()},
+                             self._snapshots() - before)
 
     def test_those_that_were_taken_go(self):
         """On both sides, while the sessions run."""

@@ -323,6 +323,13 @@ class BulkTest(Case):
         self.assertEqual([54, 55], self._create(
             LOST, scripted.hits(self.MADE[0]), scripted.hits(self.MADE[1])))
 
+    def test_lost_and_done_in_part(self):
+        """BLK-4: the rest is made where all of it is refused then."""
+        part = scripted.hits(self.MADE[0]), scripted.hits()
+        self.assertEqual([54, 55], self._create(
+            LOST, *part, self.NO[0], *part * 5, *part, self._one(1)))
+        self.assertEqual('works', self._verdict())
+
     def test_lost_and_not_done(self):
         self.assertEqual([54, 55], self._create(
             LOST, scripted.hits(), scripted.hits(),
