@@ -194,7 +194,11 @@ class Session:
             def run(number: str | None) -> T:
                 return _WriteCall(self, write, deadline, self._pace(
                     deadline, most), number, left).run()
-            return self.capabilities.prefer(
+            known = self.capabilities
+            if left.slow and not known.works(capabilities.SEQUENCE):
+                # To learn by it could be to send it twice.
+                return run(None)
+            return known.prefer(
                 capabilities.SEQUENCE, lambda: run(number), lambda: run(None))
 
     def _pace(self, deadline: retry.Deadline, most: int | None = None

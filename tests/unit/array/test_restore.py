@@ -78,6 +78,13 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertEqual(1, len(self.patches()))
         self.assertGreater(self.clock.monotonic(), 300)
 
+    def test_one_that_is_slow_teaches_nothing_else(self):
+        """To learn the header by it could be to send it twice."""
+        self.client.capabilities._verdicts.pop('sequence')
+        self.fault('hang', seconds=100, commit='before')
+        self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertEqual(1, len(self.patches()))
+
     def test_a_gateway_that_gives_up(self):
         self.fault('status', status=504, commit='before')
         self.assertRaises(exceptions.RestoreUnsettled, self.restore)
