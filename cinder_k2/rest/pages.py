@@ -91,8 +91,8 @@ class Pages:
         if self._session.in_trial and not proven:
             return None
         try:
-            found = known.require(capabilities.PAGING, lambda: self._sorted(
-                pairs) if proven else self._some(pairs), is_read=True)
+            found = known.require(capabilities.PAGING, lambda: self._some(
+                pairs), is_read=True)
         except errors.RestError as error:
             if not capabilities.is_refusal(error):
                 raise

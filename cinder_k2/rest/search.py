@@ -333,8 +333,26 @@ class Search(Generic[R]):
         if others:
             return self._among(number, others)
         name = f'reads:{self._kind.RESOURCE}'
+        refusal: errors.RestError | None = None
         if self._known.works(name):
-            return self._read(number.values[0])
+            try:
+                read = self._read(number.values[0])
+                self._known.found(name)
+                return read
+            except errors.RestError as error:
+                if not capabilities.is_refusal(error):
+                    raise
+                refusal = error
+        found = self._by_other_ways(name, number)
+        if refusal is not None:
+            self._known.failed(name, refusal)
+        return found
+
+    def _by_other_ways(self, name: str, number: query.Condition) -> Found[R]:
+        """An object by its id, as long as reading it is not known to work.
+
+        :param name: the capability
+        """
         if not forms.is_known_search(self._kind.RESOURCE, ()):
             return self._known.require(
                 name, lambda: self._certainly(number),

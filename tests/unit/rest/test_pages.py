@@ -160,6 +160,13 @@ class PagesTest(unittest.TestCase):
             states.append(self.state())
         self.assertEqual(['works', 'works', 'refused'], states)
 
+    def test_nothing_is_found_by_pages_any_more(self):
+        """Silence never means that there is nothing (QRY-2)."""
+        self.make(Pages(250, finds_nothing=True), works=('paging',))
+        for _ in range(3):
+            self.assertFalse(self.client.volumes.some()[1])
+        self.assertEqual('refused', self.state())
+
     def test_refusals_long_ago_do_not_count(self):
         self.make(Pages(250), works=('paging', 'fields:volumes'))
         for _ in range(4):

@@ -34,6 +34,7 @@ class Array:
 
     :param silent: keys that it knows as little, and answers with no hits
     :param ignored: keys that it passes over
+    :param reads: whether objects can be read by id; None: it refuses that
     """
 
     def __init__(self, objects, refused=(), refusal=NO, silent=(),
@@ -57,6 +58,8 @@ class Array:
                 else self._search(resource, pairs))
 
     def _read(self, resource, id):
+        if self.reads is None:
+            return NO
         for each in self.objects if self.reads else ():
             if each['id'] == id:
                 return scripted.Reply(200, each)
@@ -407,6 +410,16 @@ class ByIdTest(Case):
         self.asked()
         self.assertEqual(2, self.get(2))
         self.assertEqual([{}], self.asked())
+
+    def test_reads_that_are_refused_any_more(self):
+        """The list stands in for them."""
+        self.make(VOLUMES, reads=None)
+        self.client.capabilities.found('reads:volumes')
+        states = []
+        for _ in range(3):
+            self.assertEqual(2, self.get(2))
+            states.append(self.state('reads:volumes'))
+        self.assertEqual(['works', 'works', 'refused'], states)
 
     def test_gone_as_the_list_says(self):
         self.make(VOLUMES)

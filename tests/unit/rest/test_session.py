@@ -142,7 +142,7 @@ class ReadTest(Case):
     def test_is_not_repeated(self, status, kind):
         self.make(scripted.refusal('no', status))
         with self.assertRaises(kind):
-            self.volumes.get(31)
+            self.client.volume_groups.get(31)
 
     def test_a_certificate_problem_is_not_repeated(self):
         self.make(requests.exceptions.SSLError(
