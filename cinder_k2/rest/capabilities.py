@@ -192,13 +192,20 @@ class _Progress:
 
     :ivar learning: held by the one caller that tries it
     :ivar paused: until when, on the monotonic clock, it is not tried
-    :ivar strikes: refusals in a row since it worked last
+    :ivar strikes: refusals in a row since it worked last, where the older
+        road worked
+    :ivar refused: when, on the monotonic clock, the first refusal came since
+        it worked last, of a call that the array may refuse for other reasons
+    :ivar unanswered: tries in a row without a reply in time, where the older
+        road worked
     """
 
     learning: threading.Lock = dataclasses.field(
         default_factory=threading.Lock)
     paused: float = 0.0
     strikes: int = 0
+    refused: float | None = None
+    unanswered: int = 0
 
 
 class Capabilities:
@@ -279,7 +286,8 @@ class Capabilities:
         """
         state = self.verdict(name).state
         if state == WORKS:
-            return self._use(name, novel, older) if has_own_path else novel()
+            use = self._use if has_own_path else self._use_of_object
+            return use(name, novel, older)
         if state == UNKNOWN:
             with self._learner(name) as mine:
                 if mine:
@@ -311,10 +319,22 @@ class Capabilities:
         if outcome.error is not None and outcome.clear:
             raise self._judged(name, outcome.error, of_object, is_read) \
                 from outcome.error
-        if outcome.error is not None and slow and errors.may_go_on(
-                outcome.error):
-            raise outcome.error
+        if outcome.error is not None and errors.may_go_on(outcome.error):
+            if slow:
+                raise outcome.error
+            if is_read and self._prober.answers():
+                raise self._unanswered(name, outcome.error) \
+                    from outcome.error
         return novel()
+
+    def _unanswered(self, name: str, error: errors.RestError
+                    ) -> errors.RestError:
+        """What a read comes to that hangs while the array answers others."""
+        progress = self._of(name)
+        progress.unanswered += 1
+        if progress.unanswered >= _STRIKES:
+            self._refuse(name, error)
+        return self._not_offered(name, error.message)
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
                 is_read: bool) -> errors.RestError:
@@ -358,7 +378,7 @@ class Capabilities:
     def found(self, name: str) -> None:
         """Note that a capability works."""
         progress = self._of(name)
-        progress.strikes = 0
+        progress.strikes = progress.unanswered = 0
         if self.verdict(name).state == UNKNOWN:
             self._note(name, Verdict(WORKS, time=time.time()))
 
@@ -387,6 +407,36 @@ class Capabilities:
         self._of(name).strikes = 0
         return result
 
+    def _use_of_object(self, name: str, novel: Callable[[], T],
+                       older: Callable[[], T]) -> T:
+        """Use what works, where a refusal is mostly about the object.
+
+        After a minute of nothing but refusals the older road shows which it
+        is.
+        """
+        progress = self._of(name)
+        try:
+            result = novel()
+        except errors.RestError as error:
+            now = time.monotonic()
+            progress.refused = progress.refused or now
+            if not is_refusal(error) or now < progress.refused + PAUSE:
+                raise
+            result = self._instead(progress, older)
+            self.failed(name, error)
+            return result
+        progress.refused, progress.strikes = None, 0
+        return result
+
+    @staticmethod
+    def _instead(progress: _Progress, older: Callable[[], T]) -> T:
+        try:
+            return older()
+        except errors.RestError:
+            # It was the object.
+            progress.refused = time.monotonic()
+            raise
+
     def _try(self, name: str, novel: Callable[[], T],
              older: Callable[[], T]) -> T:
         """Learn by a write."""
@@ -395,7 +445,7 @@ class Capabilities:
             self.found(name)
             return result
         result = older()
-        self._conclude(name, outcome)
+        self._conclude_write(name, outcome)
         return result
 
     def _tried(self, novel: Callable[[], T], seconds: float | None = None,
@@ -417,6 +467,17 @@ class Capabilities:
             self._refuse(name, outcome.error)
         else:
             self._of(name).paused = time.monotonic() + PAUSE
+
+    def _conclude_write(self, name: str, outcome: _Outcome[T]) -> None:
+        """The same; nobody waits for an array that hangs again and again."""
+        progress = self._of(name)
+        hangs = outcome.error is not None and not outcome.clear and (
+            errors.may_go_on(outcome.error))
+        progress.unanswered = progress.unanswered + 1 if hangs else 0
+        if hangs and progress.unanswered >= _STRIKES:
+            self._refuse(name, outcome.error)
+        else:
+            self._conclude(name, outcome)
 
     def _refuse(self, name: str, error: errors.RestError | None) -> None:
         words = 'no error, but nothing was done' if error is None else (

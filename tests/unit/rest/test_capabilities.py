@@ -198,6 +198,43 @@ class PreferTest(Case):
                 self.prefer(error)
         self.assertEqual('works', self.state())
 
+    def test_what_worked_and_is_refused_for_a_minute(self):
+        """The older road shows that it is not about objects."""
+        self.prefer('new')
+        for _ in range(5):
+            with self.assertRaises(rest.Refused):
+                self.prefer(NO)
+        self.time.now += capabilities.PAUSE
+        for state in ('works', 'works', 'refused'):
+            self.assertEqual(('older', 1, 1), self.prefer(NO))
+            self.assertEqual(state, self.state())
+
+    def test_objects_that_are_refused_for_a_minute(self):
+        """The older road is tried once a minute, and it still works."""
+        self.prefer('new')
+        for seconds, calls in ((0, 0), (capabilities.PAUSE, 1), (1, 0)):
+            self.time.now += seconds
+            older = Script(rest.Refused('quota'))
+            with self.assertRaisesRegex(rest.Refused, 'quota'):
+                self.known.prefer(NAME, Script(rest.Refused('quota')), older)
+            self.assertEqual(calls, older.calls)
+        self.assertEqual('works', self.state())
+
+    def test_writes_that_hang(self):
+        """Three cost a time-out each, then the older road is taken."""
+        for state in ('unknown', 'unknown', 'refused'):
+            self.assertEqual(('older', 1, 1), self.prefer(SLOW))
+            self.assertEqual(state, self.state())
+            self.time.now += capabilities.PAUSE
+        self.assertIn('no reply', self.known.verdict(NAME).words)
+
+    def test_only_hangs_in_a_row_count(self):
+        for _ in range(3):
+            for error in (SLOW, SLOW, BUSY):
+                self.prefer(error)
+                self.time.now += capabilities.PAUSE
+        self.assertEqual('unknown', self.state())
+
     @ddt.data(ABSENT, NOT_ALLOWED)
     def test_what_worked_is_given_up_after_three_refusals(self, error):
         self.prefer('new')
@@ -282,6 +319,16 @@ class RequireTest(Case):
         """Outside of a trial, where it is repeated until the deadline."""
         self.assertEqual('new', self.require(error, lambda: self._outside()))
         self.assertEqual('unknown', self.state())
+
+    def test_a_read_that_hangs_where_others_are_answered(self):
+        for state in ('unknown', 'unknown', 'refused'):
+            with self.assertRaisesRegex(rest.NotOffered, 'no reply'):
+                self.require(SLOW, is_read=True)
+            self.assertEqual((state, 1), (self.state(), self.script.calls))
+
+    def test_a_read_that_hangs_as_others_do(self):
+        self.prober.answered = False
+        self.assertEqual('new', self.require(SLOW, 'new', is_read=True))
 
     def _outside(self):
         self.assertFalse(self.prober.in_trial)
