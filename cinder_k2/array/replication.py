@@ -415,7 +415,7 @@ class Replication:
         For a group whose session is gone. Two calls.
         """
         self._client.snapshots.delete_many(
-            _identities(self._snapshots([group])))
+            *_identities(self._snapshots([group])))
 
     def delete_taken(self, groups: Collection[int]) -> None:
         """Delete what take_snapshots took, on either side. Few calls.
@@ -424,7 +424,7 @@ class Replication:
 
         :param groups: volume groups whose sessions may run
         """
-        self._client.snapshots.delete_unheld(_identities(
+        self._client.snapshots.delete_unheld(*_identities(
             found for found in self._snapshots(groups)
             if found.triggered_by in _TAKEN
             and not found.is_locked_by_replication))
@@ -629,9 +629,12 @@ def _host(address: str | None, port: bool = False) -> str:
 
 
 def _identities(snapshots: Iterable[rest.Snapshot]
-                ) -> dict[int, dict[str, rest.Ref | None]]:
-    return {snapshot.id: {'volume_group': snapshot.volume_group}
-            for snapshot in snapshots}
+                ) -> tuple[dict[int, dict[str, rest.Ref | None]],
+                           dict[int, str]]:
+    """By id: what tells snapshots from others, and their short names."""
+    found = list(snapshots)
+    return ({each.id: {'volume_group': each.volume_group} for each in found},
+            {each.id: each.short_name or '' for each in found})
 
 
 def is_of_replication(snapshot: rest.Snapshot) -> bool:

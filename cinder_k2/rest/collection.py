@@ -253,26 +253,30 @@ class Collection(reader.Reader[R]):
             # It took the bulk call, if not all of it (BLK-4).
             return made
 
-    def delete_many(self, identities: Mapping[int, writes.Fields]) -> None:
+    def delete_many(self, identities: Mapping[int, writes.Fields],
+                    names: Mapping[int, str] | None = None) -> None:
         """Remove several objects; those that are gone already are fine.
 
         :param identities: by id: as for ``delete``
+        :param names: by id: that of the object, where it is known
         """
+        names = names or {}
         with self.session.deadline():
             if len(identities) < 2:
-                self._delete_each(identities)
+                self._delete_each(identities, names)
                 return
-            bulk = writes.BulkDelete(self, identities)
+            bulk = writes.BulkDelete(self, identities, names)
             try:
                 self._known.prefer(
                     self._bulk('delete'), lambda: self.session.write(bulk),
-                    lambda: self._delete_each(bulk.left, learning=True),
+                    lambda: self._delete_each(bulk.left, names,
+                                              learning=True),
                     has_own_path=True)
             except _NotBulk:
                 pass
             except (errors.Refused, errors.BadReply):
                 # One of them may be gone, or may have to stay.
-                self._delete_each(bulk.left)
+                self._delete_each(bulk.left, names)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -290,21 +294,25 @@ class Collection(reader.Reader[R]):
                 functools.partial(writes.BulkUpdate, self), self._change,
                 _TRIES)}
 
-    def delete_unheld(self, identities: Mapping[int, writes.Fields]
+    def delete_unheld(self, identities: Mapping[int, writes.Fields],
+                      names: Mapping[int, str] | None = None
                       ) -> dict[int, errors.RestError]:
         """Remove those of several objects that nothing holds.
 
         As update_many; those that are gone already are fine.
 
         :param identities: by id: as for ``delete``
+        :param names: by id: that of the object, where it is known
         :returns: those that have to stay: id, and why
         """
+        known = names or {}
         with self.session.deadline():
             return dict(self._halve(
                 self._bulk('delete'), list(identities),
                 lambda ids: writes.BulkDelete(
-                    self, {id: identities[id] for id in ids}),
-                lambda id: self._delete(id, identities[id]), _TRIES))
+                    self, {id: identities[id] for id in ids}, known),
+                lambda id: self._delete(id, identities[id], [
+                    known.get(id, '')]), _TRIES))
 
     # Inside
 
@@ -387,9 +395,10 @@ class Collection(reader.Reader[R]):
         except (errors.NotFound, errors.NotOffered, errors.Incomplete):
             return False
 
-    def _delete_each(self, identities: Mapping[int, writes.Fields], *,
-                     learning: bool = False) -> bool:
-        there = [self._delete(id, identity)
+    def _delete_each(self, identities: Mapping[int, writes.Fields],
+                     names: Mapping[int, str], *, learning: bool = False
+                     ) -> bool:
+        there = [self._delete(id, identity, [names.get(id, '')])
                  for id, identity in identities.items()]
         if learning and not all(there):
             raise _NotBulk

@@ -172,12 +172,15 @@ class BulkDelete:
     """DELETE of several objects at once (BLK-1).
 
     :param identities: by id: values that tell the object from others
+    :param names: by id: that of the object, where it is known
     :ivar left: those of them that were not seen to be gone
     """
 
     def __init__(self, reader: rest_reader.Reader[Any],
-                 identities: Mapping[int, Fields]) -> None:
+                 identities: Mapping[int, Fields],
+                 names: Mapping[int, str] | None = None) -> None:
         self._reader = reader
+        self._names = names or {}
         self.left = dict(identities)
 
     @property
@@ -196,7 +199,8 @@ class BulkDelete:
         """See which are gone; their ids may be others' now (OBJ-7)."""
         self.left = {
             id: identity for id, identity in self.left.items()
-            if not Delete(self._reader, id, identity).look(certain)}
+            if not Delete(self._reader, id, identity, [
+                self._names.get(id, '')]).look(certain)}
         return None if self.left else True
 
 

@@ -383,6 +383,7 @@ class WaitTest(Case):
                 9, replication.IN_SYNC, timeout=60))
 
 
+@ddt.ddt
 class SnapshotTest(Case):
 
     def _made(self, *ids):
@@ -517,6 +518,18 @@ class SnapshotTest(Case):
         self._delete_taken(NO, NO, gone, gone, scripted.Reply(204))
         self.assertEqual(['1', '__bulk', '3', '6'], [
             call.rpartition('/')[2] for call in self.array.calls[2:]])
+
+    @ddt.data(True, False)
+    def test_lost_and_the_id_is_anothers_by_then(self, one):
+        """OBJ-7: what Cinder took meanwhile stays."""
+        mine = [self._snapshot(id, 8, 4, short_name=f'repl-{id}')
+                for id in (1, 2)][:1 if one else 2]
+        theirs = self._snapshot(1, 8, None, short_name='cs-9')
+        self.make(scripted.hits(*mine), LOST, *[scripted.hits(theirs)] * 2)
+        self.array.script[3 if one else 4:] = []
+        self.replication.delete_snapshots(8)
+        self.assertEqual(1, sum(call.startswith('DELETE')
+                                for call in self.array.calls))
 
     def test_none_were_taken(self):
         self.make()
