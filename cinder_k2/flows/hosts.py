@@ -226,9 +226,14 @@ def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
     order = dataclasses.replace(order, found=found)
     try:
         return _attach_new(order)
-    except rest.Refused:
+    except rest.Refused as refusal:
         # Does the array know the initiators in another spelling?
         again = registry.locate_in_any_case([*found.loose, *found.missing])
+        if found.host is None is again.host and refusal.repeats:
+            # An initiator may have been made without a reply, and where the
+            # array does not search for them nothing tells so. It went with
+            # the new host.
+            return _attach_new(order)
         if again.host is None or again.host == found.host:
             raise
         return _attach_known(dataclasses.replace(order, found=again),

@@ -52,6 +52,8 @@ class RestError(Exception):
     ``method`` and ``path`` tell the call, ``status`` the HTTP status (None
     without a reply), ``code`` the busy code of the array (None mostly),
     ``message`` the array's own words or ours, ``address`` the array.
+    ``repeats`` tells that an earlier try of the same write got no reply, and
+    may have been carried out.
     """
 
     #: Asking again can help.
@@ -72,6 +74,7 @@ class RestError(Exception):
         self.path = self.place.path
         self.status = status
         self.code = code
+        self.repeats = False
         self.advice = self.hint if hint is None else hint
 
     def __str__(self) -> str:

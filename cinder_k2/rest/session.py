@@ -296,6 +296,7 @@ class _WriteCall(Generic[T]):
             # It may be that the array has no such calls.
             return self._look()
         if self._doubt.open and isinstance(error, errors.Refused):
+            error.repeats = True
             # An array that ignores the sequence refuses a duplicate of
             # what our first try made (ERR-8).
             return self._look(times=_LOOKS)

@@ -19,6 +19,7 @@ Cinder itself.
 
 from typing import Any
 
+from cinder import exception
 import ddt
 
 from tests.functional import backend
@@ -67,6 +68,34 @@ class FloorTest(FloorBase, images.ImagesTest):
         self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
         self.backend.delete_everything()
         self.assertNothingLeft()
+
+
+class LostRepliesTest(FloorBase):
+    """What was carried out without a reply."""
+
+    def test_an_initiator(self) -> None:
+        """It cannot be searched for: its host is made once more."""
+        volume, host = self.backend.create_volume(1), self.host()
+        self.fault('reset', 'POST', 'host_iqns', commit='after')
+        attachment = self.backend.attach(volume, host)
+        self.assert_left(volumes=1, volume_groups=1, hosts=1, host_iqns=1,
+                         mappings=1)
+        self.backend.detach(attachment)
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def test_an_initiator_of_somebody_else(self) -> None:
+        """Not a second time: it is not ours."""
+        volume, host = self.backend.create_volume(1), self.host()
+        theirs = self.make('hosts', name='theirs', type='Linux')
+        self.make('host_iqns', iqn=host['initiator'],
+                  host={'ref': f'/hosts/{theirs["id"]}'})
+        self.array.control.clear_journal()
+        self.assertRaises(exception.VolumeBackendAPIException,
+                          self.backend.attach, volume, host)
+        self.assertEqual(1, sum(
+            (entry.method, entry.path) == ('POST', '/api/v2/host_iqns')
+            for entry in self.array.control.journal()))
+        self.backend.force_detach(volume)
 
 
 class FloorOverFCTest(FloorTest):
