@@ -17,6 +17,7 @@ rules), however the array refuses the rest; see test_known for in-tree
 Cinder itself.
 """
 
+import logging
 from typing import Any
 
 from cinder import exception
@@ -29,6 +30,7 @@ from tests.functional import in_tree
 from tests.functional import learned
 from tests.functional import replicated
 from tests.functional import test_known
+from tests.functional import test_upgrade
 
 REFUSALS = ('400', *test_known.REFUSALS)
 
@@ -68,6 +70,62 @@ class FloorTest(FloorBase, images.ImagesTest):
         self.assertEqual(3, self.backend.stats()['pools'][0]['total_volumes'])
         self.backend.delete_everything()
         self.assertNothingLeft()
+
+
+@ddt.ddt
+class HostsTest(FloorBase):
+    """Hosts that either driver made, whatever the array shows of them."""
+
+    def _attach_beside(self, first: Any, other: Any, host: Any) -> None:
+        """A new service gives the same host another volume."""
+        second = self.backend.attach(other, host)
+        self.assertEqual((1, 2), (self.left()['hosts'],
+                                  self.left()['mappings']))
+        self.backend.detach(first)
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(second)
+        self.assertNotIn('mappings', self.left())
+        # Afterwards the array refuses in another way than was learnt.
+        self.backend.delete_everything()
+
+    def _told(self) -> int:
+        """How often it was said that hosts could not be verified."""
+        return sum('could not be verified' in message for message
+                   in self.log.messages(logging.WARNING, 'cinder_k2'))
+
+    @ddt.data(('400', True), ('400', False), ('drop', True),
+              ('no_hits', False), ('ignored', True))
+    @ddt.unpack
+    def test_in_tree(self, refusal: str, fqdn: bool) -> None:
+        """Used under the name that the in-tree driver gives, and kept."""
+        self.switch(refuse_unlisted=refusal)
+        self.own(test_upgrade.OLD[self.protocol], san_api_port=None,
+                 san_ip=self.array.host, unique_fqdn_network=fqdn)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        first = self.backend.attach(volume, host)
+        self.assertTrue(self.backend.change_driver(self.protocol))
+        self._attach_beside(first, other, host)
+        theirs, = self.admin.list('hosts')
+        self.admin.delete('hosts', theirs['id'])
+        self.assertEqual(self.protocol == 'iscsi', self._told() == 1)
+
+    @ddt.data('400', '500', 'no_hits')
+    def test_ours(self, refusal: str) -> None:
+        """It goes with its last volume."""
+        self.switch(refuse_unlisted=refusal)
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        first = self.backend.attach(volume, host)
+        self.backend.restart()
+        self._attach_beside(first, other, host)
+        self.assertNotIn('hosts', self.left())
+
+
+class HostsOverFCTest(HostsTest):
+    """Over Fibre Channel."""
+
+    protocol = 'fc'
 
 
 class LostRepliesTest(FloorBase):
