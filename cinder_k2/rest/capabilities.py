@@ -339,9 +339,12 @@ class Capabilities:
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
                 is_read: bool) -> errors.RestError:
         """What a refusal without an older road comes to."""
-        if isinstance(error, errors.NotOffered) or not is_read and isinstance(
-                error, errors.Refused):
+        if isinstance(error, errors.NotOffered):
+            return error
+        if not is_read and isinstance(error, errors.Refused):
             # The array may have refused just this.
+            error.advice = error.advice or (
+                f'or it does not offer {describe(name)[0]}: capability {name}')
             return error
         if isinstance(error, errors.NotFound) and of_object:
             return self._not_offered(name, error.message)

@@ -287,9 +287,11 @@ class RequireTest(Case):
         self.assertEqual('unknown', self.state())
 
     def test_a_refusal_of_a_write_may_be_about_the_object(self):
+        no = rest.Refused('no such thing', status=400)
         with self.assertRaises(rest.Refused) as caught:
-            self.require(NO)
-        self.assertIs(NO, caught.exception)
+            self.require(no)
+        self.assertIs(no, caught.exception)
+        self.assertIn(f'capability {NAME}', str(no))
         self.assertEqual('unknown', self.state())
 
     def test_a_404_of_an_object_never_counts(self):
