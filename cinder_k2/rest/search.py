@@ -343,10 +343,10 @@ class Search(Generic[R]):
                 if not capabilities.is_refusal(error):
                     raise
                 refusal = error
-        found = self._by_other_ways(name, number)
+        instead = self._by_other_ways(name, number)
         if refusal is not None:
             self._known.failed(name, refusal)
-        return found
+        return instead
 
     def _by_other_ways(self, name: str, number: query.Condition) -> Found[R]:
         """An object by its id, as long as reading it is not known to work.
