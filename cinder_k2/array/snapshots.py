@@ -74,7 +74,7 @@ class Snapshots:
                 self._client, view, volume=snapshot.volume,
                 group=snapshot.group)
         except Exception:
-            self.delete(view.id, snapshot.group)
+            self.delete(view.id, snapshot.group, [name])
             raise
 
     def create_thin_clone(self, name: str,

@@ -70,11 +70,10 @@ class Volumes:
             name=name, size=size,
             volume_group=self._client.volume_groups.ref(group)).id
 
-    def grow(self, volume: int, size: int, names: Sequence[str] = ()
-             ) -> None:
+    def grow(self, volume: int, size: int, names: Sequence[str]) -> None:
         """Grow a volume to ``size`` KiB, mapped or not (VOL-3).
 
-        :param names: those that it may have, where they are known
+        :param names: those that it may have
         """
         self._client.volumes.update(volume, names=names, size=size)
 

@@ -79,7 +79,8 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
                     # Should the array have given it the snapshot's size.
                     self._array.volumes.grow(
                         self._confirmed(volume, backing).volume_ref.id,
-                        volume.size * _KIB_PER_GIB)
+                        volume.size * _KIB_PER_GIB,
+                        self._names_of(volume, backing))
             except rest.Refused as refusal:
                 LOG.info('The array does not restore volume %(id)s, so the '
                          'data is copied: %(why)s',
@@ -116,7 +117,7 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
                                 snapshot.volume_size * _KIB_PER_GIB,
                                 volume.size * _KIB_PER_GIB)
             finally:
-                self._drop_quietly(view)
+                self._drop_quietly(view, snapshot)
 
     def _discard_safeguard(self, safeguard: typing.Any) -> None:
         try:

@@ -48,7 +48,7 @@ class SnapshotAttachMixin(copies.CopiesMixin):
             try:
                 return self._connect_backing(None, view, connector)
             except Exception:
-                self._drop_quietly(view)
+                self._drop_quietly(view, snapshot)
                 raise
 
     @errors.operation
@@ -70,7 +70,7 @@ class SnapshotAttachMixin(copies.CopiesMixin):
                 done = self._disconnect_backing(view, connector)
             else:
                 done = self._disconnect_all(view)
-            self._drop_if_unused(view)
+            self._drop_if_unused(view, snapshot)
             return self._report(done)
 
     def _temporary_view(self, snapshot: typing.Any) -> Backing:
@@ -80,18 +80,20 @@ class SnapshotAttachMixin(copies.CopiesMixin):
                 or self._array.snapshots.create_view(
                     name, taken, lasting=False))
 
-    def _drop_quietly(self, view: Backing) -> None:
+    def _drop_quietly(self, view: Backing, snapshot: typing.Any) -> None:
         """Drop a view where something else is to be reported."""
         try:
             with self._array.grace():
-                self._drop_if_unused(view)
+                self._drop_if_unused(view, snapshot)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('View %(view)s may be left on the array: %(error)s',
                         {'view': view.view, 'error': error})
 
-    def _drop_if_unused(self, view: Backing) -> None:
+    def _drop_if_unused(self, view: Backing, snapshot: typing.Any) -> None:
         try:
-            self._array.snapshots.delete(view.mappable.id, view.group)
+            self._array.snapshots.delete(
+                view.mappable.id, view.group,
+                [naming.temporary_view(snapshot.id)])
         except exceptions.StillMapped:
             # Another host reads it.
             pass

@@ -135,7 +135,7 @@ class Grow(engine.Step):
                 order: Order) -> None:
         if order.size > made_size:
             try:
-                array.volumes.grow(volume, order.size)
+                array.volumes.grow(volume, order.size, [order.name])
             except rest.Refused as refusal:
                 # Its group, still that of its source, may have a quota.
                 raise exceptions.StrategyRefused(

@@ -39,6 +39,7 @@ from cinder_k2.flows.failover.units import THERE
 from cinder_k2.flows.failover.units import trouble
 from cinder_k2.flows.failover.units import Unit
 from cinder_k2.flows.failover.units import volumes_of
+from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2 import waiting
 
@@ -356,9 +357,10 @@ class _Journey:
                 copy = one.volumes[THERE].get(name, (0, 0))[0]
                 size = sizes[HERE].get(volume, 0)
                 if sizes[THERE].get(copy, size) < size:
-                    self._grow(one, copy, size)
+                    self._grow(one, name, copy, size)
 
-    def _grow(self, one: Traveller, volume: int, size: int) -> None:
+    def _grow(self, one: Traveller, name: str, volume: int, size: int
+              ) -> None:
         """Grow a volume there.
 
         An array that wants its session idle for that (VOL-4) could not let
@@ -367,7 +369,7 @@ class _Journey:
         array = self._arrays[THERE]
         try:
             with array.deadline(fresh=True):
-                array.volumes.grow(volume, size)
+                array.volumes.grow(volume, size, [name, naming.peer(name)])
         except rest.Refused as refusal:
             self._drop([one], f'It has grown, and its copy cannot: {refusal} '
                        f'{_ANEW}')

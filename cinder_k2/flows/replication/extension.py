@@ -49,16 +49,17 @@ class SuspendSession(StopSession):
 class GrowCopy(engine.Step):
     """Grow the copy, while nothing is copied. It cannot shrink (VOL-2)."""
 
-    def execute(self, array: Array, there: Array, copy: int, size: int
-                ) -> None:
-        there.volumes.grow(copy, size)
+    def execute(self, array: Array, there: Array, copy: int, size: int,
+                names: Sequence[str]) -> None:
+        there.volumes.grow(copy, size, names)
 
 
 class Grow(engine.Step):
     """Grow the volume."""
 
-    def execute(self, array: Array, volume: int, size: int) -> None:
-        array.volumes.grow(volume, size)
+    def execute(self, array: Array, volume: int, size: int,
+                names: Sequence[str]) -> None:
+        array.volumes.grow(volume, size, names)
 
 
 class Resume(engine.Step):
@@ -85,12 +86,21 @@ def extend(here: Array, link: Link | None, names: Sequence[str], *,
     with deadlines(here, link.there if link else None):
         finder, near = find(here, link, names, group)
         if near is None:
-            here.volumes.grow(member.volume, member.size)
+            _grow(here, member)
         elif near.is_source or near.state in RUNNING:
             _extend_both(finder, near, member)
         else:
-            here.volumes.grow(member.volume, member.size)
+            _grow(here, member)
             _try_extend_copy(finder, near, member)
+
+
+def _grow(here: Array, member: Member) -> None:
+    here.volumes.grow(member.volume, member.size, _names(member))
+
+
+def _names(member: Member) -> list[str]:
+    """Those that a volume may have here, and its copy on the peer."""
+    return [copy_name(marked, member.name) for marked in (False, True)]
 
 
 def _extend_both(finder: Finder, near: Half, member: Member) -> None:
@@ -102,6 +112,7 @@ def _extend_both(finder: Finder, near: Half, member: Member) -> None:
             f'{name}, the copy of {member.name}.')
     inputs = {'array': finder.here, 'there': finder.there, 'finder': finder,
               'copy': copy, 'volume': member.volume, 'size': member.size,
+              'names': _names(member),
               'confirm': lambda opened: None}
     try:
         try:
@@ -147,7 +158,7 @@ def _try_extend_copy(finder: Finder, near: Half, member: Member) -> None:
             with there.grace():
                 copy = _find_copy(finder, Pair(near, None), member)[1]
                 if copy is not None:
-                    there.volumes.grow(copy, member.size)
+                    there.volumes.grow(copy, member.size, _names(member))
     except rest.RestError as error:
         LOG.warning('Volume %(name)s has grown, but not yet what a failback '
                     'will copy it to: %(error)s',
