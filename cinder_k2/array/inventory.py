@@ -192,15 +192,16 @@ class Inventory:
         return found
 
     def check_named(self, volume: rest.Volume) -> None:
-        """See that a volume still has its name. One call.
+        """See that a volume still has its name and group. One call.
 
-        :raises NotManageable: it is gone, or has another one
+        :raises NotManageable: it is gone, or has others
         """
         found = self._client.volumes.find(name=volume.name)
-        if found is None or found.id != volume.id:
+        if found is None or (found.id, found.volume_group) != (
+                volume.id, volume.volume_group):
             raise exceptions.NotManageable(
                 f'the array has no volume {volume.name} with id {volume.id} '
-                'any more')
+                f'in {volume.volume_group} any more')
 
     def examine_volume(self, volume: rest.Volume) -> FoundVolume:
         """Look at what may be against a volume. Two calls.

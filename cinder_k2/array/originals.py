@@ -43,10 +43,13 @@ class Originals:
             group.id, names=[group.name, name], name=name,
             optional={'description': _noted(group)})
 
-    def undo_group(self, group: rest.VolumeGroup) -> None:
-        """Make a group what it was."""
+    def undo_group(self, group: rest.VolumeGroup, name: str) -> None:
+        """Make a group what it was.
+
+        :param name: the one that it was given
+        """
         self._client.volume_groups.update(
-            group.id, name=group.name,
+            group.id, names=[name, group.name], name=group.name,
             optional={'description': group.description})
 
     def take_volume(self, volume: rest.Volume, name: str, size: int) -> None:
@@ -64,10 +67,13 @@ class Originals:
         if size > (volume.size or 0):
             self._client.volumes.update(volume.id, names=[name], size=size)
 
-    def undo_volume(self, volume: rest.Volume) -> None:
-        """Make a volume what it was, but for its size."""
+    def undo_volume(self, volume: rest.Volume, name: str) -> None:
+        """Make a volume what it was, but for its size.
+
+        :param name: the one that it was given
+        """
         self._client.volumes.update(
-            volume.id, name=volume.name,
+            volume.id, names=[name, volume.name], name=volume.name,
             optional={'description': volume.description})
 
     def give_back(self, name: str, group_name: str) -> None:

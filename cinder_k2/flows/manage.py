@@ -31,7 +31,10 @@ class TakeGroup(engine.Step):
         array.originals.take_group(group, group_name)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        inputs['array'].originals.undo_group(inputs['group'])
+        # Its id may be another group's by now (OBJ-7).
+        array, group = inputs['array'], inputs['group']
+        if array.volumes.find_group(inputs['group_name']) == group.id:
+            array.originals.undo_group(group, inputs['group_name'])
 
 
 class TakeVolume(engine.Step):
@@ -45,7 +48,9 @@ class TakeVolume(engine.Step):
         array.originals.take_volume(volume, name, size)
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        inputs['array'].originals.undo_volume(inputs['volume'])
+        array, volume = inputs['array'], inputs['volume']
+        if array.volumes.find_volume(inputs['name']) == volume.id:
+            array.originals.undo_volume(volume, inputs['name'])
 
 
 def take(array: Array, found: inventory.FoundVolume, *, name: str,

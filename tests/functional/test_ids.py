@@ -53,10 +53,14 @@ class IdsTest(base.FunctionalTest):
         found = self.admin.list('retention_policies')[0]['id']
         return {'ref': f'/retention_policies/{found}'}
 
-    def stranger(self, resource: str, number: int, **fields: Any) -> Any:
-        """Make an object that has this id, and must stay as it is."""
+    def stranger(self, resource: str, number: int | None, **fields: Any
+                 ) -> Any:
+        """Make an object that has this id, and must stay as it is.
+
+        :param number: None for any
+        """
         made = self.make(resource, **fields)
-        self.assertEqual(number, made['id'])
+        self.assertIn(number, (None, made['id']))
         # Those of before have counters that this one may have changed.
         self._records = [
             (each, self.admin.list(each, id=found['id'])[0])
@@ -294,11 +298,52 @@ class VolumeIdsTest(IdsTest):
         """The error names both, and nothing is deleted or mapped."""
         number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
         self.admin.update('volumes', number, name='renamed')
-        for operation in (self.backend.clone, self.backend.delete_volume):
+        for operation in (
+                self.backend.clone,
+                lambda volume: self.backend.driver.initialize_connection(
+                    volume, self.host()),
+                lambda volume: self.backend.driver.extend_volume(volume, 2),
+                self.backend.delete_volume):
             why = self.assert_fails(operation, self.volume)
             self.assertIn('renamed', why)
             self.assertIn(f'cv-{self.volume.id}', why)
         self.admin.update('volumes', number, name=f'cv-{self.volume.id}')
+
+    def test_renamed_before_snapshots(self) -> None:
+        """The same, of operations that leave a row."""
+        number = self.on_array('volumes', f'cv-{self.volume.id}')['id']
+        self.admin.update('volumes', number, name='renamed')
+        for operation in (
+                self.backend.create_snapshot,
+                lambda volume: self.backend.manage_snapshot(
+                    volume, {'source-name': 'any'})):
+            why = self.assert_fails(operation, self.volume)
+            self.assertIn('renamed', why)
+            self.assertIn(f'cv-{self.volume.id}', why)
+        self.admin.update('volumes', number, name=f'cv-{self.volume.id}')
+
+    def test_manage_where_the_reply_is_lost(self) -> None:
+        """Giving the old name back would rename the stranger's volume."""
+        group = self.make('volume_groups', name='db', quota=0)
+        volume = self.admin.create(
+            'volumes', name='db-data', size=GIB,
+            volume_group={'ref': f'/volume_groups/{group["id"]}'})
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            reply = send(connection, request, *args)
+            if not self._records and (request.method, request.path) == (
+                    'PATCH', f'/volumes/{volume["id"]}'):
+                self.admin.delete('volumes', volume['id'])
+                self.stranger('volumes', volume['id'], name='payroll',
+                              size=GIB, volume_group=volume['volume_group'])
+                raise rest_errors.Unreachable('the connection broke')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            self.assert_fails(self.backend.manage,
+                              {'source-name': 'db-data'})
+        self.assertTrue(self._records)
 
     def test_manage_what_another_has_by_then(self) -> None:
         group = self.make('volume_groups', name='db', quota=0)
