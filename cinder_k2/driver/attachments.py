@@ -443,7 +443,13 @@ class AttachmentsMixin(lookup.LookupMixin):
         """
         registry = self._transport.hosts(self._array)
         try:
-            if registry.is_ours(host):
+            if initiators is None:
+                ours, initiators = self._array.beside(
+                    lambda: registry.is_ours(host),
+                    lambda: registry.initiators(host))
+            else:
+                ours = registry.is_ours(host)
+            if ours:
                 hosts.remove(self._array, registry, host, initiators,
                              self._chap)
         except rest.RestError as error:

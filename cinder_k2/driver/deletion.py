@@ -48,16 +48,21 @@ class DeletionMixin(attachments.AttachmentsMixin,
     """
 
     @errors.operation
-    def delete_volume(self, volume: typing.Any) -> None:
-        """Delete a volume; one that is gone already is no error. Two calls.
+    def delete_volume(self, volume: typing.Any, *, seen: bool = False
+                      ) -> None:
+        """Delete a volume; one that is gone already is no error.
 
+        Three calls.
+
+        :param seen: the caller has just seen by its name that it is what
+            its row says; one call less then
         :raises VolumeIsBusy: somebody else's snapshots need it, or it is
             mapped to hosts that the driver does not know
         """
         known = self._known_backing(volume)
         try:
             if known is not None:
-                self._delete_known(volume, known)
+                self._delete_known(volume, known, seen)
             else:
                 self._delete_by_name(volume)
         except exceptions.ObjectInUse as error:
@@ -82,20 +87,16 @@ class DeletionMixin(attachments.AttachmentsMixin,
                       {'id': snapshot.id, 'why': error})
             raise errors.busy_snapshot(error, snapshot.name) from error
 
-    def _delete_known(self, volume: typing.Any, known: Backing) -> None:
-        if known.moving:
-            if not self._moves_as_noted(volume, known):
-                self._delete_by_name(volume)
-                return
-        else:
-            as_noted, known = self._look_before_deletion(volume, known)
-            if not as_noted:
-                self._delete_by_name(volume)
-                if known.parent is not None:
-                    # An interrupted deletion may have left it.
-                    self._leave_parent(
-                        known, True, self._names_of(volume, known))
-                return
+    def _delete_known(self, volume: typing.Any, known: Backing, seen: bool
+                      ) -> None:
+        as_noted, known = self._look_before_deletion(volume, known, seen)
+        if not as_noted:
+            self._delete_by_name(volume)
+            if known.parent is not None:
+                # An interrupted deletion may have left it.
+                self._leave_parent(
+                    known, True, self._names_of(volume, known))
+            return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
         # Without an answer of the other array that takes all the time.
@@ -109,19 +110,23 @@ class DeletionMixin(attachments.AttachmentsMixin,
         except rest.NotFound:
             return True
 
-    def _look_before_deletion(self, volume: typing.Any, known: Backing
-                              ) -> tuple[bool, Backing]:
+    def _look_before_deletion(self, volume: typing.Any, known: Backing,
+                              seen: bool) -> tuple[bool, Backing]:
         """See by their names what is to be deleted.
 
         :returns: whether a row is right about the volume; and what backs
             it, without its hidden parent if that is gone
         """
+        def look() -> bool:
+            if known.moving:
+                return self._moves_as_noted(volume, known)
+            return seen or self._is_as_noted(volume, known)
+
         parent = known.parent
         if parent is None or not known.hidden_parent:
-            return self._is_as_noted(volume, known), known
+            return look(), known
         as_noted, there = self._array.beside(
-            lambda: self._is_as_noted(volume, known),
-            lambda: self._array.snapshots.is_hidden(parent, known.home))
+            look, lambda: self._array.snapshots.is_hidden(parent, known.home))
         return as_noted, known if there else dataclasses.replace(
             known, hidden_parent=False)
 

@@ -130,8 +130,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
         members = self._members(volumes)
         if all(backing.replicated for backing in members):
             return
-        pairs = [(volume, self._confirmed(volume, member))
-                 for volume, member in zip(volumes, members, strict=True)]
+        self._check_together(volumes, members)
+        pairs = list(zip(volumes, members, strict=True))
         number, name = members[0].group, naming.consistency_group(group.id)
         order = flows.Order(
             link, self._session_name(group.id, number, name), number, name,
@@ -150,13 +150,15 @@ class GroupReplicationMixin(groups.GroupsMixin):
     def _end_one(self, volume: typing.Any) -> None:
         backing = self._made(volume)
         if backing and backing.replicated:
-            self._unprotect_for_good(volume, backing)
+            self._unprotect_for_good(volume,
+                                     self._confirmed(volume, backing))
 
     def _end_group(self, group: typing.Any, volumes: Sequence[typing.Any]
                    ) -> None:
         known = [(volume, backing) for volume in volumes
                  if (backing := self._made(volume)) and backing.replicated]
         if known:
+            self._check_seen(known)
             self._end_session(group, volumes, known)
 
     def _made(self, volume: typing.Any) -> Backing | None:
@@ -165,6 +167,18 @@ class GroupReplicationMixin(groups.GroupsMixin):
             return self._backing(volume)
         except exceptions.ObjectMissing:
             return None
+
+    def _check_seen(self, known: Pairs) -> None:
+        """See by its members that a volume group is theirs. One call.
+
+        :raises ObjectMissing: its id may be another's by now (OBJ-7)
+        """
+        volumes = [volume for volume, _ in known]
+        if not self._seen(volumes):
+            raise exceptions.ObjectMissing(
+                f'The array at {self._array.address} has none of the volumes '
+                f'{", ".join(naming.volume(v.name_id) for v in volumes)} in '
+                f'volume group {known[0][1].group}, where they were.')
 
     def _end_session(self, group: typing.Any, volumes: Sequence[typing.Any],
                      known: Pairs) -> None:
@@ -190,8 +204,11 @@ class GroupReplicationMixin(groups.GroupsMixin):
         """
         known = [(volume, backing) for volume in volumes if (
             backing := self._known_backing(volume)) and backing.replicated]
+        seen = self._seen(volumes)
+        known = [(volume, backing) for volume, backing in known
+                 if volume.id in seen]
         if not known:
-            return super().delete_group(context, group, volumes)
+            return self._delete_group(group, volumes, seen)
         try:
             for _, backing in known:
                 self._check_deletable(backing)
@@ -200,7 +217,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
             LOG.error('Group %(id)s stays: %(why)s',
                       {'id': group.id, 'why': error})
             return {'status': 'error'}, _all(volumes, {'status': 'available'})
-        of_group, of_volumes = super().delete_group(context, group, volumes)
+        of_group, of_volumes = self._delete_group(group, volumes, seen)
         return {**of_group, **replication.DISABLED}, [
             {**update, **replication.DISABLED} for update in of_volumes]
 

@@ -17,6 +17,7 @@ types without ``consistent_group_snapshot_enabled`` every method says that it
 is not implemented, and Cinder does the work volume by volume.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -93,15 +94,25 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                      ) -> tuple[lookup.ModelUpdate, Updates]:
         """Delete a group and its volumes; what is gone is no error.
 
-        What clones need is hidden. One call for each volume and three for
+        What clones need is hidden. One call for each volume and four for
         the group, where nothing was cloned.
 
         :returns: if something stays, the group is in error and each volume
             "deleted", "available" (the array must keep it) or
             "error_deleting"
         """
+        return self._delete_group(group, volumes, self._seen(volumes))
+
+    def _delete_group(self, group: typing.Any, volumes: Sequence[typing.Any],
+                      seen: Collection[str]
+                      ) -> tuple[lookup.ModelUpdate, Updates]:
+        """Delete a group.
+
+        :param seen: as ``_seen`` tells
+        """
         self._mark_together(volumes)
-        updates = [self._delete_member(volume) for volume in volumes]
+        updates = [self._delete_member(volume, volume.id in seen)
+                   for volume in volumes]
         if any(u['status'] != _DELETED['status'] for u in updates):
             return dict(_ERROR), updates
         try:
@@ -141,7 +152,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         """
         if snapshots:
             return self._copy_group(group, volumes,
-                                    [self._source(s) for s in snapshots])
+                                    self._sources(snapshots))
         with self._hidden_snapshot(group, source_vols or []) as sources:
             return self._copy_group(group, volumes, sources)
 
@@ -234,12 +245,21 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             dataclasses.replace(order, group=group), source.taken,
             self._strategies(volume))
 
-    def _source(self, snapshot: typing.Any) -> Source:
-        taken = self._confirmed_snapshot(
-            snapshot, self._marked(snapshot, self._taken))
-        volume = snapshot.volume
-        return Source(volume, snapshot.volume_size, taken,
-                      self._marked(volume, self._backing))
+    def _sources(self, snapshots: Sequence[typing.Any]) -> list[Source]:
+        """The sources of a copy, seen by the name of their one snapshot.
+
+        One call, if all rows say that it is one.
+        """
+        taken = [self._marked(each, self._taken) for each in snapshots]
+        seen = {each.snapshot: self._confirmed_snapshot(row, each)
+                for each, row in {t.snapshot: (t, row) for t, row in zip(
+                    taken, snapshots, strict=True)}.values()}
+        return [Source(
+            row.volume, row.volume_size, dataclasses.replace(
+                each, snapshot=seen[each.snapshot].snapshot,
+                group=seen[each.snapshot].group),
+            self._marked(row.volume, self._backing))
+            for each, row in zip(taken, snapshots, strict=True)]
 
     @contextlib.contextmanager
     def _hidden_snapshot(self, group: typing.Any,
@@ -291,6 +311,22 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                 'and add them again.')
         return found
 
+    def _seen(self, volumes: Iterable[typing.Any]) -> set[str]:
+        """Those of a group's volumes whose rows are right, by their names.
+
+        One call for all that are in one volume group.
+
+        :returns: the ids of their rows
+        """
+        known = [(volume, backing) for volume in volumes
+                 if (backing := self._known_backing(volume)) is not None
+                 and backing.volume is not None and not backing.moving]
+        names = {group: self._array.volumes.names_in(group)
+                 for group in {backing.group for _, backing in known}}
+        return {volume.id for volume, backing in known
+                if names[backing.group].get(backing.volume)
+                in self._names_of(volume, backing)}
+
     def _check_together(self, volumes: Sequence[typing.Any],
                         members: Sequence[Backing]) -> None:
         """See by their names that volumes are in one volume group. One call.
@@ -298,9 +334,12 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         :raises GroupUnsuitable: one is not
         """
         names = self._array.volumes.names_in(members[0].group)
-        strays = [volume.id for volume, member in zip(volumes, members)
-                  if names.get(member.volume) not in self._names_of(
-                      volume, member)]
+        strays = [
+            naming.volume(volume.name_id) + (f', now called {name},'
+                                             if name else '')
+            for volume, member in zip(volumes, members)
+            if (name := names.get(member.volume)) not in self._names_of(
+                volume, member)]
         if strays:
             raise exceptions.GroupUnsuitable(
                 'the array does not have all its volumes in its volume '
@@ -319,10 +358,11 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             for volume, _ in known:
                 self._marked(volume, self._backing)
 
-    def _delete_member(self, volume: typing.Any) -> lookup.ModelUpdate:
+    def _delete_member(self, volume: typing.Any, seen: bool
+                       ) -> lookup.ModelUpdate:
         status = _DELETED['status']
         try:
-            self.delete_volume(volume)
+            self.delete_volume(volume, seen=seen)
         except exception.VolumeIsBusy:
             status = 'available'
         except exception.CinderException as error:

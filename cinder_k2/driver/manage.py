@@ -178,19 +178,21 @@ class ManageMixin(deletion.DeletionMixin):
                 or volume.status == _FAILED):
             self._give_names_back(volume)
 
-    def delete_volume(self, volume: typing.Any) -> None:
+    def delete_volume(self, volume: typing.Any, *, seen: bool = False
+                      ) -> None:
         """Delete a volume, unless it never came under Cinder's management.
 
         A row that failed to be managed stands for somebody else's volume,
         which may have Cinder's name by now.
 
+        :param seen: as there
         :raises VolumeIsBusy: the array must keep it
         """
         if volume.status == _FAILED:
             self._end_failed(volume)
             self.unmanage(volume)
         else:
-            super().delete_volume(volume)
+            super().delete_volume(volume, seen=seen)
 
     @errors.operation
     def _end_failed(self, volume: typing.Any) -> None:
@@ -251,9 +253,16 @@ class ManageMixin(deletion.DeletionMixin):
 
     def _find_snapshot(self, snapshot: typing.Any, existing_ref: Reference
                        ) -> inventory.FoundSnapshot:
-        found = self._array.inventory.snapshot(
-            manageable.reference(existing_ref),
-            self._backing(snapshot.volume).group)
+        stored = self._backing(snapshot.volume)
+        # The group that is stored may be another's by now (OBJ-7).
+        volume, found = self._array.beside(
+            lambda: self._confirmed(snapshot.volume, stored),
+            lambda: self._array.inventory.snapshot(
+                manageable.reference(existing_ref), stored.group))
+        if volume != stored:
+            raise exceptions.NotManageable(
+                f'volume {snapshot.volume_id} has other ids on the array '
+                'than its row says: unmanage it, and manage it again')
         self._check_unowned(found.snapshot)
         self._check_snapshot(snapshot, found)
         return found

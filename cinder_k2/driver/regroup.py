@@ -13,6 +13,7 @@
 """Moving volumes into consistency groups, and out of them."""
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 import typing
 
@@ -37,6 +38,8 @@ _BROKEN = (rest.RestError, exceptions.K2Error)
 
 Updates = list[lookup.ModelUpdate]
 Moving = Sequence[tuple[typing.Any, Backing]]
+#: By name: the array's ids of volume and volume group.
+Seen = Mapping[str, tuple[int, int | None]]
 
 
 class RegroupMixin(promotion.PromotionMixin):
@@ -53,21 +56,26 @@ class RegroupMixin(promotion.PromotionMixin):
                      ) -> tuple[None, Updates, Updates]:
         """Move volumes into the group's volume group, and out of it.
 
-        One call finds the group; two for each volume look at it and move
-        it, and one removes or makes its own group. A volume that a view
-        backs is copied first.
+        One call finds the group and one the volumes; two for each volume
+        look for its snapshots and move it, and one removes or makes its own
+        group. A volume that a view backs is copied first.
 
         :raises InvalidGroup: the array keeps a volume where it is, or it is
             of another kind than the group; nothing was moved
         """
         name = naming.consistency_group(group.id)
         home = self._array.groups.ensure(name, membership.dedup_of(group))
-        leaving = [(v, backing) for v in remove_volumes or ()
-                   if (backing := self._leaving(v, home)) is not None]
-        if leaving or add_volumes:
+        if add_volumes:
             membership.check_unreplicated(group)
         joining = [(v, self._joining(v, name, home))
                    for v in add_volumes or ()]
+        seen = self._see([*(add_volumes or ()), *(remove_volumes or ())])
+        joining = [(v, self._as_seen(v, backing, seen))
+                   for v, backing in joining]
+        leaving = [(v, backing) for v in remove_volumes or ()
+                   if (backing := self._leaving(v, home, seen)) is not None]
+        if leaving:
+            membership.check_unreplicated(group)
         moves = [*self._joins(joining, name, home),
                  *self._leaves(leaving, home)]
         places = self._regroup([*joining, *leaving], moves)
@@ -88,11 +96,28 @@ class RegroupMixin(promotion.PromotionMixin):
                 raise exceptions.GroupUnsuitable(
                     f'volume {volume.id} is replicated by itself. Retype it '
                     'to a type without replication first.')
-        return self._confirmed(volume, self._full(
-            volume, 'which cannot join a consistency group'))
+        return self._full(volume, 'which cannot join a consistency group')
 
-    def _leaving(self, volume: typing.Any, home: array_groups.Group
-                 ) -> Backing | None:
+    def _see(self, volumes: Sequence[typing.Any]) -> Seen:
+        """Find volumes by their names. One call, none for a single one.
+
+        A single one is looked at when its turn comes.
+        """
+        if len(volumes) < 2:
+            return {}
+        return self._array.replication.volumes_of(
+            [naming.volume(volume.name_id) for volume in volumes])
+
+    def _as_seen(self, volume: typing.Any, stored: Backing, seen: Seen
+                 ) -> Backing:
+        """What backs a volume, if need be looked at once more."""
+        if seen.get(naming.volume(volume.name_id)) == (
+                stored.volume, stored.group):
+            return stored
+        return self._confirmed(volume, stored)
+
+    def _leaving(self, volume: typing.Any, home: array_groups.Group,
+                 seen: Seen) -> Backing | None:
         """What backs a volume that is to leave a group.
 
         Volumes that failed are asked for; until they have left the group
@@ -105,7 +130,7 @@ class RegroupMixin(promotion.PromotionMixin):
             if volume.status.startswith('error') or (
                     backing.shared and backing.group != home.id):
                 backing = self._settled(backing)
-            backing = self._confirmed(volume, backing)
+            backing = self._as_seen(volume, backing, seen)
         except (exceptions.ObjectMissing, rest.NotFound):
             LOG.warning('Volume %(id)s is not on the array and just leaves '
                         'its group in Cinder.', {'id': volume.id})

@@ -261,11 +261,12 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
             consistent_group_replication_enabled='<is> True')
         for _ in range(3):
             self.backend.create_volume(1, group, **word)
-        with self._calls(6 + 3, 0):
+        # One sees all volumes by their names.
+        with self._calls(4 + 3, 0):
             self.backend.enable_replication(group)
-        with self._calls(7, 9 + 2 * 3):
+        with self._calls(8, 9 + 2 * 3):
             self.backend.disable_replication(group)
         self.backend.enable_replication(group)
         # Two look whether the group was once made there.
-        with self._calls(14 + 4 * 3, 9 + 2 * 3 + 2):
+        with self._calls(12 + 4 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)
