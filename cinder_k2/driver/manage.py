@@ -215,7 +215,7 @@ class ManageMixin(deletion.DeletionMixin):
     @errors.operation
     def manage_existing_snapshot_get_size(
             self, snapshot: typing.Any, existing_ref: Reference) -> int:
-        """Size in GiB, rounded up, of a snapshot to be managed. Three calls.
+        """Size in GiB, rounded up, of a snapshot to be managed. Four calls.
 
         It is what the volume had when the snapshot was taken.
 

@@ -94,7 +94,7 @@ BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
            'revert': 3, 'attach': 7, 'detach': 9, 'force_detach': 12,
            # With all that clones left behind; test_budgets is strict.
            'delete_volume': 24,
-           'manage': 7, 'unmanage': 4, 'manage_snapshot': 3,
+           'manage': 7, 'unmanage': 4, 'manage_snapshot': 4,
            'unmanage_snapshot': 0, 'manageable': 3,
            'manageable_snapshots': 3,
            'migrate': 20, 'retype': 24,

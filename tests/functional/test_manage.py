@@ -476,7 +476,7 @@ class ManageSnapshotTest(WithSnapshotTest):
 
     def test_the_life_of_a_managed_snapshot(self) -> None:
         self.backend.extend_volume(self.volume, 3)
-        with self.assert_calls(3):
+        with self.assert_calls(4):
             snapshot = self.backend.manage_snapshot(
                 self.volume, {'source-name': 'nightly'})
         self.spend_freely()
@@ -558,7 +558,7 @@ class OddSnapshotsTest(WithSnapshotTest):
         full = f'cvg-{self.volume.id}:nightly'
         for reference in ({'source-name': full},
                           {'source-id': self.taken['id']}):
-            with self.assert_calls(3):
+            with self.assert_calls(4):
                 snapshot = self.backend.manage_snapshot(self.volume,
                                                         reference)
             with self.assert_calls(0):
