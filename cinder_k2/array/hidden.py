@@ -23,6 +23,7 @@ Whoever hides or reclaims holds the group.
 
 from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Set
 import dataclasses
 import re
 import typing
@@ -213,10 +214,13 @@ class Hidden:
         self.keep(found.group,
                   Marks(snapshots=frozenset({found.snapshot})))
 
-    def reclaim(self, group: int) -> Reclaimed:
+    def reclaim(self, group: int, needed: Set[int] = frozenset()
+                ) -> Reclaimed:
         """Delete what a group hides as far as nothing needs it any more.
 
         One call for a group that hides nothing.
+
+        :param needed: volumes that were seen to be needed just now
         """
         try:
             record = self._client.volume_groups.get(group)
@@ -225,7 +229,7 @@ class Hidden:
         marks = marks_of(record)
         if not marks:
             return Reclaimed()
-        left, gone = self._delete_marked(group, marks)
+        left, gone = self._delete_marked(group, marks, needed)
         if gone and self._groups.is_empty(group):
             # Its note must last until its homes are reclaimed.
             return Reclaimed(empty=True, name=record.name or '',
@@ -285,7 +289,7 @@ class Hidden:
                     record.description, NOTE, str(marks)))
         return marks_of(record)
 
-    def _delete_marked(self, group: int, marks: Marks
+    def _delete_marked(self, group: int, marks: Marks, needed: Set[int]
                        ) -> tuple[set[int], set[int]]:
         """Delete what is hidden, as far as nothing needs it.
 
@@ -297,34 +301,50 @@ class Hidden:
         """
         gone: set[int] = set()
         while True:
-            left = self._delete_snapshots(group, marks)
-            free = marks.volumes - gone
-            if left:
-                free = self._free(group, free, left)
-            more = self._delete_volumes(group, free)
+            wanted: Set[int] = marks.volumes - gone
+            live, names = self._live(group, bool(wanted - needed))
+            before = len(live)
+            left = self._delete_snapshots(group, marks, live)
+            if len(left) == before:
+                wanted = wanted - needed
+            free = self._free(wanted, left) if left else wanted
+            more = self._delete_volumes(group, free, names)
             gone |= more
             if not (left and more):
                 return set(left), gone
 
-    def _free(self, group: int, wanted: frozenset[int],
-              left: Mapping[int, rest.Snapshot]) -> frozenset[int]:
+    def _live(self, group: int, with_volumes: bool
+              ) -> tuple[dict[int, rest.Snapshot],
+                         dict[int | None, str] | None]:
+        """What a group has, by id; of volumes the names. At once."""
+        def snapshots() -> dict[int, rest.Snapshot]:
+            return {snapshot.id: snapshot for snapshot in
+                    self._client.snapshots.search(
+                        volume_group=self._client.volume_groups.ref(group))}
+        if not with_volumes:
+            return snapshots(), None
+        return self._client.beside(
+            snapshots, lambda: self._groups.names_in(group))
+
+    def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]
+              ) -> Set[int]:
         """Those of hidden volumes that no snapshot holds an image of."""
         if not any(s.num_of_clones for s in left.values()):
             return frozenset()
         try:
-            return frozenset(v for v in wanted if not images.holders(
-                self._client, v, group))
+            return frozenset(v for v in wanted if not images.holding(
+                self._client, v, list(left.values())))
         except (rest.NotOffered, rest.Incomplete):
             return frozenset()
 
-    def _delete_snapshots(self, group: int, wanted: Marks
+    def _delete_snapshots(self, group: int, wanted: Marks,
+                          live: dict[int, rest.Snapshot]
                           ) -> dict[int, rest.Snapshot]:
         """Delete snapshots and views from the leaves on (SNP-9).
 
-        :returns: all that the group still has, by id
+        :param live: all that the group has, by id
+        :returns: all that it still has
         """
-        live = {s.id: s for s in self._client.snapshots.search(
-            volume_group=self._client.volume_groups.ref(group))}
         while leaves := [
                 s for s in live.values()
                 if wanted.names(s) and not s.num_of_clones and not any(
@@ -338,15 +358,18 @@ class Hidden:
                 del live[key]
         return live
 
-    def _delete_volumes(self, group: int, wanted: frozenset[int]) -> set[int]:
-        """Delete volumes that were hidden; those that are gone."""
-        if not wanted:
-            return set()
-        live = {v.id: v for v in self._client.volumes.search(
-            volume_group=self._client.volume_groups.ref(group))}
+    def _delete_volumes(self, group: int, wanted: Set[int],
+                        live: Mapping[int | None, str] | None) -> set[int]:
+        """Delete volumes that were hidden; those that are gone.
+
+        :param live: names of the volumes that the group has, by id; None
+            if they were not looked up
+        """
+        if live is None:
+            live = self._groups.names_in(group) if wanted else {}
         return {v for v in wanted if v not in live
-                or live[v].name != naming.kept_volume(v)
-                or self._try(self._client.volumes, v, group, live[v].name)}
+                or live[v] != naming.kept_volume(v)
+                or self._try(self._client.volumes, v, group, live[v])}
 
     def _try(self, resource: rest.Collection[typing.Any], key: int,
              group: int, name: str | None) -> bool:

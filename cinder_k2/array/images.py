@@ -26,6 +26,16 @@ def holders(client: rest.Client, volume: int, group: int
     """
     snapshots = client.snapshots.search(
         volume_group=client.volume_groups.ref(group))
+    return holding(client, volume, snapshots)
+
+
+def holding(client: rest.Client, volume: int, snapshots: list[rest.Snapshot]
+            ) -> list[rest.Snapshot]:
+    """Those of snapshots and views that hold an image of a volume.
+
+    One call, or one for each on an array that does not search for several
+    values at once; none without any.
+    """
     if not snapshots:
         return []
     images = client.volsnaps.search(

@@ -15,6 +15,7 @@
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
+from collections.abc import Set
 import contextlib
 import dataclasses
 import typing
@@ -244,7 +245,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
         if backing.parent is not None:
             self._leave_parent(backing, gone, names)
         elif not gone:
-            self._reclaim(backing.group)
+            self._reclaim(backing.group, _ids_of(backing))
         return gone
 
     def _delete_former_view(self, name_id: str) -> None:
@@ -300,14 +301,16 @@ class DeletionMixin(attachments.AttachmentsMixin,
         # Clones of a hidden one may have gone just now.
         for group in {backing.home} if gone else {backing.group,
                                                   backing.home}:
-            self._reclaim(group)
+            self._reclaim(group, frozenset() if gone else _ids_of(backing))
 
-    def _reclaim(self, group: int) -> None:
+    def _reclaim(self, group: int, needed: Set[int] = frozenset()) -> None:
         """Delete what a group hides and nothing needs any more.
 
         What hangs together by clones is followed up to its first source.
+
+        :param needed: as for ``reclaim.run``
         """
-        reclaim.run(self._array, group)
+        reclaim.run(self._array, group, needed)
 
     def _forget_group(self, backing: Backing) -> None:
         if backing.volume is not None and not backing.shared:
@@ -443,3 +446,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
         if view is not None:
             self._disconnect_all(Backing(group=view[1], view=view[0]))
             self._array.snapshots.delete(*view, [name])
+
+
+def _ids_of(backing: Backing) -> Set[int]:
+    return frozenset() if backing.volume is None else {backing.volume}

@@ -12,21 +12,25 @@
 
 """Deleting what an array hides and nothing needs any more."""
 
+from collections.abc import Set
+
 from cinder_k2.array import Array
 from cinder_k2.driver import locks
 
 
-def run(array: Array, group: int) -> None:
+def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
     """Reclaim a volume group, and those that were waiting for it.
 
     Each is held while it is worked on, never two at once. Groups form a
     tree, so this ends at the group of the first source. Where it is cut
     short, it can be called again with the same group.
 
+    :param needed: volumes that were seen to be needed just now; whoever
+        deletes what needs them reclaims them
     :raises LockTimeout: another operation held one too long
     """
     with locks.group(array.system.id, group), array.deadline(fresh=True):
-        done = array.hidden.reclaim(group)
+        done = array.hidden.reclaim(group, needed)
     for home in done.homes:
         run(array, home)
     if done.empty:

@@ -72,6 +72,18 @@ class DeletionTest(HiddenTest):
         self.backend.delete_volume(clone)
         self.assertNothingLeft()
 
+    def test_source_whose_clone_went_without_a_trace(self) -> None:
+        """A service was killed before it reclaimed the snapshot."""
+        snapshot = self.backend.create_snapshot(self.volume)
+        clone = self.backend.volume_from_snapshot(snapshot)
+        self.backend.delete_snapshot(snapshot)
+        for resource in ('volumes', 'snapshots', 'volume_groups'):
+            for found in self.admin.list(resource):
+                if clone.id in found['name']:
+                    self.admin.delete(resource, found['id'])
+        self.backend.delete_volume(self.volume)
+        self.assertNothingLeft()
+
     def test_snapshot_with_volumes(self) -> None:
         snapshot = self.backend.create_snapshot(self.volume)
         volumes = [self.backend.volume_from_snapshot(snapshot)
