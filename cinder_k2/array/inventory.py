@@ -197,8 +197,8 @@ class Inventory:
         :raises NotManageable: it is gone, or has others
         """
         found = self._client.volumes.find(name=volume.name)
-        if found is None or (found.id, found.volume_group) != (
-                volume.id, volume.volume_group):
+        if (found is None or found.id != volume.id or found.volume_group
+                not in (None, volume.volume_group)):
             raise exceptions.NotManageable(
                 f'the array has no volume {volume.name} with id {volume.id} '
                 f'in {volume.volume_group} any more')
@@ -227,11 +227,15 @@ class Inventory:
         found = self._snapshot_numbered(reference.id, ref) if (
             reference.id is not None) else self._snapshot_named(
                 reference.name or '', ref)
-        if found is None or found.volume_group is None:
+        if found is None:
             raise exceptions.NotManageable(
                 'the array has no such snapshot; give its id, its full name '
                 '<volume group>:<snapshot>, or its short name if it is of '
                 'the volume\'s own group')
+        if found.volume_group is None:
+            raise exceptions.NotManageable(
+                'the array does not tell the volume group of snapshot '
+                f'{found.short_name}')
         return FoundSnapshot(
             found, tuple(self._client.volsnaps.search(snapshot=found.ref)),
             found.id in hidden.marks_of(self._client.volume_groups.get(
