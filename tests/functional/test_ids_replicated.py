@@ -90,10 +90,11 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
 
     def theirs(self) -> dict[str, Any]:
         """All that strangers have, on both arrays."""
-        return {f'{array.port} {resource} {found["id"]}': {
-            key: value for key, value in found.items()
-            if key in ('name', 'size', 'volume_group', 'volume', 'host',
-                       'short_name')}
+        return {
+            f'{array.port} {resource} {found["id"]}': {
+                key: value for key, value in found.items()
+                if key in ('name', 'size', 'volume_group', 'volume', 'host',
+                           'short_name')}
             for array in (self.primary, self.secondary)
             for resource in ('volumes', 'volume_groups', 'snapshots',
                              'mappings', 'hosts')

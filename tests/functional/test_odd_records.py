@@ -1,0 +1,234 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Odd fields in what the other operations read, see test_odd_replies.
+
+Groups, clones, managing, migration, Fibre Channel, CHAP and host groups.
+"""
+
+from collections.abc import Iterator
+import itertools
+from typing import Any
+
+import ddt
+import testtools
+
+from cinder_k2.rest import overlooked
+from cinder_k2.rest import records
+from tests.functional import base
+from tests.functional import test_odd_replies as odd
+
+MIGRATION = '7e000000-0000-4000-8000-000000000001'
+GIB = 1 << 20
+
+NEEDED_BY_GROUPS = {
+    # What holds a volume is sought by these.
+    'volsnaps': {'id', 'snapshot', 'source'}}
+# What Cinder takes over must be told of, to be judged.
+NEEDED_TO_MANAGE = {
+    'volumes': {'id', 'name', 'size', 'volume_group', 'description',
+                'read_only'},
+    'volume_groups': {'id', 'name', 'description', 'volumes_count',
+                      'replication_session', 'replication_sessions'},
+    'snapshots': {'id', 'short_name', 'source', 'is_auto_deleteable',
+                  'volume_group', 'name', 'generation_number',
+                  'is_locked_by_replication'},
+    'volsnaps': {'id'}}
+NEEDED_BY_FC = {
+    # Some hosts are in a host group.
+    'hosts': {'id', 'name', 'host_group'},
+    'host_fc_ports': {'id', 'pwwn', 'host'},
+    # A forced detach asks for hosts.
+    'host_groups': {'id'}, 'mappings': {'id', 'lun', 'host'},
+    'system/fc_ports': {'id', 'pwwn'}, 'stats/system': set[str]()}
+NEEDED_BY_CHAP = {
+    'hosts': {'id', 'name', 'host_group'},
+    'host_iqns': {'id', 'iqn', 'host'},
+    # One that may be in use stays.
+    'host_auth_profiles': {
+        'id', 'name', 'hosts_count', 'host_groups_count'},
+    'mappings': {'id', 'lun', 'host'}}
+ALL = (NEEDED_BY_GROUPS, NEEDED_TO_MANAGE, NEEDED_BY_FC, NEEDED_BY_CHAP,
+       odd.NEEDED, odd.NEEDED_TO_REPLICATE)
+
+
+class EveryRecordTest(testtools.TestCase):
+    """Which records the tests go over."""
+
+    def test_every_record(self) -> None:
+        self.assertEqual(
+            {kind.RESOURCE for kind in records.Record.__subclasses__()},
+            {resource for needed in ALL for resource in needed})
+
+
+class OddTest(base.FunctionalTest):
+    """The life of something, with odd replies."""
+
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        overlooked.TOLD.clear()
+        self.addCleanup(overlooked.TOLD.clear)
+
+    def life(self) -> None:
+        """All operations; nothing may be left of it."""
+        raise NotImplementedError
+
+    def go_over(self, resource: str, needed: set[str]) -> None:
+        """Live with each field that is not needed, odd in each way."""
+        for name in odd.KINDS[resource].field_names():
+            if name in needed:
+                continue
+            kinds = itertools.cycle(odd.ODD)
+            with self.subTest(field=name), odd.with_replies(
+                    resource, lambda data: changed(data, name, kinds)):
+                self.life()
+
+
+def changed(data: Any, name: str, kinds: Iterator[Any]) -> Any:
+    """A reply in which the field of each object is odd in another way."""
+    if isinstance(data, dict) and isinstance(data.get('hits'), list):
+        return {**data, 'hits': [odd.changed(hit, name, next(kinds))
+                                 for hit in data['hits']]}
+    return odd.changed(data, name, next(kinds))
+
+
+@ddt.ddt
+class OddGroupsTest(OddTest):
+    """Consistency groups, their snapshots, and clones."""
+
+    profile = 'sdp'
+
+    def life(self) -> None:
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        clone = self.backend.clone(volume)
+        self.backend.delete_volume(volume)
+        self.backend.delete_volume(clone)
+        group = self.backend.create_group()
+        self.backend.create_volume(1, group)
+        self.backend.update_group(group, add=[other])
+        taken = self.backend.create_group_snapshot(group)
+        copies = [self.backend.group_from(taken),
+                  self.backend.group_from(group)]
+        self.backend.delete_group_snapshot(taken)
+        for copy in copies:
+            self.backend.delete_group(copy)
+        self.backend.update_group(group, remove=[other])
+        self.backend.delete_volume(other)
+        self.backend.delete_group(group)
+        self.assertNothingLeft()
+
+    @ddt.data(*sorted(NEEDED_BY_GROUPS))
+    def test_odd(self, resource: str) -> None:
+        self.go_over(resource, NEEDED_BY_GROUPS[resource])
+
+
+@ddt.ddt
+class OddManageTest(OddTest):
+    """Taking volumes and snapshots over, and letting them go."""
+
+    def life(self) -> None:
+        group = self.admin.create('volume_groups', name='db', quota=0)
+        ref = {'ref': f'/volume_groups/{group["id"]}'}
+        self.admin.create('volumes', name='db-data', size=GIB,
+                          volume_group=ref)
+        policy = self.admin.list('retention_policies')[0]['id']
+        self.admin.create(
+            'snapshots', short_name='nightly', is_auto_deleteable=False,
+            retention_policy={'ref': f'/retention_policies/{policy}'},
+            source=ref)
+        self.backend.manageable()
+        volume = self.backend.manage({'source-name': 'db-data'})
+        self.backend.manageable_snapshots()
+        snapshot = self.backend.manage_snapshot(
+            volume, {'source-name': 'nightly'})
+        self.backend.delete_volume(
+            self.backend.volume_from_snapshot(snapshot))
+        self.backend.retype(volume, vendor__colour='red')
+        self.backend.unmanage_snapshot(snapshot)
+        snapshot = self.backend.manage_snapshot(
+            volume, {'source-name': 'nightly'})
+        self.backend.delete_snapshot(snapshot)
+        self.backend.unmanage(volume)
+        volume = self.backend.manage({'source-name': f'cv-{volume.id}'})
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    @ddt.data(*sorted(NEEDED_TO_MANAGE))
+    def test_odd(self, resource: str) -> None:
+        self.go_over(resource, NEEDED_TO_MANAGE[resource])
+
+
+class OddAttachmentsTest(OddTest):
+    """Hosts that come and go, and such as an administrator made."""
+
+    def life(self) -> None:
+        volume, other = (self.backend.create_volume(1) for _ in range(2))
+        host = self.host()
+        first = self.backend.attach(volume, host, MIGRATION)
+        second = self.backend.attach(other, host)
+        self.backend.attach(volume, self.host(), MIGRATION)
+        self.backend.detach(second)
+        self.backend.detach(first)
+        self.backend.force_detach(volume)
+        self._in_a_host_group(volume)
+        # The figures of the start are old by then.
+        self.clock.sleep(600)
+        self.backend.stats()
+        for each in (volume, other):
+            self.backend.delete_volume(each)
+        self.assertNothingLeft()
+
+    def _in_a_host_group(self, volume: Any) -> None:
+        connector = self.host()
+        group = self.admin.create('host_groups', name='cluster')
+        host = self.admin.create(
+            'hosts', name='theirs', type='Linux',
+            host_group={'ref': f'/host_groups/{group["id"]}'})
+        ref = {'ref': f'/hosts/{host["id"]}'}
+        if self.protocol == 'fc':
+            for number in connector['wwpns']:
+                self.admin.create('host_fc_ports', pwwn=number, host=ref)
+        else:
+            self.admin.create('host_iqns', iqn=connector['initiator'],
+                              host=ref)
+        self.backend.detach(self.backend.attach(volume, connector))
+        self.admin.update('hosts', host['id'], host_group=None)
+        for resource in ('host_iqns', 'host_fc_ports'):
+            for found in self.admin.list(resource):
+                if found['host'] == ref:
+                    self.admin.delete(resource, found['id'])
+        self.admin.delete('hosts', host['id'])
+        self.admin.delete('host_groups', group['id'])
+
+
+@ddt.ddt
+class OddFCTest(OddAttachmentsTest):
+    """Over Fibre Channel."""
+
+    protocol = 'fc'
+
+    @ddt.data(*sorted(NEEDED_BY_FC))
+    def test_odd(self, resource: str) -> None:
+        self.go_over(resource, NEEDED_BY_FC[resource])
+
+
+@ddt.ddt
+class OddChapTest(OddAttachmentsTest):
+    """Over iSCSI, with CHAP."""
+
+    options = {'use_chap_auth': True}
+
+    @ddt.data(*sorted(NEEDED_BY_CHAP))
+    def test_odd(self, resource: str) -> None:
+        self.go_over(resource, NEEDED_BY_CHAP[resource])
