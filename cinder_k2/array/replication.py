@@ -514,11 +514,19 @@ class Replication:
     @staticmethod
     def _beginning_alike(collection: rest.Collection[R],
                          names: Collection[str]) -> list[R]:
-        begins = {name.partition('-')[0] + '-' for name in names}
         wanted = frozenset(names)
-        return [found for begin in sorted(begins) for found in
-                collection.search(rest.query.prefix('name', begin))
-                if found.name in wanted]
+        begins = sorted({name.partition('-')[0] + '-' for name in names})
+        unproven: list[str] = []
+        found: list[R] = []
+        for begin in begins:
+            try:
+                found += collection.search(rest.query.prefix('name', begin))
+            except rest.Unproven:
+                unproven.append(begin)
+        # What another one has found since shows that there is none of these.
+        for begin in unproven:
+            found += collection.search(rest.query.prefix('name', begin))
+        return [each for each in found if each.name in wanted]
 
     def _take(self, sessions: Sequence[Session]
               ) -> list[tuple[Session, rest.Snapshot]]:

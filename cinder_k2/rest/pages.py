@@ -79,6 +79,13 @@ class Pages:
             return len(hits)
         return total
 
+    def first(self) -> list[Any]:
+        """Some of all objects: those that a bare list begins with. One call.
+
+        :raises errors.BadReply: the reply is no list
+        """
+        return self._page([])[0]
+
     def bad(self, message: str) -> errors.BadReply:
         """The error for a 2xx reply that the API does not promise."""
         return errors.BadReply(

@@ -65,10 +65,13 @@ class Condition:
         """Whether the values are references."""
         return any(isinstance(value, records.Ref) for value in self.values)
 
-    def each(self) -> 'Iterator[Condition]':
-        """Conditions with a single value that together ask for this one."""
+    def each(self, first: int = 0) -> 'Iterator[Condition]':
+        """Conditions with a single value that together ask for this one.
+
+        :param first: number of the value that is the first of them
+        """
         return (dataclasses.replace(self, values=(value,))
-                for value in self.values)
+                for value in self.values[first:])
 
     def admits(self, record: records.Record) -> bool | None:
         """Whether a record meets it; None if the reply did not tell."""

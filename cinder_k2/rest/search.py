@@ -20,7 +20,9 @@ an array answers zero hits where it does not know a condition (QRY-2).
 """
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
+import contextlib
 import dataclasses
 from typing import Any
 from typing import Generic
@@ -38,6 +40,13 @@ from cinder_k2.rest import transport
 
 R = TypeVar('R', bound=records.Record)
 Conditions = Sequence[query.Condition]
+
+# Longer lists are worth a call for an object that shows whether the array
+# takes lists of values, once so many of the values have found nothing.
+_MANY = 8
+_MISSES = 3
+# Values of a list that is asked for to learn that.
+_SAMPLE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +84,14 @@ class _Plan:
                      if len(condition.values) > 1
                      and key != condition.list_key), None)
 
+    def asking(self, values: Iterable[query.Value]) -> '_Plan':
+        """With other values in place of those of ``listed``."""
+        listed = self.listed
+        return self if listed is None else dataclasses.replace(
+            self, asked=tuple(
+                (key, dataclasses.replace(c, values=tuple(values))
+                 if c is listed else c) for key, c in self.asked))
+
     def in_one_go(self) -> '_Plan':
         """With lists of values where there are several."""
         return dataclasses.replace(self, asked=tuple(
@@ -104,13 +121,14 @@ class Search(Generic[R]):
             return self._by_ids(number, [
                 c for c in conditions if c is not number])
         plan = self._plan(conditions)
-        if plan.listed is not None:
-            return self._prefer(plan, conditions, lambda: self._each(
-                plan, conditions))
+        listed = plan.listed
+        if listed is not None:
+            return self._several(plan, listed, lambda one: self.run([
+                one if c is listed else c for c in conditions]))
         if not plan.capability:
             return self._ask_known(plan, conditions)
         if forms.is_known_search(self._kind.RESOURCE, ()):
-            return self._prefer(plan, conditions, lambda: self._ask(
+            return self._prefer(plan, lambda: self._ask(
                 _Plan((), tuple(conditions))))
         return self._require(plan)
 
@@ -170,8 +188,8 @@ class Search(Generic[R]):
 
     # Ways to ask
 
-    def _prefer(self, plan: _Plan, conditions: Conditions,
-                older: Callable[[], Found[R]]) -> Found[R]:
+    def _prefer(self, plan: _Plan, older: Callable[[], Found[R]]
+                ) -> Found[R]:
         """Ask in one go if the array is known to take that."""
         known, go, needs = self._known, plan.in_one_go(), self._needs(plan)
         if any(map(known.refused, needs)):
@@ -208,17 +226,78 @@ class Search(Generic[R]):
             return True
         return False if older().shows(before) else None
 
-    def _each(self, plan: _Plan, conditions: Conditions) -> Found[R]:
-        """Ask for one value after the other."""
-        listed = plan.listed
-        objects: dict[int, R] = {}
-        complete = True
-        for single in listed.each() if listed else ():
-            found = self.run([single if c is listed else c
-                              for c in conditions])
-            objects.update(found.objects)
-            complete &= found.is_complete
-        return Found(objects, complete)
+    def _several(self, plan: _Plan, listed: query.Condition,
+                 single: Callable[[query.Condition], Found[R]]) -> Found[R]:
+        """Ask for several values, in one go if the array takes that.
+
+        If that is not known, the first value that finds something shows it,
+        and those that are left are asked for in one go.
+
+        :param single: asks for one value
+        """
+        needs = self._needs(plan)
+        found: list[Found[R]] = []
+        for number, one in enumerate(listed.each()):
+            left = listed.values[number:]
+            if len(left) > 1 and all(map(self._known.works, needs)):
+                found.append(self._ask_proven(
+                    plan.asking(left).in_one_go(), needs,
+                    lambda: _merged(map(single, listed.each(number)))))
+                break
+            found.append(single(one))
+            # Which of several capabilities failed could not be told.
+            whole = len(needs) == 1 and self._learn_lists(
+                plan, listed, found, single)
+            if whole:
+                return whole
+        return _merged(found)
+
+    def _learn_lists(self, plan: _Plan, listed: query.Condition,
+                     found: Sequence[Found[R]],
+                     single: Callable[[query.Condition], Found[R]]
+                     ) -> Found[R] | None:
+        """Learn whether the array takes lists, by an object that is there.
+
+        :param found: what was asked for one after the other, to the last
+        :returns: what all values find, where they were few
+        """
+        name, = self._needs(plan)
+        if self._known.works(name) or self._known.refused(name):
+            return None
+        value, there = listed.values[len(found) - 1], found[-1]
+        if len(found) == _MISSES < _MANY < len(listed.values) and not any(
+                found):
+            value, there = self._witness(listed.field)
+        if not there:
+            return None
+        # In the middle, lest the array looks at the first or last one only.
+        others = [each for each in listed.values if each != value]
+        sample = [*others[:1], value, *others[1:_SAMPLE - 1]]
+        go = plan.asking(sample).in_one_go()
+        novel = self._known.learn(
+            name, lambda: self._ask(go, strict=True),
+            lambda novel: self._proves(novel, there, lambda: single(
+                dataclasses.replace(listed, values=(value,)))))
+        return novel if novel and novel.is_complete and set(
+            sample) == set(listed.values) else None
+
+    def _witness(self, field: str) -> tuple[query.Value, Found[R]]:
+        """A value of a field, and an object that has it. One call."""
+        name, seen = f'lists:{self._kind.RESOURCE}', self._pages.first
+        hits: list[Any] | None = None
+        with contextlib.suppress(errors.RestError):
+            if self._known.works(name) or forms.is_known_search(
+                    self._kind.RESOURCE, ()):
+                hits = seen()
+            else:
+                # An empty list tells nothing.
+                hits = self._known.learn(
+                    name, seen, lambda hits: bool(hits) or None)
+        for record in map(self._parse, hits or ()):
+            value = getattr(record, field, None)
+            if value and not records.is_going(record):
+                return value, Found({record.id: record})
+        return '', Found()
 
     def _ask_known(self, plan: _Plan, conditions: Conditions) -> Found[R]:
         """Ask by a known form; a list that is refused, value by value."""
@@ -228,11 +307,9 @@ class Search(Generic[R]):
             many = next((c for _, c in plan.asked if len(c.values) > 1), None)
             if many is None or not capabilities.is_refusal(error):
                 raise
-            found = [self.run([one if c is many else c for c in conditions])
-                     for one in many.each()]
-            return Found({id: each for part in found
-                          for id, each in part.objects.items()},
-                         all(part.is_complete for part in found))
+            return _merged(self.run([one if c is many else c
+                                     for c in conditions])
+                           for one in many.each())
 
     def _require(self, plan: _Plan) -> Found[R]:
         """Ask by a form that no older one stands for."""
@@ -322,14 +399,14 @@ class Search(Generic[R]):
                 ) -> Found[R]:
         """Objects by their ids, among those that meet other conditions."""
         if len(number.values) > 1 and not others:
-            plan = _Plan(((number.key, number),), (), self._name([number]))
-            return self._prefer(plan, [number], lambda: self._one_by_one(
-                number))
+            plan = _Plan(((number.key, number),), ())
+            if forms.is_known_search(self._kind.RESOURCE, ()):
+                return self._prefer(plan, lambda: self._among(number, ()))
+            return self._several(plan, number,
+                                 lambda one: self._by_ids(one, ()))
         if self._kind.RESOURCE in forms.READS:
-            found = [self._read(id) for id in number.values]
-            return self._matching(Found({
-                each.id: each for part in found
-                for each in part.objects.values()}), (), others)
+            return self._matching(_merged(map(self._read, number.values)),
+                                  (), others)
         if others:
             return self._among(number, others)
         name = f'reads:{self._kind.RESOURCE}'
@@ -366,14 +443,6 @@ class Search(Generic[R]):
             found_one = novel or found_one
         return dataclasses.replace(
             found_one, is_complete=bool(found_one) or inside.is_complete)
-
-    def _one_by_one(self, number: query.Condition) -> Found[R]:
-        if forms.is_known_search(self._kind.RESOURCE, ()):
-            return self._among(number, ())
-        found = [self._by_ids(one, ()) for one in number.each()]
-        return Found({id: each for part in found
-                      for id, each in part.objects.items()},
-                     all(part.is_complete for part in found))
 
     def _among(self, number: query.Condition, others: Conditions
                ) -> Found[R]:
@@ -419,6 +488,14 @@ class Search(Generic[R]):
                 transport.Request('GET', path or self._path))
             raise errors.BadReply(f'no use in the reply: {error}', place,
                                   status=200) from None
+
+
+def _merged(parts: Iterable[Found[R]]) -> Found[R]:
+    """All that was found in parts; the later word on an object counts."""
+    found = list(parts)
+    return Found({id: each for part in found
+                  for id, each in part.objects.items()},
+                 all(part.is_complete for part in found))
 
 
 def _is_asked_for(record: records.Record, condition: query.Condition

@@ -16,12 +16,14 @@ The operator's page on limits has these numbers, and says where the array
 would allow less and why it is more.
 """
 
+import collections
 from collections.abc import Iterator
 import contextlib
 
 import ddt
 
 from tests.functional import base
+from tests.functional import learned
 from tests.functional import replicated
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
@@ -270,3 +272,45 @@ class ReplicationBudgetsTest(replicated.ReplicatedTest):
         # Two look whether the group was once made there.
         with self._calls(12 + 4 * 3, 9 + 2 * 3 + 2):
             self.backend.delete_group(group)
+
+
+class FailoverBudgetsTest(replicated.ReplicatedTest):
+    """Calls for all volumes, by a service that has learnt nothing before."""
+
+    COUNT = 30
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.own(self.protocol, replication_device=self.device())
+        for _ in range(self.COUNT):
+            self.replicated()
+        self.pass_time()
+
+    def _calls(self, target: str) -> collections.Counter[str]:
+        """The requests that a failover takes, by method and path."""
+        for array in (self.primary, self.secondary):
+            array.control.clear_journal()
+        service = self.backend.fail_over(target)
+        self.assertEqual(target, service.active_backend_id or 'default',
+                         self.log.errors_text())
+        return collections.Counter(
+            f'{entry.method} {entry.path.partition("v2/")[2]}'
+            for array in (self.primary, self.secondary)
+            for entry in array.control.journal())
+
+    def _assert_budget(self, target: str, looks: int, others: int) -> None:
+        """A failover takes so many looks at sessions, and other requests."""
+        calls = self._calls(target)
+        self.assertLessEqual(calls.pop('GET replication/sessions'), looks)
+        self.assertLessEqual(calls.total(), others, calls)
+        # Nothing is sent for each of the volumes.
+        self.assertLess(max(calls.values()), self.COUNT // 2, calls)
+
+    def test_there_and_back(self) -> None:
+        learned.forget()
+        self.backend.restart()
+        self._assert_budget(replicated.TARGET, 5, 12)
+        self._assert_budget('default', 20, 27)
+        # By now it is known what the arrays take.
+        self._assert_budget(replicated.TARGET, 2, 3)
+        self._assert_budget('default', 16, 18)

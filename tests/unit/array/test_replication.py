@@ -55,9 +55,9 @@ def peer(id, name, host, state='ok'):
 
 class Case(unittest.TestCase):
 
-    def make(self, *script):
+    def make(self, *script, works=offered.names('sdp')):
         self.client, self.array, self.clock = scripted.client(
-            *script, works=offered.names('sdp'))
+            *script, works=works)
         self.addCleanup(lambda: self.assertEqual([], self.array.script))
         self.replication = array.Array(self.client, 'any').replication
         return self.replication
@@ -272,6 +272,17 @@ class LookTest(Case):
             self.replication.find_many(names).items()})
         self.assertEqual(['rssn-', 'ssn-'], [
             self.array.query(n)['name__prefix'] for n in range(2)])
+
+    def test_many_where_none_begins_like_the_first(self):
+        """What is found by one prefix proves that another finds nothing."""
+        names = [f'{kind}-{n}' for n in range(500)
+                 for kind in ('ssn', 'rssn')]
+        self.make(scripted.hits(), scripted.hits(raw(3, name='ssn-7')),
+                  *[scripted.hits()] * 3, works=())
+        for found in ({'ssn-7'}, set()):
+            self.assertEqual(found, set(self.replication.find_many(names)))
+        self.assertEqual(['rssn-', 'ssn-', 'rssn-'], [
+            self.array.query(n)['name__prefix'] for n in range(3)])
 
     def test_none_take_no_call(self):
         self.make()

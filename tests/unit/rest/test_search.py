@@ -43,6 +43,7 @@ class Array:
         self.refused, self.refusal = refused, refusal
         self.silent, self.ignored, self.reads = silent, ignored, reads
         self.asked = []
+        self.tells_total = True
 
     def __call__(self, request):
         url = parse.urlsplit(request.url)
@@ -70,10 +71,11 @@ class Array:
             return self.refusal
         if any(key in self.silent for key in pairs):
             return scripted.hits()
-        return scripted.hits(*[
-            each for each in self.objects if all(
-                self._meets(each, key, value) for key, value in pairs.items()
-                if key not in self.ignored)])
+        hits = [each for each in self.objects if all(
+            self._meets(each, key, value) for key, value in pairs.items()
+            if key not in self.ignored)]
+        return (scripted.hits(*hits) if self.tells_total
+                else scripted.Reply(200, {'hits': hits}))
 
     @staticmethod
     def _meets(each, key, wanted):
@@ -210,10 +212,96 @@ class ListsTest(Case):
     def test_learnt_beside_the_older_road(self):
         self.make(VOLUMES)
         self.assertEqual([1, 3], self.search())
-        self.assertEqual([*self.SINGLES, self.LIST], self.asked())
+        self.assertEqual([self.SINGLES[0], {'name__in': 'v3,v1,v9'}],
+                         self.asked())
         self.assertEqual('works', self.state(self.NAME))
         self.assertEqual([1, 3], self.search())
         self.assertEqual([self.LIST], self.asked())
+
+    def test_learnt_by_the_first_that_is_found(self):
+        """The others are asked for in one go."""
+        self.make(VOLUMES)
+        names = ['x1', 'v2', 'x3', 'v3', *[f'y{n}' for n in range(500)]]
+        self.assertEqual([2, 3], self.ids(self.client.volumes.search(
+            query.one_of('name', names))))
+        asked = self.asked()
+        self.assertEqual([{'name': 'x1'}, {'name': 'v2'},
+                          {'name__in': 'x1,v2,x3'}], asked[:3])
+        self.assertTrue(asked[3]['name__in'].startswith('x3,v3,y0,'))
+        self.assertEqual(4, len(asked))
+
+    @ddt.data(0, -1)
+    def test_a_list_of_which_only_a_part_is_read(self, place):
+        """An array that takes the first, or last, value alone."""
+        self.make(VOLUMES)
+        array = self.array
+
+        def odd(request):
+            _, found, values = request.url.partition('name__in=')
+            if found:
+                request.url = request.url.replace(
+                    values, values.split(',')[place])
+            return array(request)
+        self.client._session.transport._http.get_adapter(
+            'https://x').script[:] = [odd] * 99
+        self.assertEqual([1, 3], self.search())
+        self.assertEqual('refused', self.state(self.NAME))
+
+    def test_learnt_by_another_object(self):
+        """One that the array has, where nothing is found that is sought."""
+        self.make(SNAPSHOTS)
+        wanted = [f'x{n}' for n in range(100)]
+        self.assertEqual([], self.client.snapshots.search(
+            query.one_of('short_name', wanted)))
+        self.assertEqual(
+            [*[{'short_name': f'x{n}'} for n in range(3)], {},
+             {'short_name__in': 'x0,s1,x1'},
+             {'short_name__in': ','.join(wanted[3:])}], self.asked())
+        self.assertEqual([], self.client.snapshots.search(
+            query.one_of('short_name', wanted)))
+        self.assertEqual(1, len(self.asked()))
+
+    @ddt.data({'silent': ['short_name__in']}, {'refused': ['short_name__in']},
+              {'ignored': ['short_name__in']})
+    def test_not_learnt_by_another_object(self, switches):
+        self.make(SNAPSHOTS, **switches)
+        wanted = [f'x{n}' for n in range(20)]
+        self.assertEqual([], self.client.snapshots.search(
+            query.one_of('short_name', wanted)))
+        self.assertEqual([{'short_name': name} for name in wanted],
+                         [each for each in self.asked()
+                          if 'short_name' in each and each[
+                              'short_name'] in wanted])
+        self.assertEqual('refused', self.state(
+            'value-lists:snapshots:short_name__in'))
+
+    def test_no_object_to_learn_by(self):
+        """Zero hits of a bare list may be for an unknown path."""
+        self.make([])
+        wanted = [f'x{n}' for n in range(20)]
+        self.assertEqual([], self.client.snapshots.search(
+            query.one_of('short_name', wanted)))
+        self.assertEqual(20 + 1, len(self.asked()))
+        for name in ('value-lists:snapshots:short_name__in',
+                     'lists:snapshots'):
+            self.assertEqual('unknown', self.state(name))
+
+    def test_a_list_that_is_too_long_to_learn_by(self):
+        """Further pages are not read while something else is learnt."""
+        self.make([{'id': n, 'name': f'v{n}', 'volume_group': ref(
+            'volume_groups', n % 2)} for n in range(120)])
+        self.array.tells_total = False
+        self.assertEqual(120, len(self.client.volumes.search(query.one_of(
+            'volume_group', [rest.Ref('volume_groups', n)
+                             for n in range(2)]))))
+        self.assertEqual('works', self.state(
+            'value-lists:volumes:volume_group.ref__m_eq'))
+
+    def test_short_lists_need_no_other_object(self):
+        self.make(SNAPSHOTS)
+        self.assertEqual([], self.client.snapshots.search(
+            query.one_of('short_name', ['x1', 'x2', 'x3', 'x4'])))
+        self.assertEqual(4, len(self.asked()))
 
     @ddt.data({'refused': ['name__in']}, {'silent': ['name__in']},
               {'ignored': ['name__in']},
@@ -244,7 +332,7 @@ class ListsTest(Case):
             return array(request)
         self.client._session.transport._http.get_adapter(
             'https://x').script[:] = [vanishing] * 99
-        self.assertEqual([1, 3], self.search())
+        self.assertEqual([1], self.search())
         self.assertEqual('unknown', self.state(self.NAME))
 
     def test_each_form_is_proven_for_itself(self):
@@ -456,11 +544,13 @@ class ByIdTest(Case):
         self.make(VOLUMES)
         self.assertEqual([1, 3], self.ids(self.client.volumes.search(
             query.one_of('id', [1, 3, 9]))))
-        self.assertEqual([{}], self.asked())
+        self.assertEqual([{}, {'id__in': '1,3,9'}], self.asked())
 
-    def test_several_that_are_read_one_by_one(self):
+    @ddt.data({}, {'refused': ['id__in']})
+    def test_several_that_are_read_one_by_one(self, switches):
         self.make([{'id': id, 'name': f'g{id}'} for id in (1, 2)],
-                  reads=True)
+                  reads=True, **switches)
         self.assertEqual([1, 2], self.ids(self.client.volume_groups.search(
             query.one_of('id', [1, 2, 9]))))
-        self.assertEqual(['#1', '#2', '#9'], self.asked()[:3])
+        self.assertEqual(['#1', {'id__in': '2,1,9'}, *(
+            ['#2', '#9'] if switches else [])], self.asked())
