@@ -16,9 +16,11 @@ Substring search (``__contains``) is left out on purpose: it has hung a
 live array (QRY-9).
 """
 
+from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
+import functools
 import itertools
 from urllib import parse
 
@@ -60,7 +62,13 @@ class Condition:
         return (f'{self.field}.ref__m_eq' if self.is_of_refs
                 else f'{self.field}__in')
 
-    @property
+    @functools.cached_property
+    def _wanted(self) -> frozenset[Value]:
+        """The values: there are hundreds, and as many records to compare."""
+        return frozenset(records.normal(self.field, value)
+                         for value in self.values)
+
+    @functools.cached_property
     def is_of_refs(self) -> bool:
         """Whether the values are references."""
         return any(isinstance(value, records.Ref) for value in self.values)
@@ -80,8 +88,9 @@ class Condition:
         if self.is_prefix:
             return str(getattr(record, self.field)).startswith(
                 str(self.values[0]))
-        return any(records.matches(record, {self.field: wanted})
-                   for wanted in self.values)
+        value = records.normal(self.field, getattr(record, self.field))
+        # What could not be read may be a JSON object.
+        return isinstance(value, Hashable) and value in self._wanted
 
 
 def equal(field: str, value: Value) -> Condition:

@@ -594,7 +594,7 @@ def matches(record: Record, wanted: AbstractMapping[str, Any]) -> bool:
 
     A field that the record does not have matches whatever its value.
     """
-    return all(_normal(name, getattr(record, name)) == _normal(name, value)
+    return all(normal(name, getattr(record, name)) == normal(name, value)
                for name, value in wanted.items() if hasattr(record, name))
 
 
@@ -613,7 +613,8 @@ def is_undecided(record: Record, wanted: AbstractMapping[str, Any],
     return matches(record, told) and not all(map(record.tells, asked))
 
 
-def _normal(name: str, value: Any) -> Any:
+def normal(name: str, value: Any) -> Any:
+    """The value of a field in the form in which two are compared."""
     # Initiators are compared without regard to their form (INI-4, INI-5).
     if name == 'iqn':
         return str(value).lower()

@@ -39,6 +39,44 @@ def splits(conditions):
          for each in conditions])
 
 
+class Counted(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str(self) == str(other)
+
+    __hash__ = str.__hash__
+
+
+class ComparisonTest(unittest.TestCase):
+
+    def test_many_values_and_records(self):
+        """Each record is compared with few of the values."""
+        condition = query.one_of('name', [Counted(f'v{n}')
+                                          for n in range(200)])
+        found = [rest.VolumeGroup(id=n, name=f'v{n}') for n in range(300)]
+        Counted.compared = 0
+        self.assertEqual(200, sum(map(condition.admits, found)))
+        self.assertLess(Counted.compared, 1000)
+
+    def test_each_form_of_a_value(self):
+        for field, wanted, value, admitted in (
+                ('iqn', 'IQN.X', 'iqn.x', True),
+                ('iqn', 'iqn.y', 'iqn.x', False)):
+            record = rest.HostIqn.from_json({'id': 1, field: value})
+            self.assertIs(admitted, query.equal(
+                field, wanted).admits(record))
+
+    def test_a_field_that_is_no_reference(self):
+        record = rest.Snapshot.from_json({
+            'id': 1, 'short_name': 's', 'replication_session': {'x': 1}})
+        wanted = query.equal('replication_session', rest.Ref('x', 1))
+        self.assertFalse(wanted.admits(record))
+
+
 @ddt.ddt
 class ConditionTest(unittest.TestCase):
 
