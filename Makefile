@@ -14,10 +14,10 @@ help:  ## this text
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
-	@tools/bootstrap simulator,cloud,test,charm,e2e,tempest
+	@tools/bootstrap cloud,test,charm,e2e,tempest
 
 docs-venv:
-	@tools/bootstrap simulator,cloud,docs
+	@tools/bootstrap cloud,docs
 
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud

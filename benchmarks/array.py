@@ -30,7 +30,7 @@ from typing import Any
 
 import requests
 
-from cinder_k2.simulator.adapters import tls
+from k2_sim.adapters import tls
 
 LOGIN = 'admin'
 PASSWORD = 'benchmark'  # nosec B105
@@ -133,7 +133,7 @@ def running(folder: str, profile: str, port: int = 0, *arguments: str
     log = os.path.join(folder, 'k2-sim.log')
     with open(log, 'w', encoding='utf-8') as stream:
         process = subprocess.Popen(  # nosec B603
-            [sys.executable, '-m', 'cinder_k2.cmd.sim',
+            [sys.executable, '-m', 'k2_sim.cmd.serve',
              '--listen', f'127.0.0.1:{port}', '--state-dir', folder,
              '--profile', profile, '--switch', 'clones_movable=true',
              '--switch', 'grow_suspended=true', '--login', LOGIN,

@@ -29,10 +29,10 @@ import fixtures
 import requests
 import testtools
 
-from cinder_k2.simulator.planes import base
-from cinder_k2.simulator.planes import lio
-from cinder_k2.simulator.planes import portals as portals_module
-from cinder_k2.simulator.planes import tgtd
+from k2_sim.planes import base
+from k2_sim.planes import lio
+from k2_sim.planes import portals as portals_module
+from k2_sim.planes import tgtd
 from tools.cloud import children
 from tools.guest import packages
 
@@ -180,7 +180,7 @@ class Simulator:
         """Give the process, or raise NotStarted."""
         command = [
             *self.plane.wrapper,
-            sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.sim',
+            sys.executable, '-W', 'ignore', '-m', 'k2_sim.cmd.serve',
             '--listen', '127.0.0.1:0', '--data-plane', self.plane.name,
             '--require-data-plane', '--state-dir', str(self.directory),
             *(f'--portal={address}' for address in self.portals),

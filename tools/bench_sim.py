@@ -39,8 +39,8 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls
+import k2_sim
+from k2_sim.adapters import tls
 from tools import bench_client
 
 _PER_GROUP = 25
@@ -119,7 +119,7 @@ class Server:
 def _seed(path: pathlib.Path, volumes: int) -> None:
     """A state with so many volumes, and certificates."""
     tls.ensure(path, ('127.0.0.1',))
-    array = simulator.Array(store=path / 'state.db')
+    array = k2_sim.Array(store=path / 'state.db')
     _make(array, 'volume_groups', [
         {'name': f'cvg-{number}', 'quota': 0}
         for number in range(_SINGLES + _groups(volumes) + _EMPTY)])
@@ -132,7 +132,7 @@ def _seed(path: pathlib.Path, volumes: int) -> None:
     array.close()
 
 
-def _make(array: simulator.Array, resource: str,
+def _make(array: k2_sim.Array, resource: str,
           bodies: list[dict[str, Any]]) -> None:
     reply = array.handle('POST', f'/api/v2/{resource}/__bulk', '', _HEADERS,
                          json.dumps(bodies).encode())
@@ -205,7 +205,7 @@ def _simulator(path: pathlib.Path) -> Iterator[tuple[Server, float]]:
     password.write_text('admin')
     begin = time.perf_counter()
     with subprocess.Popen(  # nosec B603
-            [sys.executable, '-m', 'cinder_k2.cmd.sim', '--listen',
+            [sys.executable, '-m', 'k2_sim.cmd.serve', '--listen',
              '127.0.0.1:0', '--state-dir', str(path), '--password-file',
              str(password)], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -25,7 +25,7 @@ import sys
 import tempfile
 from typing import Any
 
-from cinder_k2 import simulator
+import k2_sim
 
 _MIB = 2 ** 20
 _VOLUME_GIB = 10
@@ -44,13 +44,13 @@ def main() -> int:
         for is_dedup in (True, False):
             path = pathlib.Path(directory, str(is_dedup))
             path.mkdir()
-            _tell(simulator.Array(
+            _tell(k2_sim.Array(
                 store=path / 'state.db',
-                contents=simulator.Contents(path / 'content')), is_dedup)
+                contents=k2_sim.Contents(path / 'content')), is_dedup)
     return 0
 
 
-def _tell(array: simulator.Array, is_dedup: bool) -> None:
+def _tell(array: k2_sim.Array, is_dedup: bool) -> None:
     name = 'with deduplication' if is_dedup else 'without deduplication'
     print(f'\n{name:24} {"provisioned":>13} {"written":>9} {"taken":>9}'
           f' {"reduction":>10} {"with thin":>10}')
@@ -72,7 +72,7 @@ def _tell(array: simulator.Array, is_dedup: bool) -> None:
     array.close()
 
 
-def _write(array: simulator.Array, volume: int, start: int, data: bytes
+def _write(array: k2_sim.Array, volume: int, start: int, data: bytes
            ) -> None:
     for at in range(0, len(data), _MIB):
         array.control.data.write(
@@ -92,7 +92,7 @@ def _database(chance: random.Random) -> bytes:
             + chance.randbytes(_IMAGES))
 
 
-def _line(title: str, array: simulator.Array) -> str:
+def _line(title: str, array: k2_sim.Array) -> str:
     found = _call(array, 'GET', 'system/capacity')['hits'][0]
     allocated, physical = found['allocated'], found['physical']
     provisioned = found['provisioned']
@@ -101,12 +101,12 @@ def _line(title: str, array: simulator.Array) -> str:
             f' {allocated / physical:8.1f}:1 {provisioned / physical:8.0f}:1')
 
 
-def _post(array: simulator.Array, resource: str, body: dict[str, Any]
+def _post(array: k2_sim.Array, resource: str, body: dict[str, Any]
           ) -> dict[str, Any]:
     return _call(array, 'POST', resource, body)
 
 
-def _call(array: simulator.Array, method: str, path: str,
+def _call(array: k2_sim.Array, method: str, path: str,
           body: object = None) -> dict[str, Any]:
     reply = array.handle(
         method, f'/api/v2/{path}', '', _HEADERS,

@@ -41,9 +41,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / 'doc' / 'source' / 'simulator'
 DATA = FOLDER / 'rules.yaml'
 PAGE = FOLDER / 'rules.rst'
-TESTS = ROOT / 'tests'
 # Tests that show what the array does; the others show what a client does.
-OF_ARRAY = 'unit/simulator/'
+OF_ARRAY = 'k2-sim/tests/'
+FOLDERS = (OF_ARRAY, 'tests/')
 
 RANGE = re.compile(r'\b([A-Z]{2,3}-\d+) to [A-Z]*-?\d+')
 WIDTHS = '9 7 34 36 14'
@@ -63,15 +63,15 @@ binds the array has no test.
 What has no number is not here: units, the forms of conditions, statuses of
 errors, fields, the states of a session and limits. The tests of these name a
 section instead. Requests of the main flows, with what each reply looks like,
-are in ``tests/unit/simulator/api/stories.yaml``.
+are in ``k2-sim/tests/api/stories.yaml``.
 
 Grade
     *D*: the vendor documents it. *R*: a published client relies on it. *A*:
     nobody says, so it is an assumption, and the array takes the strict side.
 
 Tests
-    Each cites the rule in its docstring. Those of ``unit/simulator`` show
-    what the array does, all others what the driver does. A rule that binds
+    Each cites the rule in its docstring. Those of ``k2-sim/tests`` show what
+    the array does, all others what the driver does. A rule that binds
     clients alone need not have one.
 
 Switch
@@ -105,7 +105,7 @@ class Rule:
 class Citation:
     """One test, or a class of tests, that names rules in its docstring.
 
-    :ivar module: its file below tests/, as unit/simulator/test_hosts
+    :ivar module: its file, as k2-sim/tests/rules/test_hosts
     :ivar name: its class, and its function unless the class itself cites
     :ivar text: the docstring
     """
@@ -131,12 +131,13 @@ def load_rules(data: Mapping[str, Any]) -> dict[str, Rule]:
             for rule, fields in section['rules'].items()}
 
 
-def load_citations(folder: pathlib.Path) -> list[Citation]:
-    """Return what each test below a folder says of itself, in order."""
+def load_citations(root: pathlib.Path) -> list[Citation]:
+    """Return what each test of a checkout says of itself, in order."""
     return sorted(
-        citation for path in folder.rglob('test_*.py')
+        citation for folder in FOLDERS
+        for path in (root / folder).rglob('test_*.py')
         for citation in _citations(
-            path.relative_to(folder).with_suffix('').as_posix(),
+            path.relative_to(root).with_suffix('').as_posix(),
             ast.parse(path.read_text())))
 
 
@@ -179,7 +180,7 @@ def _untested(rules: Mapping[str, Rule], cited: Cited) -> Iterator[str]:
         tests = [test for test in cited.get(number, ()) if test.of_array]
         if rule.binds != 'client' and not tests and not rule.missing:
             yield (f'{number} binds the array and no test in '
-                   f'tests/{OF_ARRAY} cites it')
+                   f'{OF_ARRAY} cites it')
 
 
 def _unknown(rules: Mapping[str, Rule], cited: Cited) -> Iterator[str]:
@@ -281,7 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
     check = parser.parse_args(arguments).check
     data = yaml.safe_load(DATA.read_text())
     rules = load_rules(data)
-    cited = cite(rules, load_citations(TESTS))
+    cited = cite(rules, load_citations(ROOT))
     wrong = problems(rules, cited)
     for problem in wrong:
         print(f'rule table: {problem}.')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every check of the project: lint, and unit, charm and functional tests.
+"""Every check: lint, and unit, k2-sim, charm and functional tests.
 
 With --weather, what takes longer in place of these: tests/weather. With
 --again, a few tests that failed are run once more, alone: what passes then is
@@ -51,7 +51,8 @@ from tools import signals
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
 FAILURES = ROOT / 'artifacts' / 'failures'
-SUITES = ('unit', 'charm', 'functional')
+SIMULATOR = 'k2-sim'
+SUITES = ('unit', SIMULATOR, 'charm', 'functional')
 # Twice as many workers as processors: stestr cannot know, on a machine where
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',
@@ -260,7 +261,9 @@ def repeat(tally: Tally, run: Callable[[Sequence[str]], Tally]) -> None:
 
 def run_once(suite: str, runner: Sequence[str]) -> Tally:
     """Run one suite, or what failed of it, and count the results."""
-    return run_command(suite, [sys.executable, '-m', *runner], ROOT,
+    # k2-sim is a project of its own, with its own tests and settings.
+    place = ROOT / SIMULATOR if suite == SIMULATOR else ROOT
+    return run_command(suite, [sys.executable, '-m', *runner], place,
                        environment(suite))
 
 

@@ -53,6 +53,10 @@ function setup_develop {
     done_to_machine setup_develop "$@"
 }
 
+function pip_install {
+    done_to_machine pip_install "$@"
+}
+
 function is_package_installed {
     [[ " ${INSTALLED:-tgt} " == *" $1 "* ]]
 }

@@ -63,7 +63,10 @@ class LifeTest(playing.Case):
             'k2-iscsi', 'driver_ssl_cert_verify'))
         self.assertEqual(['k2-sim-1'], self.stack.running())
         self.assertEqual(200, self.answer(self.stack.ports[0]))
-        self.assertIn('setup_develop', self.stack.log('machine'))
+        checkout = f'{self.stack.dest}/cinder-k2'
+        self.assertIn(f'setup_develop {checkout}\n'
+                      f'pip_install -e {checkout}/k2-sim\n',
+                      self.stack.log('machine'))
         self.stack.play('clean')
         self.assertEqual([], self.stack.arrays() + self.stack.left())
 

@@ -21,8 +21,8 @@ import urllib.parse
 
 import testtools
 
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls
+import k2_sim
+from k2_sim.adapters import tls
 from tools.cloud import children
 from tools.guest import machine
 from tools import run_e2e
@@ -40,7 +40,7 @@ except ImportError:
 
 # Seconds; for what the machine may be slow with, as starting a page.
 PATIENCE = 60.0
-CONTROL = simulator.User('control', 'pw-of-control')
+CONTROL = k2_sim.User('control', 'pw-of-control')
 _FLAGS = (
     '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic',
     '--no-first-run', '--disable-background-networking',
@@ -131,14 +131,14 @@ class BrowserTest(testtools.TestCase):
         self.array = self.make_array()
         self.addCleanup(self.array.close)
         self.control = self.array.control
-        server = simulator.ThreadedServer(self.array, self.certificate)
+        server = k2_sim.ThreadedServer(self.array, self.certificate)
         server.start()
         self.addCleanup(server.stop)
         self.url = server.url
         self.forget()
 
     def make_array(self):
-        return simulator.Array(control_user=CONTROL, **self.array_options)
+        return k2_sim.Array(control_user=CONTROL, **self.array_options)
 
     def forget(self):
         """A browser that has never been here."""

@@ -14,7 +14,7 @@
 
 import math
 
-from cinder_k2 import simulator
+import k2_sim
 from tests.e2e import browser
 from tests.unit.simulator import base
 from tests.unit.simulator import pairs
@@ -30,14 +30,14 @@ def _talk(array):
 
 def build():
     """An array that replicates to another, after an hour of work."""
-    clock = simulator.Clock()
-    users = [simulator.User('cinder', 'pw-of-cinder', 'mgmt-app'),
-             simulator.User('audit', 'pw-of-audit', 'read-only')]
-    here, there = (simulator.Array(
+    clock = k2_sim.Clock()
+    users = [k2_sim.User('cinder', 'pw-of-cinder', 'mgmt-app'),
+             k2_sim.User('audit', 'pw-of-audit', 'read-only')]
+    here, there = (k2_sim.Array(
         clock=clock, name=name, users=users, capacity=40 * 2 ** 30,
         seed=3, control_user=browser.CONTROL)
         for name in ('k2-east', 'k2-west'))
-    simulator.connect(here, there, hosts=pairs.HOSTS)
+    k2_sim.connect(here, there, hosts=pairs.HOSTS)
     a = _talk(here)
     groups = _volumes(a)
     _hosts(a)

@@ -12,7 +12,7 @@
 
 """The console in a browser: login, live views, keys, hostile names."""
 
-from cinder_k2.simulator.config import settings
+from k2_sim.config import settings
 from tests.e2e import browser
 from tests.e2e.browser import Keys
 from tests.unit.simulator import base

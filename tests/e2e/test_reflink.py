@@ -20,7 +20,7 @@ import ddt
 import fixtures
 import testtools
 
-from cinder_k2 import simulator
+import k2_sim
 
 MIB = 2 ** 20
 # The smallest that XFS takes.
@@ -64,7 +64,7 @@ class TestReflink(testtools.TestCase):
     def test_snapshot(self, kind):
         """A copy takes no room, and each side changes alone."""
         place = self.mounted(kind)
-        contents = simulator.Contents(place / 'content')
+        contents = k2_sim.Contents(place / 'content')
         data = os.urandom(64 * MIB)
         token = contents.clone('', 100 * MIB)
         contents.write(token, MIB, data)

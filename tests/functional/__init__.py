@@ -23,7 +23,7 @@ os.environ.setdefault('OS_CINDER_DISABLE_EVENTLET_PATCHING', 'true')
 
 # Before Cinder: eventlet, which Cinder imports on native threads too, leaves
 # a copy of http.server behind whose threads are not threads.
-from cinder_k2 import simulator  # noqa: E402,F401
+import k2_sim  # noqa: E402,F401
 
 from cinder import monkey_patch  # noqa: E402
 

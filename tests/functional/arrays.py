@@ -23,8 +23,8 @@ import tempfile
 from typing import Any
 import urllib.parse
 
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls
+import k2_sim
+from k2_sim.adapters import tls
 
 LOGIN = 'openstack'
 # Something that no log line has by chance.
@@ -36,9 +36,9 @@ SECRETS = (PASSWORD, TOKEN)
 # The ways that need less of the driver; tests of the strict ones switch.
 _SWITCHES = {'clones_movable': True, 'grow_suspended': True}
 # Free of what the array refuses others (refuse_unlisted).
-_ADMIN = simulator.User('administrator', 'their-own-password', 'root')
+_ADMIN = k2_sim.User('administrator', 'their-own-password', 'root')
 # Of somebody who may change nothing.
-VIEWER = simulator.User('viewer', 'what-viewers-know', 'read-only')
+VIEWER = k2_sim.User('viewer', 'what-viewers-know', 'read-only')
 _ADMIN_TOKEN = base64.b64encode(
     f'{_ADMIN.login}:{_ADMIN.password}'.encode()).decode()
 
@@ -87,14 +87,14 @@ class Served:
     """
 
     def __init__(self, profile: str, name: str = '') -> None:
-        self.array = simulator.Array(
+        self.array = k2_sim.Array(
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
             password=PASSWORD, role=ROLE, users=[_ADMIN, VIEWER],
             switches=_SWITCHES)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)
-        self._server = simulator.ThreadedServer(self.array, certificate())
+        self._server = k2_sim.ThreadedServer(self.array, certificate())
         self._server.start()
         self.address = self._server.host
         self.port = self._server.port
@@ -157,8 +157,8 @@ def pair(profile: str) -> tuple[Served, Served]:
     if profile not in _pairs:
         first, second = (Served(profile, f'sim-{profile}-{letter}')
                          for letter in 'ab')
-        simulator.connect(first.array, second.array,
-                          hosts=(first.host, second.host))
+        k2_sim.connect(first.array, second.array,
+                       hosts=(first.host, second.host))
         _pairs[profile] = first, second
     return _pairs[profile]
 

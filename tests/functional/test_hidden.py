@@ -21,7 +21,7 @@ from unittest import mock
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
-from cinder_k2.simulator.rules import groups
+from k2_sim.rules import groups
 from tests.functional import backend
 from tests.functional import base
 

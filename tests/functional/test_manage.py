@@ -19,7 +19,7 @@ import uuid
 from cinder import exception
 
 from cinder_k2.array import inventory
-from cinder_k2 import simulator
+import k2_sim
 from tests.functional import backend
 from tests.functional import base
 
@@ -64,7 +64,7 @@ class ManageTest(base.FunctionalTest):
 
     def _replicate(self, group: Any) -> None:
         """Make a session, which is idle, to the array itself (REP-21)."""
-        simulator.connect(self.array.array)
+        k2_sim.connect(self.array.array)
         peer, = self.admin.list('replication/peer_k2arrays')
         self.make('replication/sessions', name='local', rpo=60,
                   replication_peer_k2array={

@@ -21,7 +21,7 @@ from cinder import compute
 from cinder import exception
 
 from cinder_k2.flows.replication import copies
-from cinder_k2 import simulator
+import k2_sim
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -810,8 +810,8 @@ class ThreeArraysTest(replicated.ReplicatedTest):
     def setUp(self) -> None:
         super().setUp()
         self.third = arrays.Served('k2', 'sim-k2-c')
-        simulator.connect(self.primary.array, self.third.array,
-                          hosts=(self.primary.host, self.third.host))
+        k2_sim.connect(self.primary.array, self.third.array,
+                       hosts=(self.primary.host, self.third.host))
         # The other tests want two arrays by themselves.
         self.retire(self.third, *arrays.give_up_pair(self.profile))
         self._use_devices(self.device(), self.device(

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography import x509
 import ddt
 
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls
+import k2_sim
+from k2_sim.adapters import tls
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
@@ -82,7 +82,7 @@ class SetupErrorsTest(base.FunctionalTest):
     def _other_server(self, certificate: tls.Certificate | None
                       ) -> Iterator[int]:
         """The same array behind another certificate, or none."""
-        server = simulator.ThreadedServer(self.array.array, certificate)
+        server = k2_sim.ThreadedServer(self.array.array, certificate)
         with server:
             yield server.port
 
@@ -172,7 +172,7 @@ class SetupErrorsTest(base.FunctionalTest):
             self._down('certificate', 'expired', san_api_port=port)
 
     def test_certificate_of_another_machine(self) -> None:
-        server = simulator.ThreadedServer(
+        server = k2_sim.ThreadedServer(
             self.array.array, arrays.certificate(), host='127.0.0.2')
         with server:
             self._down('certificate', san_ip=server.host,
@@ -315,7 +315,7 @@ class SetupErrorsTest(base.FunctionalTest):
 
     @ddt.data('::1', '[::1]')
     def test_ipv6(self, address: str) -> None:
-        server = simulator.ThreadedServer(
+        server = k2_sim.ThreadedServer(
             self.array.array, arrays.certificate(), host='::1')
         with server:
             self.assertTrue(self.new_backend(

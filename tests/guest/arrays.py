@@ -63,7 +63,7 @@ class Array(iscsi.Simulator):
         password = _STATES / 'password'
         password.write_text('secret-of-both-arrays\n')
         command = [
-            sys.executable, '-W', 'ignore', '-m', 'cinder_k2.cmd.sim',
+            sys.executable, '-W', 'ignore', '-m', 'k2_sim.cmd.serve',
             '--name', self.name, '--listen', f'{self.address}:{self.port}',
             '--state-dir', str(self.directory), '--profile', 'sdp',
             '--switch', 'clones_movable=true',

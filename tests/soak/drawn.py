@@ -21,7 +21,7 @@ import dataclasses
 import random
 from typing import Any
 
-from cinder_k2.simulator import profiles
+from k2_sim import profiles
 from tests.matrix import rows
 
 #: Values of behaviors that are numbers.

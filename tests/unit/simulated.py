@@ -18,7 +18,7 @@ from oslotest import base
 
 from cinder_k2 import array
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests import offered
 
 GIB = 1 << 20
@@ -35,14 +35,14 @@ class SimulatedTest(base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
-        self.clock = simulator.FakeClock()
-        self.sim = simulator.Array(self.profile, clock=self.clock,
-                                   switches={'clones_movable': True})
+        self.clock = k2_sim.FakeClock()
+        self.sim = k2_sim.Array(self.profile, clock=self.clock,
+                                switches={'clones_movable': True})
         self.addCleanup(self.sim.close)
         self.client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password='admin'),
-            adapter=simulator.RequestsAdapter(self.sim), clock=self.clock)
+            adapter=k2_sim.RequestsAdapter(self.sim), clock=self.clock)
         self.addCleanup(self.client.close)
         # As a service that has used the array for a while.
         for name in offered.names(self.profile):

@@ -25,19 +25,19 @@ import unittest
 from oslo_config import cfg
 
 from cinder_k2.cmd import admin
-from cinder_k2.cmd import sim
-from cinder_k2.cmd import sim_ctl
 from cinder_k2 import options
-from cinder_k2 import simulator
-from cinder_k2.simulator.faults import fault_rules
-from cinder_k2.simulator import profiles
 from cinder_k2 import volume_types
+import k2_sim
+from k2_sim.cmd import ctl
+from k2_sim.cmd import serve
+from k2_sim.faults import fault_rules
+from k2_sim import profiles
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / 'doc' / 'source'
 PAGES = sorted(SOURCE.rglob('*.rst'))
 TOP = [ROOT / name for name in (
-    'README.rst', 'CONTRIBUTING.rst', 'HACKING.rst',
+    'README.rst', 'CONTRIBUTING.rst', 'HACKING.rst', 'k2-sim/README.rst',
     'devstack/README.rst')]
 NOTES = sorted((ROOT / 'releasenotes' / 'notes').glob('*.yaml'))
 
@@ -118,7 +118,7 @@ class PagesTest(unittest.TestCase):
     def test_tox_environments_exist(self):
         tox = configparser.ConfigParser(interpolation=None)
         tox.read(ROOT / 'tox.ini')
-        found = named(r'``tox -e ([a-z0-9]+)``', PAGES)
+        found = named(r'``tox -e ([a-z0-9-]+)``', PAGES)
         self.assertIn(('testing.rst', 'functional'), found)
         for page, name in found:
             self.assertTrue(
@@ -126,14 +126,17 @@ class PagesTest(unittest.TestCase):
                 (page, name))
 
     def test_names_in_the_package_exist(self):
-        found = named(r'``(cinder_k2(?:\.\w+)+)``', [*TOP, *PAGES, *NOTES])
+        found = named(r'``((?:cinder_k2|k2_sim)(?:\.\w+)+)``',
+                      [*TOP, *PAGES, *NOTES])
         self.assertIn(('features.rst', 'cinder_k2.driver.K2FCDriver'), found)
+        self.assertIn(('simulator.rst', 'k2_sim.Array'), found)
         for page, name in found:
             self.assertTrue(self._exists(name), (page, name))
 
     def _exists(self, name):
         """Found without an import: the driver's packages need Cinder."""
-        module = ROOT / name.replace('.', '/')
+        top = ROOT / 'k2-sim' if name.startswith('k2_sim') else ROOT
+        module = top / name.replace('.', '/')
         if module.is_dir() or module.with_suffix('.py').is_file():
             return True
         package = module.parent / '__init__.py'
@@ -157,6 +160,7 @@ class OptionsTest(unittest.TestCase):
     def test_named_options_exist(self):
         known = {option.name for _, group in options.list_opts()
                  for option in group}
+        known.add('k2_sim')
         # Keys that the driver puts into connectors.
         for path in (ROOT / 'cinder_k2' / 'driver').glob('*.py'):
             known.update(re.findall(r"^_?[A-Z]+ = '(k2_[a-z]+)'$",
@@ -189,8 +193,6 @@ class ErrorsTest(unittest.TestCase):
     def _texts(self):
         """Every text in the driver, with a blank for what is filled in."""
         for path in (ROOT / 'cinder_k2').rglob('*.py'):
-            if 'simulator' in path.parts:
-                continue
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.JoinedStr):
                     yield ' '.join(part.value for part in node.values
@@ -240,7 +242,7 @@ class SimulatorTest(unittest.TestCase):
 
     def test_control_api(self):
         token = base64.b64encode(b'admin:admin').decode()
-        reply = simulator.Array().handle(
+        reply = k2_sim.Array().handle(
             'GET', '/sim/v1', headers={'Authorization': f'Basic {token}'})
         self._assert_all_named(reply.json()['resources'])
 
@@ -248,7 +250,7 @@ class SimulatorTest(unittest.TestCase):
         output = io.StringIO()
         with contextlib.redirect_stdout(output), \
                 self.assertRaises(SystemExit):
-            sim.main(['--help'])
+            serve.main(['--help'])
         self._assert_all_named(
             set(re.findall(r'--[a-z-]+', output.getvalue())) - {'--help'})
 
@@ -257,7 +259,7 @@ class SimulatorCommandTest(unittest.TestCase):
 
     def test_commands_and_options(self):
         page = (SOURCE / 'simulator' / 'k2-sim-ctl.rst').read_text()
-        for noun, (_, verbs) in sim_ctl.COMMANDS.items():
+        for noun, (_, verbs) in ctl.COMMANDS.items():
             for name, verb in verbs.items():
                 self.assertRegex(page, rf'``{noun} {name}\b')
                 for argument, _ in verb.arguments:
@@ -266,7 +268,7 @@ class SimulatorCommandTest(unittest.TestCase):
         output = io.StringIO()
         with contextlib.redirect_stdout(output), \
                 self.assertRaises(SystemExit):
-            sim_ctl.main(['--help'])
+            ctl.main(['--help'])
         for option in set(re.findall(r'--[a-z-]+', output.getvalue())):
             self.assertTrue(option == '--help' or re.search(
                 rf'``{option}[ `]', page), option)

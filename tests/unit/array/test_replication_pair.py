@@ -26,7 +26,7 @@ from cinder_k2.array.replication import SUSPENDED
 from cinder_k2.array.replication import TARGET
 from cinder_k2 import exceptions
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests import offered
 
 GIB = 1 << 20
@@ -37,11 +37,11 @@ class PairTest(base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
-        self.clock = simulator.FakeClock()
+        self.clock = k2_sim.FakeClock()
         self.a, self.b = [
-            simulator.Array('sdp', clock=self.clock, name=f'sim-k2-{letter}')
+            k2_sim.Array('sdp', clock=self.clock, name=f'sim-k2-{letter}')
             for letter in 'ab']
-        simulator.connect(self.a, self.b, hosts=HOSTS)
+        k2_sim.connect(self.a, self.b, hosts=HOSTS)
         self.here, self.there = [
             self._array(sim, host)
             for sim, host in zip((self.a, self.b), HOSTS, strict=True)]
@@ -50,7 +50,7 @@ class PairTest(base.BaseTestCase):
         self.addCleanup(sim.close)
         client = rest.Client(
             rest.Settings(address=host, login='admin', password='admin'),
-            adapter=simulator.RequestsAdapter(sim), clock=self.clock)
+            adapter=k2_sim.RequestsAdapter(sim), clock=self.clock)
         self.addCleanup(client.close)
         for name in offered.names('sdp'):
             client.capabilities.found(name)
@@ -374,14 +374,14 @@ class OwnPeerTest(base.BaseTestCase):
 
     def test_an_array_that_is_its_own_peer(self):
         """REP-21: names tell the sides apart."""
-        clock = simulator.FakeClock()
-        sim = simulator.Array('sdp', clock=clock)
+        clock = k2_sim.FakeClock()
+        sim = k2_sim.Array('sdp', clock=clock)
         self.addCleanup(sim.close)
-        simulator.connect(sim, hosts=HOSTS[:1])
+        k2_sim.connect(sim, hosts=HOSTS[:1])
         client = rest.Client(
             rest.Settings(address=HOSTS[0], login='admin',
                           password='admin'),
-            adapter=simulator.RequestsAdapter(sim), clock=clock)
+            adapter=k2_sim.RequestsAdapter(sim), clock=clock)
         self.addCleanup(client.close)
         for name in offered.names('sdp'):
             client.capabilities.found(name)

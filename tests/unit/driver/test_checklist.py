@@ -64,11 +64,11 @@ REACH = {'_array', '_client', '_backing', '_snapshot_backing'}
 def sources():
     """What cinder-volume loads, as trees by path.
 
-    That is all but the simulated array, the probe and the commands.
+    That is all but the probe and the commands.
     """
     return {path: ast.parse(path.read_text())
             for path in sorted(PACKAGE.rglob('*.py'))
-            if not {'simulator', 'probe', 'cmd'} & set(path.parts)}
+            if not {'probe', 'cmd'} & set(path.parts)}
 
 
 def nodes(kind, below=''):
@@ -308,7 +308,7 @@ class CodeTest(unittest.TestCase):
 
     def test_licence(self):
         """Every file begins with the Apache licence, for nobody's glory."""
-        for path in sorted(ROOT.glob('[ct]*/**/*.py')):
+        for path in sorted(ROOT.glob('[ckt]*/**/*.py')):
             if '.venv' in path.parts or not path.read_text().strip():
                 continue
             head = path.read_text()[:700]
@@ -320,8 +320,7 @@ class CodeTest(unittest.TestCase):
         """Each package has unit tests."""
         for module in pkgutil.walk_packages(cinder_k2.__path__,
                                             'cinder_k2.'):
-            if module.ispkg and not module.name.startswith(
-                    'cinder_k2.simulator.'):
+            if module.ispkg:
                 tests = ROOT.joinpath('tests', 'unit',
                                       *module.name.split('.')[1:])
                 self.assertTrue(list(tests.rglob('test_*.py')), module.name)

@@ -21,7 +21,7 @@ from cinder_k2.array import backing as backings
 from cinder_k2.array import chap
 from cinder_k2 import exceptions
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests.unit.probe import test_probe
 
 _LOUD = ('400', '404', '405', '500', '501', 'drop')
@@ -133,7 +133,7 @@ class KnownTest(test_probe.ProbeTest):
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=test_probe._PASSWORD),
-            simulator.RequestsAdapter(sim), sim.clock)
+            k2_sim.RequestsAdapter(sim), sim.clock)
         self.addCleanup(client.close)
         _use(array.Array(client, 'Best_Effort_Retention'), client)
         return {name: verdict.state for name, verdict

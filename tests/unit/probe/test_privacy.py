@@ -21,7 +21,7 @@ import ddt
 from cinder_k2.probe import run
 from cinder_k2.probe import words
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests.unit.probe import test_probe
 
 # What an array could quote. A blank or a mark can be in a name.
@@ -57,7 +57,7 @@ class PrivacyTest(test_probe.ProbeTest):
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=test_probe._PASSWORD),
-            simulator.RequestsAdapter(sim), sim.clock)
+            k2_sim.RequestsAdapter(sim), sim.clock)
         self.addCleanup(client.close)
         group = client.volume_groups.create(
             name=QUOTED[0], quota=0, is_dedup=True)
@@ -77,7 +77,7 @@ class PrivacyTest(test_probe.ProbeTest):
 
     def told(self, sim):
         """All that a probe writes, and its report."""
-        self.adapter = Telling(simulator.RequestsAdapter(sim))
+        self.adapter = Telling(k2_sim.RequestsAdapter(sim))
         report = run.run(run.Target(rest.Settings(
             address='k2.example.org', login='admin',
             password=test_probe._PASSWORD, pause=0.5,
@@ -105,13 +105,13 @@ class PrivacyTest(test_probe.ProbeTest):
 
     def test_names_of_arrays_do_not_spoil_the_result(self):
         """A word such as "HTTP" could be the name of an array."""
-        sim = simulator.Array(
-            'sdp', clock=simulator.FakeClock(), password='a', name='is')
+        sim = k2_sim.Array(
+            'sdp', clock=k2_sim.FakeClock(), password='a', name='is')
         self.addCleanup(sim.close)
         report = run.run(run.Target(rest.Settings(
             address='k2.example.org', login='admin', password='a',
             pause=0.5), f'{self.directory}/tokens',
-            simulator.RequestsAdapter(sim), sim.clock), False)
+            k2_sim.RequestsAdapter(sim), sim.clock), False)
         self.assertEqual('Content-Type: application/json', self.rows(
             report)['CON-6']['seen'])
 

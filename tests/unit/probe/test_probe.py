@@ -32,7 +32,7 @@ from cinder_k2.probe import rules
 from cinder_k2.probe import run
 from cinder_k2.probe import tokens
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 
 _DOC = pathlib.Path(__file__).parents[3] / 'doc/source'
 _PASSWORD = 'what-only-the-array-knows'
@@ -149,14 +149,14 @@ class ProbeTest(base.BaseTestCase):
         self.directory = self.useFixture(fixtures.TempDir()).path
 
     def array(self, **switches):
-        sim = simulator.Array(
-            self.profile, clock=simulator.FakeClock(), password=_PASSWORD,
+        sim = k2_sim.Array(
+            self.profile, clock=k2_sim.FakeClock(), password=_PASSWORD,
             role=self.role, switches=switches)
         self.addCleanup(sim.close)
         return sim
 
     def probe(self, sim, write=True, fails=None, pause=0.5):
-        self.adapter = Adapter(simulator.RequestsAdapter(sim),
+        self.adapter = Adapter(k2_sim.RequestsAdapter(sim),
                                fails or (lambda n, request: ''))
         return run.run(run.Target(rest.Settings(
             address='k2.example.org', login='admin', password=_PASSWORD,
@@ -168,7 +168,7 @@ class ProbeTest(base.BaseTestCase):
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
-            simulator.RequestsAdapter(sim), sim.clock)
+            k2_sim.RequestsAdapter(sim), sim.clock)
         self.addCleanup(client.close)
         return client
 
@@ -194,7 +194,7 @@ class BehaviorsTest(ProbeTest):
     def test_all_are_here(self):
         """A new behavior must be seen by a probe, or say why not."""
         self.assertEqual(
-            {field.name for field in dataclasses.fields(simulator.Switches)},
+            {field.name for field in dataclasses.fields(k2_sim.Switches)},
             {*SEEN, *UNSEEN, *_OTHERWISE})
         page = (_DOC / 'operator/before-production.rst').read_text()
         for name in UNSEEN:
@@ -216,7 +216,7 @@ class BehaviorsTest(ProbeTest):
 
     @ddt.data(*UNSEEN)
     def test_a_probe_does_not_tell(self, name):
-        kind = type(getattr(simulator.Switches(), name))
+        kind = type(getattr(k2_sim.Switches(), name))
         other = {bool: True, int: 1, float: 5.0, str: 'in_sync'}[kind]
         plain, turned = self.array(), self.array(**{name: other})
         self.assertEqual(self.results(self.probe(plain)),
@@ -447,7 +447,7 @@ class SafetyTest(ProbeTest):
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
-            simulator.RequestsAdapter(sim), sim.clock)
+            k2_sim.RequestsAdapter(sim), sim.clock)
         group = client.volume_groups.create(
             name='k2probe-theirs', quota=0, is_dedup=True)
         volume = client.volumes.create(
@@ -538,7 +538,7 @@ class SafetyTest(ProbeTest):
         client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',
                           password=_PASSWORD),
-            simulator.RequestsAdapter(sim), sim.clock)
+            k2_sim.RequestsAdapter(sim), sim.clock)
         writer = asking.Writer(client, tokens.new('a'))
         for call in (lambda: writer.remove('volumes', 1),
                      lambda: writer.change('volumes', 2, {'size': 1}),
@@ -701,7 +701,7 @@ class OddRepliesTest(ProbeTest):
 
     def odd(self, sim, change):
         """A probe of an array that sends each field of a reply changed."""
-        adapter = Adapter(simulator.RequestsAdapter(sim))
+        adapter = Adapter(k2_sim.RequestsAdapter(sim))
         send = adapter.send
 
         def changed(request, **kwargs):
@@ -755,7 +755,7 @@ class ErrorsTest(ProbeTest):
         self.assertRaises(rest.AuthenticationFailed, run.run, run.Target(
             rest.Settings(address='k2.example.org', login='admin',
                           password='another'), self.directory,
-            simulator.RequestsAdapter(sim), sim.clock), True)
+            k2_sim.RequestsAdapter(sim), sim.clock), True)
 
     def test_an_array_that_is_down(self):
         self.assertRaises(rest.RestError, self.probe, self.array(),

@@ -18,7 +18,7 @@ import requests
 
 from cinder_k2 import rest
 from cinder_k2.rest import query
-from cinder_k2 import simulator
+import k2_sim
 from tests.unit.rest import scripted
 
 GIB = 1048576
@@ -639,10 +639,10 @@ class SimulatedTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.array = simulator.Array('sdp', clock=simulator.FakeClock())
+        self.array = k2_sim.Array('sdp', clock=k2_sim.FakeClock())
         self.client = rest.Client(
             rest.Settings(address='k2', login='admin', password='admin'),
-            simulator.RequestsAdapter(self.array), scripted.FakeClock())
+            k2_sim.RequestsAdapter(self.array), scripted.FakeClock())
 
     def _groups(self, number):
         return self.client.volume_groups.create_many(
@@ -707,7 +707,7 @@ class SimulatedTest(unittest.TestCase):
         self.array.control.set_switches(rate_limit=1.0, rate_burst=1)
         client = rest.Client(
             rest.Settings(address='k2', login='admin', password='admin'),
-            simulator.RequestsAdapter(self.array), self.array.clock)
+            k2_sim.RequestsAdapter(self.array), self.array.clock)
         for _ in range(20):
             client.system_state()
 

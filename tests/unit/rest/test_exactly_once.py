@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests.unit.rest import scripted
 
 GIB = 1048576
@@ -66,13 +66,13 @@ class Site:
     """A simulated array, a client of it, and what most tests need."""
 
     def __init__(self, sequences=True, bulk=('*',)):
-        self.array = simulator.Array(
-            'sdp', clock=simulator.FakeClock())
+        self.array = k2_sim.Array(
+            'sdp', clock=k2_sim.FakeClock())
         self.array.control.set_switches(sequences=sequences, bulk=bulk)
         self.clock = scripted.FakeClock()
         self.client = c = rest.Client(
             rest.Settings(address='k2', login='admin', password='admin'),
-            simulator.RequestsAdapter(self.array), self.clock)
+            k2_sim.RequestsAdapter(self.array), self.clock)
         for name in KNOWN:
             c.capabilities.found(name)
         self.policy = c.retention_policies.find(name='Best_Effort_Retention')

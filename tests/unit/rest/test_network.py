@@ -35,9 +35,9 @@ import ddt
 import urllib3.exceptions
 
 from cinder_k2 import rest
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls as simulator_tls
 from cinder_k2 import waiting
+import k2_sim
+from k2_sim.adapters import tls as simulator_tls
 from tests.unit.rest import scripted
 
 YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.authority = simulator_tls.make_authority(cls.directory)
         cls.certificate = cls.issue()
-        cls.array = simulator.Array('sdp')
+        cls.array = k2_sim.Array('sdp')
 
     @classmethod
     def issue(cls, **times):
@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         return simulator_tls.issue(cls.authority, (), directory, **times)
 
     def serve(self, certificate=None, host='127.0.0.1'):
-        server = simulator.ThreadedServer(
+        server = k2_sim.ThreadedServer(
             self.array, certificate or self.certificate, host)
         self.enterContext(server)
         return server
@@ -281,7 +281,7 @@ class ConnectionsTest(Case):
         server.stop()
         with self.assertRaises(rest.Unreachable), client.deadline(0.2):
             client.system_state()
-        again = simulator.ThreadedServer(
+        again = k2_sim.ThreadedServer(
             self.array, self.certificate, port=server.port)
         with again:
             self.assertEqual('ONLINE', client.system_state().state)

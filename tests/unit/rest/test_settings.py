@@ -18,8 +18,8 @@ import unittest
 import ddt
 
 from cinder_k2 import rest
-from cinder_k2 import simulator
-from cinder_k2.simulator.adapters import tls
+import k2_sim
+from k2_sim.adapters import tls
 from tests.unit.rest import scripted
 
 DIGITS = '0123456789abcdef' * 4
@@ -103,13 +103,13 @@ class CloudManagerTest(unittest.TestCase):
 
     def test_a_simulated_array(self):
         """What it answers is what the driver takes."""
-        array = simulator.Array(flex=simulator.Flex('sdp-7', 'T0ken'))
+        array = k2_sim.Array(flex=k2_sim.Flex('sdp-7', 'T0ken'))
         self.addCleanup(array.close)
         for changes, error in (({}, None), (
                 {'token': 'other'}, rest.AuthenticationFailed), (
                 {'sdp_id': 'sdp-8'}, rest.AuthenticationFailed)):
             client = rest.Client(self.settings(**changes),
-                                 adapter=simulator.RequestsAdapter(array))
+                                 adapter=k2_sim.RequestsAdapter(array))
             self.addCleanup(client.close)
             if error is None:
                 self.assertEqual(1, client.volumes.find(name='CTRL').id)

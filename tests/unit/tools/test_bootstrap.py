@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 NEEDED = ('sh', 'cat', 'cksum', 'dirname', 'basename', 'sed', 'grep', 'tail',
           'sleep')
 INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',
-          'constraints.txt')
+          'constraints.txt', 'k2-sim/pyproject.toml')
 
 
 class BootstrapTest(unittest.TestCase):
@@ -35,6 +35,7 @@ class BootstrapTest(unittest.TestCase):
         (self.checkout / 'tools').mkdir(parents=True)
         self.bin.mkdir()
         shutil.copy(ROOT / 'tools' / 'bootstrap', self.checkout / 'tools')
+        (self.checkout / 'k2-sim').mkdir()
         for name in INPUTS:
             (self.checkout / name).write_text('')
         for name in NEEDED:

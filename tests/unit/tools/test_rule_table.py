@@ -21,7 +21,7 @@ from unittest import mock
 
 import yaml
 
-from cinder_k2.simulator import profiles
+from k2_sim import profiles
 from tools import rule_table
 
 RULES = '''
@@ -75,7 +75,7 @@ def test_loose():
 '''
 
 
-def citation(text, module='unit/simulator/test_a', name='TestA.test_a'):
+def citation(text, module='k2-sim/tests/test_a', name='TestA.test_a'):
     return rule_table.Citation(module, name, text)
 
 
@@ -120,7 +120,7 @@ class RulesTest(unittest.TestCase):
     def test_every_rule_of_the_array_has_a_test(self):
         """And no test cites what is no rule, or a range."""
         cited = rule_table.cite(
-            self.rules, rule_table.load_citations(rule_table.TESTS))
+            self.rules, rule_table.load_citations(rule_table.ROOT))
         self.assertEqual([], rule_table.problems(self.rules, cited))
 
 
@@ -129,15 +129,15 @@ class CitationsTest(unittest.TestCase):
     def load(self, text):
         folder = pathlib.Path(self.enterContext(
             tempfile.TemporaryDirectory()))
-        (folder / 'unit').mkdir()
-        (folder / 'unit' / 'test_a.py').write_text(textwrap.dedent(text))
-        (folder / 'unit' / 'base.py').write_text(MODULE)
+        (folder / 'tests').mkdir()
+        (folder / 'tests' / 'test_a.py').write_text(textwrap.dedent(text))
+        (folder / 'tests' / 'base.py').write_text(MODULE)
         return rule_table.load_citations(folder)
 
     def test_docstrings_of_tests_and_their_classes_count(self):
         self.assertEqual(
-            [('unit/test_a', 'TestNames', 'VOL-2.'),
-             ('unit/test_a', 'TestNames.test_one', 'VOL-1: unique, EVT-1.')],
+            [('tests/test_a', 'TestNames', 'VOL-2.'),
+             ('tests/test_a', 'TestNames.test_one', 'VOL-1: unique, EVT-1.')],
             [(test.module, test.name, test.text)
              for test in self.load(MODULE)])
 
@@ -161,20 +161,20 @@ class ProblemsTest(unittest.TestCase):
 
     def test_no_test(self):
         wanted = ['VOL-1 binds the array and no test in '
-                  'tests/unit/simulator/ cites it']
+                  'k2-sim/tests/ cites it']
         self.assertEqual(wanted, self.problems())
         self.assertEqual(wanted, self.problems(
             citation('VOL-1', 'unit/rest/test_a')))
 
     def test_no_rule(self):
         self.assertEqual(
-            ['unit/simulator/test_a TestA.test_a cites VOL-3, which is no '
+            ['k2-sim/tests/test_a TestA.test_a cites VOL-3, which is no '
              'rule'], self.problems(citation('VOL-1, VOL-3')))
 
     def test_range(self):
         for text in ('VOL-1 to VOL-2', 'VOL-1 to 2'):
             self.assertEqual(
-                [f'unit/simulator/test_a TestA.test_a cites {text}: name '
+                [f'k2-sim/tests/test_a TestA.test_a cites {text}: name '
                  'each rule that it shows'], self.problems(citation(text)))
 
 
@@ -202,7 +202,7 @@ class RenderTest(unittest.TestCase):
         self.assertEqual([
             '   * - VOL-1', '     - A', r'     - names are \*unique\*.', '',
             '       Binds the array alone.',
-            '     - unit/simulator/test_a: ``TestA.test_a``, ``TestB``', '',
+            '     - k2-sim/tests/test_a: ``TestA.test_a``, ``TestB``', '',
             '       unit/rest/test_c: ``TestA.test_a``', '     -'],
             self.row('VOL-1')[:9])
 
@@ -233,15 +233,13 @@ class MainTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        tests = root / 'tests'
-        self.test = tests / 'unit' / 'simulator' / 'test_a.py'
+        self.test = root / 'k2-sim' / 'tests' / 'test_a.py'
         self.test.parent.mkdir(parents=True)
         self.test.write_text(MODULE)
         self.data, self.page = root / 'rules.yaml', root / 'rules.rst'
         self.data.write_text(RULES)
         self.enterContext(mock.patch.multiple(
-            rule_table, ROOT=root, DATA=self.data, PAGE=self.page,
-            TESTS=tests))
+            rule_table, ROOT=root, DATA=self.data, PAGE=self.page))
 
     def main(self, *arguments):
         with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -28,7 +28,7 @@ import requests
 from cinder_k2 import array
 from cinder_k2.flows import failover
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests import offered
 
 GIB = 1 << 20
@@ -41,7 +41,7 @@ class Killed(BaseException):
     """The service ends here."""
 
 
-class Wire(simulator.RequestsAdapter):
+class Wire(k2_sim.RequestsAdapter):
     """The way to one array, on which things happen at a certain call.
 
     :ivar sent: calls so far, as far as the caller knows
@@ -74,7 +74,7 @@ class Place:
     """One array as a test needs it."""
 
     def __init__(self, name, clock):
-        self.sim = simulator.Array('sdp', clock=clock, name=name)
+        self.sim = k2_sim.Array('sdp', clock=clock, name=name)
         self.control = self.sim.control
         self.wire = Wire(self.sim)
         self.client = rest.Client(rest.Settings(
@@ -161,13 +161,13 @@ class PairTest(base.BaseTestCase):
         super().setUp()
         logging.disable(logging.WARNING)
         self.addCleanup(logging.disable, logging.NOTSET)
-        self.clock = simulator.FakeClock()
+        self.clock = k2_sim.FakeClock()
         self.one, self.two = (Place(name, self.clock)
                               for name in ('one', 'two'))
         for place in (self.one, self.two):
             self.addCleanup(place.sim.close)
             self.addCleanup(place.client.close)
-        simulator.connect(self.one.sim, self.two.sim)
+        k2_sim.connect(self.one.sim, self.two.sim)
         self.tokens = {}
         self.units = []
         self.reserved = set()

@@ -23,7 +23,7 @@ from cinder_k2 import exceptions
 from cinder_k2.flows import replication
 from cinder_k2 import naming
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests import offered
 from tests.unit import simulated
 
@@ -58,7 +58,7 @@ class Killed(BaseException):
     """The service dies: nobody handles this."""
 
 
-class Wire(simulator.RequestsAdapter):
+class Wire(k2_sim.RequestsAdapter):
     """Counts the calls to both arrays together; there may be trouble."""
 
     def __init__(self, sim, letter, trouble):
@@ -124,15 +124,15 @@ class PairTest(base.BaseTestCase):
 
     def build(self):
         """Everything anew."""
-        self.clock = simulator.FakeClock()
+        self.clock = k2_sim.FakeClock()
         self.trouble = Trouble()
         self.a, self.b = (
-            simulator.Array(clock=self.clock, name=name,
-                            switches={'grow_suspended': True})
+            k2_sim.Array(clock=self.clock, name=name,
+                         switches={'grow_suspended': True})
             for name in 'ab')
         for sim in (self.a, self.b):
             self.addCleanup(sim.close)
-        simulator.connect(self.a, self.b)
+        k2_sim.connect(self.a, self.b)
         self.here = self.make_array(self.a, 'a')
         self.there = self.make_array(self.b, 'b')
         self.link = replication.Link(

@@ -19,7 +19,7 @@ import ddt
 
 from cinder_k2.flows import replication
 from cinder_k2 import rest
-from cinder_k2 import simulator
+import k2_sim
 from tests.unit.flows.replication import pair
 from tests.unit.flows.replication.pair import leftovers
 
@@ -30,7 +30,7 @@ class OwnPeerTest(pair.PairTest):
 
     def build(self):
         super().build()
-        simulator.connect(self.a)
+        k2_sim.connect(self.a)
         self.there = self.here
         self.link = dataclasses.replace(
             self.link, there=self.here, peer_address='a.example.org')

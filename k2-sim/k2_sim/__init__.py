@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A simulated array that answers the K2 REST API, version 2.
+
+An independent reading of the API: nothing here imports the driver's
+packages, and they import nothing of this one.
+"""
+
+from typing import TYPE_CHECKING
+
+from k2_sim.access.users import Flex
+from k2_sim.access.users import User
+from k2_sim.adapters.asgi import asgi_app
+from k2_sim.adapters.threaded import ThreadedServer
+from k2_sim.array import Array
+from k2_sim.blocks.contents import Contents
+from k2_sim.clock import Clock
+from k2_sim.clock import FakeClock
+from k2_sim.errors import ApiError
+from k2_sim.errors import StateError
+from k2_sim.faults.fault_rules import FaultRule
+from k2_sim.peers.connecting import connect
+from k2_sim.planes.base import Plane
+from k2_sim.planes.base import PlaneError
+from k2_sim.planes.lio import lio_plane
+from k2_sim.planes.tgt import tgt_plane
+from k2_sim.profiles import Switches
+from k2_sim.protocol.conversation import Address
+from k2_sim.protocol.messages import Exchange
+from k2_sim.protocol.messages import Response
+
+__all__ = (
+    'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'Exchange',
+    'FakeClock', 'FaultRule', 'Flex', 'Plane', 'PlaneError',
+    'RequestsAdapter', 'Response', 'StateError', 'Switches',
+    'ThreadedServer', 'User', 'asgi_app', 'connect', 'lio_plane',
+    'tgt_plane')
+
+if TYPE_CHECKING:
+    from k2_sim.adapters.requests_adapter import RequestsAdapter
+
+
+def __getattr__(name: str) -> object:
+    """RequestsAdapter, for whom has requests: k2-sim starts without it."""
+    if name != 'RequestsAdapter':
+        raise AttributeError(f'module {__name__!r} has no {name!r}')
+    from k2_sim.adapters import requests_adapter
+    return requests_adapter.RequestsAdapter

@@ -1,0 +1,45 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who may use an array, and who may control it."""
+
+from collections.abc import Iterable
+
+from k2_sim.access import users as users_module
+
+BASE = '/api/v2'
+
+
+class Accounts:
+    """The accounts of one array.
+
+    users: those of its API. controllers: those of its control API, the
+    same unless one was given. flex: a second way to the resources.
+    """
+
+    def __init__(self, users: Iterable[users_module.User],
+                 controller: users_module.User | None,
+                 flex: users_module.Flex | None) -> None:
+        self.users = users_module.Users(users)
+        self.controllers = self.users if controller is None \
+            else users_module.Users([controller])
+        self._flex = flex
+
+    def admit(self, path: str, header: str
+              ) -> tuple[users_module.User, str]:
+        """Who asks, and where the resources are for them (CON-1, CON-3).
+
+        header: the request's Authorization. Raises ApiError (401).
+        """
+        if self._flex is not None and path.startswith(self._flex.base):
+            return self._flex.authenticate(header), self._flex.base
+        return self.users.authenticate(header), BASE

@@ -1,0 +1,199 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An array as an ASGI application, for uvicorn."""
+
+import asyncio
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import MutableMapping
+import contextlib
+import functools
+from typing import Any
+
+from k2_sim import array as array_module
+from k2_sim.protocol import messages
+from k2_sim.protocol.messages import Exchange
+from k2_sim.state import commits
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+_Awaited = tuple[asyncio.AbstractEventLoop, commits.Commit]
+
+
+def asgi_app(array: array_module.Array) -> Application:
+    """The application; latency is waited for without blocking others."""
+    waiters = _Waiters()
+
+    async def application(scope: Message, receive: Receive,
+                          send: Send) -> None:
+        if scope['type'] == 'lifespan':
+            await _lifespan(receive, send)
+        elif scope['type'] == 'http':
+            await _http(array, waiters, scope, receive, send)
+        else:
+            raise RuntimeError(f'{scope["type"]} is not served')
+
+    return application
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        kind = (await receive())['type']
+        await send({'type': f'{kind}.complete'})
+        if kind == 'lifespan.shutdown':
+            return
+
+
+class _Waiters:
+    """Those who wait for a commit on the event loop, woken all at once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Awaited, list[asyncio.Future[None]]] = {}
+
+    async def ended(self, commit: commits.Commit) -> None:
+        """Return when the disk has kept or refused it."""
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        if (loop, commit) in self._waiting:
+            self._waiting[loop, commit].append(waiter)
+        else:
+            self._waiting[loop, commit] = [waiter]
+            commit.add_done_callback(functools.partial(self._tell, loop))
+        await waiter
+
+    def _tell(self, loop: asyncio.AbstractEventLoop,
+              commit: commits.Commit) -> None:
+        try:
+            loop.call_soon_threadsafe(self._wake, (loop, commit))
+        except RuntimeError:
+            # A loop that is closed has nobody who waits.
+            del self._waiting[loop, commit]
+
+    def _wake(self, awaited: _Awaited) -> None:
+        for waiter in self._waiting.pop(awaited):
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
+                receive: Receive, send: Send) -> None:
+    body = await _body(receive)
+    if body is None:
+        return
+    if len(body) > messages.LARGEST_BODY:
+        await _reply(Exchange(messages.too_large()), receive, send)
+        return
+    headers = {name.decode('latin-1'): value.decode('latin-1')
+               for name, value in scope['headers']}
+    path = (scope.get('raw_path') or scope['path'].encode()).decode('latin-1')
+    path = path.partition('?')[0]
+    manager = array.exchange(
+        scope['method'], path, scope['query_string'].decode('latin-1'),
+        headers, body)
+    if not array.may_wait(path):
+        with manager as exchange:
+            await _deliver(await _settled(exchange, waiters), receive, send)
+        return
+    with contextlib.ExitStack() as stack:
+        # What it waits for may have something to say to this array.
+        exchange = await asyncio.to_thread(stack.enter_context, manager)
+        await _deliver(await _settled(exchange, waiters), receive, send)
+
+
+async def _settled(exchange: Exchange, waiters: _Waiters) -> Exchange:
+    """What may leave, without keeping others from being served."""
+    commit, publication = exchange.commit, exchange.publication
+    if commit is None and publication is None:
+        return exchange
+    if commit is not None and not commit.done():
+        await waiters.ended(commit)
+    if publication is not None and not publication.done():
+        # What went wrong is for settled() to say.
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(asyncio.wrap_future(publication),
+                                   messages.PUBLICATION_LIMIT)
+    return exchange.settled(limit=0)
+
+
+async def _deliver(exchange: Exchange, receive: Receive,
+                   send: Send) -> None:
+    """Send what may leave, in its time and way."""
+    if exchange.delay:
+        await asyncio.sleep(exchange.delay)
+    if exchange.cut == 'reset':
+        await _reset(receive, send)
+    else:
+        await _reply(exchange, receive, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body, or None if the caller went away before its end.
+
+    One that is too large is read to its end, so that the caller hears of
+    it, but not kept: it is one byte longer than allowed.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message['type'] != 'http.request':
+            return None
+        body += message.get('body', b'')
+        del body[messages.LARGEST_BODY + 1:]
+        if not message.get('more_body'):
+            return bytes(body)
+
+
+async def _reply(exchange: Exchange, receive: Receive, send: Send) -> None:
+    response = exchange.response
+    headers = [(name.lower().encode(), value.encode())
+               for name, value in response.sized_headers.items()]
+    await send({'type': 'http.response.start', 'status': response.status,
+                'headers': headers})
+    if exchange.pace or exchange.cut:
+        await _send_in_pieces(exchange, receive, send)
+    else:
+        await send({'type': 'http.response.body', 'body': response.body})
+
+
+async def _send_in_pieces(exchange: Exchange, receive: Receive,
+                          send: Send) -> None:
+    for piece, seconds in exchange.pieces():
+        if seconds and await _is_gone(receive, seconds):
+            return
+        await send({'type': 'http.response.body', 'body': piece,
+                    'more_body': True})
+    if exchange.cut == 'truncated':
+        await _reset(receive, send)
+    else:
+        await send({'type': 'http.response.body'})
+
+
+async def _is_gone(receive: Receive, seconds: float) -> bool:
+    """Whether the caller goes away before so many seconds have passed."""
+    try:
+        await asyncio.wait_for(receive(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _reset(receive: Receive, send: Send) -> None:
+    """Break the connection: ASGI has no word for it, uvicorn's send has."""
+    transport = getattr(getattr(send, '__self__', None), 'transport', None)
+    if transport is None:
+        raise RuntimeError('this server cannot break a connection')
+    transport.abort()
+    while (await receive())['type'] != 'http.disconnect':
+        pass

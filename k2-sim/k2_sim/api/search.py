@@ -1,0 +1,177 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Answers to GET of a collection: find, order, page, render."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import TypeVar
+
+from k2_sim import errors
+from k2_sim.faults import visibility as visibility_module
+from k2_sim.protocol import query as query_module
+from k2_sim.protocol.query import Query
+from k2_sim.rules.base import Rules
+from k2_sim.rules.base import Scope
+from k2_sim.state import schema
+from k2_sim.state.schema import Row
+from k2_sim.state import table as table_module
+
+_EQUAL = ('eq', 'in', 'm_eq')
+Test = tuple[query_module.Condition, Callable[[Any], bool]]
+_T = TypeVar('_T')
+
+
+class Found(NamedTuple):
+    """What a search found: ids in order, and which of them linger."""
+
+    numbers: Sequence[int]
+    ghosts: dict[int, visibility_module.Ghost]
+
+
+def find(scope: Scope, rules: Rules, query: Query,
+         visibility: visibility_module.Visibility) -> Found:
+    """Every object that meets all conditions, by id."""
+    tests = _tests(scope, rules, query)
+    if tests is None:
+        return Found((), {})
+    numbers = _matching(scope, rules, tests)
+    if visibility.is_clear:
+        return Found(numbers, {})
+    ghosts = {}
+    for ghost in visibility.ghosts(rules.name):
+        if all(test(ghost.value(condition.field))
+               for condition, test in tests):
+            ghosts[ghost.reply['id']] = ghost
+            visibility.seen(rules.name, ghost)
+    seen = [number for number in numbers
+            if visibility.shows(rules.name, number)]
+    return Found(sorted([*seen, *ghosts]), ghosts)
+
+
+def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
+    """One test per condition; None if a field does not exist (QRY-2).
+
+    A condition on such a field has none if it is to be ignored.
+    """
+    tests: list[Test] = []
+    for condition in query.conditions:
+        test = query_module.matcher(
+            rules.resource, condition, scope.switches.offers)
+        if test is None:
+            if scope.switches.unknown_filter == 'ignored':
+                continue
+            return None
+        tests.append((condition, test))
+    return tests
+
+
+def _matching(scope: Scope, rules: Rules, tests: list[Test]
+              ) -> Sequence[int]:
+    """The rows that meet all conditions, touching no others if possible."""
+    table = scope.store.tables[rules.name]
+    numbers: Sequence[int] = table.numbers
+    for place, (condition, _) in enumerate(tests):
+        known = _looked_up(table, condition)
+        if known is not None:
+            numbers = known
+            tests = tests[:place] + tests[place + 1:]
+            break
+    if not tests:
+        return numbers
+    return [number for number in numbers
+            if all(test(rules.value(scope, table.rows[number],
+                                    condition.field))
+                   for condition, test in tests)]
+
+
+def _looked_up(table: table_module.Table, condition: query_module.Condition
+               ) -> Sequence[int] | None:
+    """The rows that meet a condition, if there is an index for it."""
+    if condition.operator not in _EQUAL:
+        return None
+    if condition.field == 'id':
+        wanted = set(map(schema.to_number, condition.values))
+        return sorted(int(number) for number in wanted
+                      if number is not None and number in table.rows)
+    kind = table.resource.known[condition.field].kind
+    if not table.indexed(condition.field) or kind not in ('string', 'ref'):
+        return None
+    if len(condition.values) == 1:
+        return table.find(condition.field, condition.values[0])
+    return sorted({number for value in condition.values
+                   for number in table.find(condition.field, value)})
+
+
+def sift(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
+         ) -> list[Row]:
+    """Of rows that no table has: those that meet all conditions, sorted."""
+    tests = _tests(scope, rules, query)
+    if tests is None:
+        return []
+    found = [row for row in rows if all(
+        test(row.get(condition.field)) for condition, test in tests)]
+    field = _sorted_by(rules, query)
+    if field not in ('', 'id'):
+        found.sort(key=lambda row: query_module.sort_key(row.get(field)),
+                   reverse=query.descending)
+    return found
+
+
+def _sorted_by(rules: Rules, query: Query) -> str:
+    """The field of __sort; id always is one, as clients that page ask."""
+    field = rules.resource.known.get(query.sort)
+    if query.sort not in ('', 'id') and (field is None or field.write_only):
+        raise errors.refused(f'Cannot sort by {query.sort}')
+    return query.sort
+
+
+def order(scope: Scope, rules: Rules, query: Query, found: Found,
+          turn: int) -> Found:
+    """What was found as __sort asks; turn rotates it if it does not."""
+    numbers, ghosts = found
+    field = _sorted_by(rules, query)
+    if not field:
+        turn = turn % len(numbers) if turn and numbers else 0
+        return Found([*numbers[turn:], *numbers[:turn]], ghosts) \
+            if turn else found
+    if field == 'id':
+        return Found(numbers[::-1], ghosts) if query.descending else found
+    return Found(sorted(
+        numbers, reverse=query.descending, key=lambda number:
+        query_module.sort_key(_value(scope, rules, found, number, field))),
+        ghosts)
+
+
+def _value(scope: Scope, rules: Rules, found: Found, number: int,
+           field: str) -> Any:
+    ghost = found.ghosts.get(number)
+    if ghost is not None:
+        return ghost.value(field)
+    return rules.value(
+        scope, scope.store.tables[rules.name].rows[number], field)
+
+
+def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
+         show: Callable[[Sequence[_T]], Sequence[object]]) -> dict[str, Any]:
+    """The envelope of one page (OBJ-1)."""
+    limit = scope.switches.page_size if query.limit is None else query.limit
+    if not rules.resource.paged:
+        limit = len(found)
+    shown = show(found[query.offset:query.offset + limit])
+    if not rules.resource.paged:
+        return {'hits': shown, 'total': len(found)}
+    return {'hits': shown, 'limit': limit, 'offset': query.offset,
+            'total': len(found)}

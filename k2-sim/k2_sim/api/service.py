@@ -1,0 +1,419 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The REST API itself: from a request of a known user to its reply."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+import re
+from typing import Any
+
+import msgspec
+
+from k2_sim.api import renderings
+from k2_sim.api import search
+from k2_sim import clock as clock_module
+from k2_sim import errors
+from k2_sim.faults import visibility as visibility_module
+from k2_sim import profiles
+from k2_sim.protocol import conversation
+from k2_sim.protocol import messages
+from k2_sim.protocol.messages import Request
+from k2_sim.protocol.messages import Response
+from k2_sim.protocol import query as query_module
+from k2_sim.recording import performance
+from k2_sim.rules.base import Rules
+from k2_sim.rules.base import Scope
+from k2_sim.rules import events
+from k2_sim.rules import network
+from k2_sim.rules import registry
+from k2_sim.rules import replicas
+from k2_sim.rules import retention
+from k2_sim.rules import schedulers
+from k2_sim.rules import snapshots
+from k2_sim.rules import statistics
+from k2_sim.rules import system
+from k2_sim.rules import traffic
+from k2_sim.rules import transfers
+from k2_sim.state import catalogue
+from k2_sim.state import schema
+from k2_sim.state.schema import Row
+from k2_sim.state import store as store_module
+
+_PER_VOLUME = (statistics.OF_VOLUMES, *traffic.OF_VOLUMES)
+_STATISTICS = (statistics.NAME, statistics.OF_VOLUMES, *traffic.NAMES)
+_OTHER_VLANS = 'system/netvlans'
+_BULK_METHODS = ('POST', 'PATCH', 'DELETE')
+
+
+class Service:
+    """Carries out requests on one state. Not safe for threads."""
+
+    def __init__(self, store: store_module.Store,
+                 switches: profiles.Switches, clock: clock_module.Clock,
+                 visibility: visibility_module.Visibility,
+                 io: performance.Performance) -> None:
+        self._store = store
+        self._switches = switches
+        self._clock = clock
+        self._visibility = visibility
+        self._io = io
+        self._renderings = renderings.Renderings(store)
+        self._retention = retention.Retention(store)
+        self._turn = 0
+
+    def answer(self, request: Request, weather: visibility_module.Weather,
+               talk: conversation.Conversation) -> Response:
+        """The reply to one request.
+
+        weather says how late reads see what a write does (OBJ-6).
+        Raises ApiError for a refusal, and UnansweredError if a peer must
+        be asked first (see talk.open); then nothing has changed.
+        """
+        scope = Scope(self._store, self._switches, self._clock,
+                      request.role, request.login, talk=talk)
+        try:
+            self.expire(scope)
+        except conversation.UnansweredError:
+            # It is left to Array.tend(): this request need not wait for it.
+            talk.begin()
+        self._renderings.check(self._switches)
+        path = self._known_path(request.path.strip('/'))
+        if path in ('', '__full'):
+            return self._whole(scope, request, path)
+        self._check_online(request, path)
+        if path.startswith('stats/') and not self._switches.statistics:
+            raise errors.no_resource()
+        if request.method == 'GET':
+            return self._read(scope, request, path)
+        return self._write(scope, request, path, weather)
+
+    def _known_path(self, path: str) -> str:
+        """The path under its usual name (section 14)."""
+        if self._switches.netvlans and path.startswith(_OTHER_VLANS):
+            return path.replace(_OTHER_VLANS, network.VLANS, 1)
+        return path
+
+    def expire(self, scope: Scope) -> None:
+        """Take due snapshots; remove what is too old or in the way.
+
+        Raises UnansweredError if copies must be made first.
+        """
+        due = schedulers.due(scope)
+        if due:
+            own = _own(scope)
+            with self._store.transaction():
+                own.talk.for_each(due, lambda row: schedulers.run(own, row))
+        rows = self._retention.expired(scope)
+        if rows:
+            own = _own(scope)
+            with self._store.transaction():
+                for row in rows:
+                    snapshots.remove(own, row)
+                    events.record_retired(own, row)
+        if system.free(scope) <= 0:
+            self._make_room(_own(scope))
+
+    def _make_room(self, scope: Scope) -> None:
+        """Delete what may be deleted, the oldest first (SNP-4)."""
+        row = snapshots.expendable(scope)
+        if row is None:
+            return
+        with self._store.transaction():
+            while row is not None and system.free(scope) <= 0:
+                snapshots.remove(scope, row)
+                events.record_reclaimed(scope, row)
+                row = snapshots.expendable(scope)
+
+    def _check_online(self, request: Request, path: str) -> None:
+        """While not ONLINE neither writes nor statistics work (ERR-6)."""
+        if not self._switches.serves and (
+                request.method != 'GET' or path.startswith('stats/')):
+            raise errors.ApiError(503, 'System is not online')
+
+    def _whole(self, scope: Scope, request: Request,
+               path: str) -> Response:
+        """The index (DIS-1), or all objects of all resources."""
+        if request.method != 'GET':
+            raise errors.wrong_method()
+        pretty = query_module.parse(request.query).pretty
+        if not path:
+            return messages.reply(200, catalogue.index(), pretty)
+        return messages.reply(200, {
+            name: [self._renderings.of(scope, rules, row)
+                   for row in self._store.rows(name)]
+            for name, rules in registry.RULES.items()}, pretty)
+
+    def _read(self, scope: Scope, request: Request, path: str) -> Response:
+        query = query_module.parse(request.query)
+        if path in registry.RULES:
+            return messages.reply(
+                200, self._collection(scope, registry.RULES[path], query),
+                query.pretty)
+        rules, rest = _split(path)
+        if rest == '__bulk':
+            raise errors.wrong_method()
+        if rules.name in _PER_VOLUME:
+            volume = _existing(self._store, registry.RULES['volumes'], rest)
+            value: object = _page_of(scope, rules, query, self._statistics(
+                scope, rules.name, query, volume))
+        elif rules.name == traffic.HISTORY:
+            session = _existing(
+                self._store, registry.RULES[replicas.SESSIONS], rest)
+            value = _page_of(scope, rules, query,
+                             transfers.history(scope, session))
+        else:
+            value = self._single(scope, rules, rest, query)
+        return messages.reply(200, value, query.pretty)
+
+    def _collection(self, scope: Scope, rules: Rules,
+                    query: query_module.Query) -> dict[str, Any]:
+        if rules.name in _STATISTICS:
+            return _page_of(scope, rules, query,
+                            self._statistics(scope, rules.name, query))
+        found = search.find(scope, rules, query, self._visibility)
+        self._turn += 1
+        turn = self._turn if self._switches.unstable_pages else 0
+        found = search.order(scope, rules, query, found, turn)
+        return search.page(scope, rules, query, found.numbers, lambda numbers:
+                           self._shown(scope, rules, found, numbers, query))
+
+    def _statistics(self, scope: Scope, resource: str,
+                    query: query_module.Query, volume: Row | None = None
+                    ) -> Iterable[Row]:
+        """Rows that no table has: sections 8 and 10.5."""
+        if resource == statistics.NAME:
+            return statistics.rows(scope, self._io, query)
+        if resource == statistics.OF_VOLUMES:
+            return statistics.rows_of_volumes(scope, self._io, query, volume)
+        return traffic.rows(scope, resource, query, volume)
+
+    def _shown(self, scope: Scope, rules: Rules, found: search.Found,
+               numbers: Sequence[int], query: query_module.Query
+               ) -> Sequence[object]:
+        """Some objects of a search."""
+        if not found.ghosts and not query.fields:
+            return self._renderings.of_all(scope, rules, numbers)
+        rows = self._store.tables[rules.name].rows
+        return [found.ghosts[number].shown(query.fields)
+                if number in found.ghosts
+                else self._row(scope, rules, rows[number], query.fields)
+                for number in numbers]
+
+    def _row(self, scope: Scope, rules: Rules, row: Row,
+             fields: frozenset[str]) -> object:
+        if fields:
+            return rules.render(scope, row, fields)
+        return self._renderings.of(scope, rules, row)
+
+    def _single(self, scope: Scope, rules: Rules, number: str,
+                query: query_module.Query) -> object:
+        """One object, bare (OBJ-2) unless switched."""
+        value = self._show(scope, rules, number, query.fields)
+        if not self._switches.single_envelope:
+            return value
+        return {'hits': [value], 'limit': self._switches.page_size,
+                'offset': 0, 'total': 1}
+
+    def _show(self, scope: Scope, rules: Rules, number: str,
+              fields: frozenset[str]) -> object:
+        ghost = self._visibility.ghost(rules.name, _number(number))
+        if ghost is not None:
+            self._visibility.seen(rules.name, ghost)
+            return ghost.shown(fields)
+        row = _existing(self._store, rules, number)
+        if not self._visibility.shows(rules.name, row['id']):
+            raise errors.missing(f'/{rules.name}/{number}')
+        return self._row(scope, rules, row, fields)
+
+    def _write(self, scope: Scope, request: Request, path: str,
+               weather: visibility_module.Weather) -> Response:
+        """A write, all of it or nothing."""
+        rules, rest = _split(path)
+        self._check_method(scope, request.method, rules, rest)
+        body = _body(request, rest)
+        with self._store.transaction():
+            self._use_sequences(request.headers.get('x-k2-sequence', ''))
+            if rest == '__bulk':
+                rows = self._bulk(scope, request.method, rules, body)
+            else:
+                rows = [self._one(scope, request.method, rules, rest, body)]
+            events.record_write(scope, request.method, rules.name, rows)
+        self._after_write(scope, request.method, rules, rows, weather)
+        return self._written(scope, request.method, rules, rest, rows)
+
+    def _check_method(self, scope: Scope, method: str, rules: Rules,
+                      rest: str) -> None:
+        """405 for what the resource, or the kind of path, has not."""
+        wanted = {'': ('POST',), '__bulk': _BULK_METHODS}.get(
+            rest, ('PATCH', 'DELETE'))
+        if method not in wanted or not rules.offers(scope, method):
+            raise errors.wrong_method()
+        if rest == '__bulk' and not self._switches.offers_bulk(rules.name):
+            raise errors.no_resource()
+
+    def _use_sequences(self, header: str) -> None:
+        """X-K2-Sequence: each number must go up (SEQ-1, SEQ-2)."""
+        if not header.strip() or not self._switches.sequences:
+            return
+        for item in header.split(','):
+            match = re.fullmatch(r'([^=]+)=([0-9]{1,18})', item.strip())
+            if match is None:
+                raise errors.refused('X-K2-Sequence must be <id>=<number>')
+            self._store.use_sequence(match[1].strip(), int(match[2]))
+
+    def _one(self, scope: Scope, method: str, rules: Rules, number: str,
+             body: Any, lenient: bool = False) -> Row:
+        """Carry out one write; gives the row that was made or changed."""
+        ignores = self._switches.unknown_fields == 'ignored'
+        reading = schema.Reading(
+            self._store.exists, self._switches.offers, lenient or ignores,
+            'thin_clones' if self._switches.ignore_clone_fields else '',
+            ignores)
+        if method == 'POST':
+            return rules.create(
+                scope, schema.read_create(rules.resource, body, reading))
+        row = _existing(self._store, rules, number)
+        if method == 'DELETE':
+            rules.delete(scope, row)
+            return row
+        values = schema.read_patch(
+            rules.resource, body, reading, row['id'])
+        if lenient and _is_from_reply(rules, body):
+            values = {name: value for name, value in values.items()
+                      if rules.resource.known[name].write_only
+                      or value != rules.value(scope, row, name)}
+        schema.check_cleared(rules.resource, values)
+        return rules.update(scope, row, values)
+
+    def _bulk(self, scope: Scope, method: str, rules: Rules,
+              body: Any) -> list[Row]:
+        """A list of writes in order (BLK-1, BLK-4)."""
+        if not isinstance(body, list):
+            raise errors.refused('The body must be a JSON array')
+        rows = []
+        for item in body:
+            number = ''
+            if method != 'POST':
+                number = _own_number(item)
+            try:
+                rows.append(self._one(
+                    scope, method, rules, number, item, lenient=True))
+            except conversation.UnansweredError:
+                # Peers are asked for all items at once.
+                continue
+            except errors.ApiError:
+                if not scope.talk.is_open:
+                    raise
+        if scope.talk.is_open:
+            raise conversation.UnansweredError('a bulk call')
+        return rows
+
+    def _after_write(self, scope: Scope, method: str, rules: Rules,
+                     rows: list[Row],
+                     weather: visibility_module.Weather) -> None:
+        if method == 'POST':
+            for row in rows:
+                self._visibility.hide(rules.name, row['id'], weather.late)
+        if method == 'DELETE':
+            for row in rows:
+                self._visibility.forget(rules.name, row['id'])
+        for resource, reply in scope.deleted:
+            self._visibility.linger(
+                resource, reply, self._linger(resource, weather))
+
+    def _linger(self, resource: str, weather: visibility_module.Weather
+                ) -> visibility_module.Spell:
+        """How long a deleted record is still listed (QRY-10, VOL-17)."""
+        if resource == 'volumes':
+            return visibility_module.Spell(
+                seconds=self._switches.delete_seconds)
+        return weather.linger or visibility_module.Spell(
+            self._switches.linger_reads, self._switches.linger_seconds)
+
+    def _written(self, scope: Scope, method: str, rules: Rules, rest: str,
+                 rows: list[Row]) -> Response:
+        """The reply to a write (OBJ-3 to OBJ-5, BLK-2)."""
+        if method == 'DELETE':
+            return Response(204)
+        status = self._switches.create_status if method == 'POST' else 200
+        if method == 'POST' and self._switches.create_reply == 'empty':
+            return Response(status)
+        # A later item of a bulk call may have changed an earlier one, or
+        # retired it (RET-2).
+        shown = [rules.render(
+            scope, self._store.get(rules.name, row['id']) or row)
+            for row in rows]
+        if rest == '__bulk':
+            return messages.reply(
+                status, {'hits': shown, 'total': len(shown)})
+        return messages.reply(status, shown[0])
+
+
+def _own(scope: Scope) -> Scope:
+    """The scope of what the array does by itself, whoever asks."""
+    return msgspec.structs.replace(scope, login='')
+
+
+def _body(request: Request, rest: str) -> Any:
+    """The JSON of a write; DELETE of one object ignores it (OBJ-15)."""
+    if request.method != 'DELETE':
+        return request.json()
+    return request.any_json() if rest == '__bulk' else None
+
+
+def _split(path: str) -> tuple[Rules, str]:
+    """Resource and what follows it in a path: an id, __bulk or nothing."""
+    if path in registry.RULES:
+        return registry.RULES[path], ''
+    name, _, rest = path.rpartition('/')
+    if name not in registry.RULES or rest == '__meta':
+        raise errors.no_resource()
+    return registry.RULES[name], rest
+
+
+def _number(text: str) -> int:
+    """An id out of a path; 0, which nothing has, for anything else."""
+    return int(text) if re.fullmatch('[1-9][0-9]{0,18}', text) else 0
+
+
+def _is_from_reply(rules: Rules, body: dict[str, Any]) -> bool:
+    """Whether an object to PATCH was shown in a reply, and then changed.
+
+    It has fields that are read-only (OBJ-12). Only in such an object a
+    value that is there already says nothing.
+    """
+    return any(not rules.resource.known[name].patch
+               for name in body if name != 'id')
+
+
+def _own_number(item: object) -> str:
+    """The id of an object in a bulk call (BLK-1)."""
+    number = item.get('id') if isinstance(item, dict) else None
+    if isinstance(number, bool) or not isinstance(number, (int, str)):
+        raise errors.refused('Each object of a bulk call needs its id')
+    return str(number)
+
+
+def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
+             rows: Iterable[Row]) -> dict[str, Any]:
+    """An envelope of rows that are no objects (STA-1)."""
+    found = search.sift(scope, rules, query, rows)
+    return search.page(scope, rules, query, found, lambda rows: [
+        rules.render(scope, row, query.fields) for row in rows])
+
+
+def _existing(store: store_module.Store, rules: Rules, number: str) -> Row:
+    row = store.get(rules.name, _number(number))
+    if row is None:
+        raise errors.missing(f'/{rules.name}/{number}')
+    return row

@@ -1,0 +1,476 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The simulated array: a core without any input or output of its own."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
+import threading
+from typing import Any
+from typing import TypeVar
+import urllib.parse
+
+import msgspec
+
+from k2_sim.access import accounts
+from k2_sim.access import limiter
+from k2_sim.access import roles
+from k2_sim.access import users as users_module
+from k2_sim.api import service
+from k2_sim.blocks import contents as contents_module
+from k2_sim import clock as clock_module
+from k2_sim.config.settings import Seed
+from k2_sim.console import routes as console_module
+from k2_sim.control import control
+from k2_sim.control import control_api
+from k2_sim.control import outages
+from k2_sim.data import absent
+from k2_sim.data import keeper as keeper_module
+from k2_sim.data import surveyor
+from k2_sim import equipment as equipment_module
+from k2_sim import errors
+from k2_sim.faults import faults as faults_module
+from k2_sim.faults import subjects
+from k2_sim.faults import visibility
+from k2_sim.initial import archive as archive_module
+from k2_sim.initial import factory
+from k2_sim.initial import opening
+from k2_sim.known import known_requests
+from k2_sim.peers import links
+from k2_sim.planes import base as planes
+from k2_sim.planes import publisher as publisher_module
+from k2_sim import profiles
+from k2_sim.protocol import conversation
+from k2_sim.protocol import messages
+from k2_sim.protocol.messages import Exchange
+from k2_sim.protocol.messages import Request
+from k2_sim.protocol.messages import Response
+from k2_sim.protocol import peering
+from k2_sim.recording import journal as journal_module
+from k2_sim.recording import performance
+from k2_sim.recording import recorder
+from k2_sim.rules import base
+from k2_sim.rules import peers
+from k2_sim.rules import replicas
+from k2_sim.state import reused_ids
+
+LOG = logging.getLogger(__name__)
+# How often one request may find that it has more to ask for.
+_ASKINGS = 4
+# What may have to wait for files; beside all of the control API.
+_WITH_COPIES = ('/snapshots', '/replication/sessions')
+T = TypeVar('T')
+
+
+class Array:
+    """One simulated array, safe for threads.
+
+    profile: k2 (no thin clones), sdp, or known (refuses what is not known
+    of every array). store: path of its SQLite file, or None to keep the
+    state in memory only. clock: the array's time, real if not given. seed:
+    makes the chance in fault rules repeatable. name, portals, wan_addresses
+    and capacity (KiB) matter when the state is new, and so does equipment,
+    which takes the place of all of them; later the state knows them. role:
+    that of login; users: accounts beside it. control_user: the one account
+    of the control API; None opens it to all of the array's. flex: a
+    second way to the resources, with a token. switches: choices that differ
+    from the profile's. seeding: what a new state has from the start, until
+    it is reset. contents: the bytes of
+    volumes, which no other array uses; None lets tokens stand for them and
+    nothing else.
+
+    Raises StateError when the state cannot be used or belongs to an array
+    of another profile, ValueError for an unknown profile or role, ApiError
+    for a switch that makes no sense.
+    """
+
+    def __init__(self, profile: str = 'sdp',
+                 store: str | os.PathLike[str] | None = None, *,
+                 name: str = 'sim-k2-a',
+                 clock: clock_module.Clock | None = None,
+                 seed: int | None = None,
+                 portals: Sequence[str] = equipment_module.PORTALS,
+                 wan_addresses: Sequence[str] = equipment_module.WAN_ADDRESSES,
+                 capacity: int = equipment_module.CAPACITY_KIB,
+                 equipment: equipment_module.Equipment | None = None,
+                 login: str = 'admin', password: str = 'admin',  # nosec
+                 role: str = 'admin',
+                 users: Iterable[users_module.User] = (),
+                 control_user: users_module.User | None = None,
+                 flex: users_module.Flex | None = None,
+                 switches: Mapping[str, Any] | None = None,
+                 seeding: Seed | None = None,
+                 contents: contents_module.Contents | None = None) -> None:
+        self.profile = profile
+        self._choices = dict(switches or {})
+        self.switches = self._switches()
+        self.clock = clock or clock_module.Clock()
+        self.faults = faults_module.Faults(seed)
+        self.journal = journal_module.Journal()
+        self.recorder = recorder.Recorder()
+        self.login = (login, password)
+        self.closed = False
+        # Whether tend() is called all the time, so that no request does.
+        self.is_tended = False
+        self._equipment = equipment or equipment_module.simple(
+            name, portals, wan_addresses, capacity)
+        self._accounts = accounts.Accounts(
+            (users_module.User(login, password, role), *users),
+            control_user, flex)
+        self._limiter = limiter.Limiter(self.switches, self.clock)
+        self._visibility = visibility.Visibility(self.clock)
+        # Who moves data notes here what statistics show.
+        self.io = performance.Performance(self.clock)
+        self.lock = threading.RLock()
+        self.store = opening.open_store(
+            store, profile, self._equipment, seeding, self.switches,
+            self.clock)
+        self._keep(contents)
+        self._service = service.Service(
+            self.store, self.switches, self.clock, self._visibility,
+            self.io)
+        self.links = links.Links(self)
+        self._reuse_ids()
+        self.control = control.Control(self)
+        self.outages = outages.Outages(self.control, self.clock.time)
+        self.console = console_module.Console(
+            self, self._accounts.users, self._accounts.controllers)
+
+    def _reuse_ids(self) -> None:
+        """Let ids come back when nothing knows them any more (OBJ-7)."""
+        self.store.reused_ids = reused_ids.ReusedIds(
+            self.store, self.switches, self._visibility.knows,
+            {'volumes': self.io.retire, replicas.PEERS: self.links.forget})
+
+    def _keep(self, contents: contents_module.Contents | None) -> None:
+        """Begin to look after the data, if there is any."""
+        self.contents = contents
+        self._publisher: publisher_module.Publisher | None = None
+        self.keeper: keeper_module.Keeper | absent.NoKeeper
+        self.surveyor: surveyor.Surveyor | absent.NoSurveyor
+        if contents is None:
+            self.keeper, self.surveyor = absent.NoKeeper(), absent.NoSurveyor()
+            return
+        try:
+            self.keeper = keeper_module.Keeper(
+                contents, self.store, self.lock, self.clock)
+        except BaseException:
+            self.store.close()
+            raise
+        self.surveyor = surveyor.Surveyor(contents, self.store, self.lock)
+
+    @property
+    def name(self) -> str:
+        """The name of the system."""
+        return str(self.store.at('/system/state/1')['system_name'])
+
+    def _switches(self) -> profiles.Switches:
+        """Those of the profile, and the choices of the start."""
+        switches = profiles.switches_of(self.profile)
+        switches.change(self._choices)
+        return switches
+
+    def own(self, resource: str, number: int, live: bool = False) -> str:
+        """The token of a volume or an image in a view that is written to.
+
+        No other row has it, its file is as long as the row is large, and
+        both are on disk. live: from now on initiators write to the file
+        (see Contents.live). Call it without the array's lock. Raises
+        ApiError (404, 400), StateError, and TypeError without contents.
+        """
+        return self.keeper.own(resource, number, live)
+
+    def reset(self) -> None:
+        """Back to factory state, and to the switches of the start.
+
+        The equipment is that of the start, too, and ids begin anew.
+        """
+        self.outages.end()
+        with self.lock:
+            with self.store.transaction():
+                known = peers.equipment(self.store)
+                self.store.clear()
+                factory.build(self.store, self._equipment, self.clock)
+                peers.install(self.store, known)
+            self._visibility.clear()
+            self.io.clear()
+            self.switches.change(dataclasses.asdict(self._switches()))
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
+        self.keeper.sweep()
+
+    def save(self) -> archive_module.Archive:
+        """The whole state as it is now; switches and faults are not in it."""
+        with self.lock:
+            return archive_module.of(self.store, self.profile)
+
+    def restore(self, archive: archive_module.Archive) -> None:
+        """Take a saved state, as archive.read() gives it, for the own.
+
+        Data is not in it: what is here already under the saved tokens is
+        taken as it is now, the rest reads as zeros.
+        """
+        self.outages.end()
+        with self.lock:
+            with self.store.transaction():
+                self.store.clear()
+                archive_module.fill(self.store, archive)
+                self.keeper.drop_missing()
+            self._visibility.clear()
+            self.io.clear()
+        # Without the lock: it may have to wait for a peer.
+        self.links.reset()
+        self.keeper.sweep()
+
+    def serve(self, plane: planes.Plane) -> planes.Exports:
+        """Let initiators reach what is mapped, until the array is closed.
+
+        Takes the plane over; gives what it serves now. Raises PlaneError
+        if it cannot, and TypeError without contents.
+        """
+        self._publisher = publisher_module.Publisher(self, plane)
+        return self._publisher.exports
+
+    def close(self) -> None:
+        """Release the state file; for its peers the array is lost."""
+        if self._publisher is not None:
+            self._publisher.close()
+        with self.lock:
+            self.closed = True
+            self.store.close()
+
+    def handle(self, method: str, path: str, query: str = '',
+               headers: Mapping[str, str] | None = None,
+               body: bytes = b'') -> Response:
+        """The reply to one request, at once: delays and cuts are not felt.
+
+        path is as in the URL; query the part behind the question mark.
+        """
+        with self.exchange(method, path, query, headers, body) as exchange:
+            return exchange.settled().response
+
+    @contextlib.contextmanager
+    def exchange(self, method: str, path: str, query: str = '',
+                 headers: Mapping[str, str] | None = None,
+                 body: bytes = b'') -> Iterator[Exchange]:
+        """The reply to one request, and what happens to it on its way.
+
+        For adapters: wait for exchange.commit as settled() does, and sleep
+        exchange.delay, both inside the block, so that the journal counts
+        the request as running meanwhile.
+        """
+        request = Request(
+            method.upper(), urllib.parse.unquote(path), query,
+            {name.lower(): value
+             for name, value in (headers or {}).items()}, body)
+        if self._publisher is not None:
+            # What this thread did for nobody is not this request's.
+            self._publisher.taken()
+        aside = self._aside(request)
+        if aside is not None:
+            yield self._awaiting(Exchange(aside))
+            return
+        entry = self.journal.enter(
+            request.method, request.path, query,
+            request.headers.get('x-k2-sequence', ''),
+            self.clock.monotonic())
+        status = 0
+        exchange = None
+        try:
+            exchange = self._awaiting(
+                self._answered(request, entry)
+                if len(path) + len(query) < messages.LONGEST_URL
+                else Exchange(messages.url_too_long(), self.faults.delay()))
+            status = 0 if exchange.cut == 'reset' \
+                else exchange.response.status
+            yield exchange
+        finally:
+            self.journal.leave(entry, status, self.clock.monotonic())
+            if exchange is not None and self.recorder.is_running:
+                self.recorder.add(
+                    request, exchange, entry, self.clock.time())
+
+    def _awaiting(self, exchange: Exchange) -> Exchange:
+        """With all that must be there before the reply leaves."""
+        commit = self.store.commit
+        publication = None if self._publisher is None \
+            else self._publisher.taken()
+        if commit is None and publication is None:
+            return exchange
+        return msgspec.structs.replace(
+            exchange, commit=commit, publication=publication)
+
+    def _aside(self, request: Request) -> Response | None:
+        """The reply, if the request is not one to the array's API."""
+        if control_api.serves(request.path):
+            return _replied(request, lambda: self._controlled(request))
+        if console_module.serves(request.path):
+            return self.console.answer(request)
+        return None
+
+    def _controlled(self, request: Request) -> Response:
+        header = request.headers.get('authorization', '')
+        if request.path in (peering.PATH, peering.DATA_PATH):
+            # Arrays talk as those who replicate.
+            user = self._accounts.users.authenticate(header)
+            roles.check(user.role, request.method, replicas.SESSIONS)
+            request = msgspec.structs.replace(request, role=user.role)
+        else:
+            self._accounts.controllers.authenticate(header)
+        return control_api.answer(self.control, request)
+
+    def _answered(self, request: Request,
+                  entry: journal_module.Entry) -> Exchange:
+        """There is a reply, whatever happens."""
+        try:
+            return self._exchange(request, entry)
+        except Exception:
+            LOG.exception('%s %s failed', request.method, request.path)
+            return Exchange(messages.refusal(500, 'Internal error'))
+
+    def _exchange(self, request: Request,
+                  entry: journal_module.Entry) -> Exchange:
+        try:
+            user, base_path = self._accounts.admit(
+                request.path, request.headers.get('authorization', ''))
+            self._limiter.take(user.role)
+            path = request.path.removeprefix(base_path)
+            if path == request.path or path and path[0] != '/':
+                raise errors.no_resource()
+            request = known_requests.admit(Request(
+                request.method, path, request.query, request.headers,
+                request.body, user.role, user.login),
+                self.switches.refuse_unlisted, self.switches.refuse_only)
+            roles.check(user.role, request.method, path)
+        except errors.ApiError as exc:
+            return Exchange(
+                messages.refusal(exc.status, exc.message),
+                self.faults.delay(),
+                'reset' if isinstance(exc, errors.DroppedError) else '')
+        self.outages.settle()
+        plan = self.faults.plan(
+            request.method, path.strip('/'),
+            lambda: subjects.of(request, self.store))
+        entry.fault, entry.carried_out = plan.fault, plan.is_carried_out
+        return self._struck(request, plan)
+
+    def _struck(self, request: Request,
+                plan: faults_module.Plan) -> Exchange:
+        """The reply after the fault rules have done their work on it."""
+        done = Response(200)
+        with self.outages.during(plan.outages):
+            if plan.is_carried_out:
+                done = _replied(
+                    request, lambda: self._serve(request, plan.weather))
+        return faults_module.spoilt(done, plan)
+
+    def _serve(self, request: Request,
+               weather: visibility.Weather) -> Response:
+        talk = conversation.Conversation(self.contents)
+        try:
+            self._attend()
+            response = self._discuss(talk, lambda: self._service.answer(
+                request, weather, talk))
+            self.links.tell(talk.touched)
+            if not self.is_tended:
+                self.links.deliver()
+            return response
+        except errors.ApiError:
+            self.links.cancel(talk)
+            raise
+
+    def _discuss(self, talk: conversation.Conversation,
+                 carry_out: Callable[[], T]) -> T:
+        """What comes of it, after all was answered that it asks for."""
+        try:
+            with self.lock:
+                return carry_out()
+        except conversation.UnansweredError:
+            return self._ask(talk, carry_out)
+
+    def _ask(self, talk: conversation.Conversation,
+             carry_out: Callable[[], T]) -> T:
+        """Ask what is open, and what it leads to; then carry it out."""
+        with contextlib.ExitStack() as until:
+            until.callback(self.keeper.end, talk)
+            for _ in range(_ASKINGS):
+                self.links.ask(talk, until)
+                self.keeper.freeze(talk, until)
+                talk.begin()
+                with contextlib.suppress(
+                        conversation.UnansweredError), self.lock:
+                    return carry_out()
+            raise errors.refused('The peer has no answer that lasts')
+
+    def _attend(self) -> None:
+        """Do what is due; a request that comes then is not to blame."""
+        if self.is_tended:
+            self.links.look_near()
+            return
+        try:
+            self.tend()
+        except (errors.ApiError, errors.StateError) as exc:
+            LOG.error('what was due failed: %s', exc)
+
+    def tend(self) -> None:
+        """Do all that is due by the clock, also what takes its time.
+
+        Raises what went wrong after all has been tried.
+        """
+        if self.closed:
+            return
+        with contextlib.ExitStack() as steps:
+            # The last goes first, and each whatever became of the others:
+            # a disk that is full must not keep files from being removed.
+            steps.callback(self.keeper.tend)
+            steps.callback(self.links.deliver)
+            steps.callback(self.links.look)
+            steps.callback(self._do_due, self.links.settle)
+            steps.callback(self._do_due, self._service.expire)
+
+    def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
+        talk = conversation.Conversation(self.contents)
+        self._discuss(talk, functools.partial(carry_out, base.Scope(
+            self.store, self.switches, self.clock, talk=talk)))
+
+    def may_wait(self, path: str) -> bool:
+        """Whether a request may have to wait for a peer, or for files.
+
+        path is as in the URL.
+        """
+        path = urllib.parse.unquote(path)
+        if self.keeper.has_files and path != peering.PATH and (
+                control_api.serves(path) or path.removeprefix(accounts.BASE)
+                .startswith(_WITH_COPIES)):
+            return True
+        return self.links.may_wait(path)
+
+
+def _replied(request: Request, answer: Callable[[], Response]) -> Response:
+    """What answer gives; a refusal or a failure is a reply, too."""
+    try:
+        return answer()
+    except errors.ApiError as exc:
+        return messages.refusal(exc.status, exc.message)
+    except errors.StateError as exc:
+        return messages.refusal(500, str(exc))
+    except Exception:
+        LOG.exception('%s %s failed', request.method, request.path)
+        return messages.refusal(500, 'Internal error')

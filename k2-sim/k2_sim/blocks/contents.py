@@ -1,0 +1,382 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The bytes behind tokens: one sparse file for each, in one directory.
+
+A token stands for what a volume, or its image in a snapshot or view, holds.
+It is unique in the world, so the same token on two arrays is the same data.
+Which rows have which token is no matter of this module.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import pathlib
+import re
+import threading
+import uuid
+
+from k2_sim import errors
+
+# Of linux/fs.h and linux/falloc.h.
+_FICLONE = 0x40049409
+_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
+# What a file system says that does not have one of these.
+_UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.EXDEV,
+           errno.ENOSYS)
+FORM = r'\A[0-9a-f]{32}\Z'
+_MODE = 0o600
+_CHUNK = 2 ** 20
+BLOCK = 4096
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+                            ctypes.c_int64)
+
+
+class Contents:
+    """The files in a directory, which is made if it is missing.
+
+    All sizes and offsets are in bytes. is_new: whether it was missing. live:
+    tokens of files that change without a call of this class, because
+    initiators write to them. busy:
+    those that are written to by one right now. pause: gives a context in
+    which initiators write nothing; who serves files to them sets it.
+
+    Raises StateError when a file or the directory cannot be used.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = pathlib.Path(directory)
+        self.live: set[str] = set()
+        self.busy: set[str] = set()
+        self.pause: Callable[
+            [], contextlib.AbstractContextManager[object]
+        ] = contextlib.nullcontext
+        # Held while a call changes a file that initiators could change.
+        self.writing = threading.RLock()
+        self._news = threading.Lock()
+        self._changed: set[str] = set()
+        self._were_live: set[str] = set()
+        with self._explained('use'):
+            self.is_new = not self.directory.exists()
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._tokens = {path.name for path in self.directory.iterdir()
+                            if re.fullmatch(FORM, path.name)}
+        # Without a token any more, and not removed yet.
+        self._leaving: set[str] = set()
+
+    @contextlib.contextmanager
+    def _explained(self, wanted: str) -> Iterator[None]:
+        """Turn what the file system raises into StateError."""
+        try:
+            yield
+        except (OSError, OverflowError) as exc:
+            raise errors.StateError(f'cannot {wanted} contents in'
+                                    f' {self.directory}: {exc}') from exc
+
+    def tokens(self) -> set[str]:
+        """All tokens that have a file."""
+        return set(self._tokens)
+
+    def has(self, token: str) -> bool:
+        """Whether a token has a file."""
+        return token in self._tokens
+
+    def is_leaving(self, token: str) -> bool:
+        """Whether a token cannot get a file yet: an older one is to go."""
+        return token in self._leaving
+
+    def is_changing(self, token: str) -> bool:
+        """Whether initiators write to a file now, or may at any time."""
+        return token in self.live or token in self.busy
+
+    @contextlib.contextmanager
+    def quiesced(self) -> Iterator[None]:
+        """Inside, no initiator writes to any file."""
+        with self.writing, self.pause():
+            yield
+
+    def path(self, token: str) -> pathlib.Path:
+        """The file of a token, whether it is there or not.
+
+        Raises ValueError for what cannot be a token.
+        """
+        if not re.fullmatch(FORM, token):
+            raise ValueError(f'no token of a file: {token!r}')
+        return self.directory / token
+
+    @contextlib.contextmanager
+    def _open(self, token: str, flags: int) -> Iterator[int]:
+        descriptor = os.open(self.path(token), flags | os.O_CLOEXEC, _MODE)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+            if flags & (os.O_WRONLY | os.O_RDWR):
+                with self._news:
+                    self._changed.add(token)
+
+    def changed(self) -> set[str]:
+        """The files that may have changed since this was called last.
+
+        Whoever is told is the only one who asks. A file that initiators
+        write to was changed by a call of this class before.
+        """
+        with self._news:
+            found, self._changed = self._changed | self._were_live, set()
+            self._were_live = set(self.live)
+        return found
+
+    def read(self, token: str, offset: int, length: int) -> bytes:
+        """What is there; zeros beyond the end, and for the token ''."""
+        if not token:
+            return bytes(length)
+        with self._explained('read'), self._open(token, os.O_RDONLY) as file:
+            return _read(file, offset, length)
+
+    def write(self, token: str, offset: int, data: bytes) -> None:
+        """Put data there; it is on the medium when the call returns."""
+        with self._explained('write'), \
+                self._open(token, os.O_WRONLY) as file:
+            _write(file, offset, data)
+            os.fdatasync(file)
+
+    def patch(self, token: str, runs: Iterable[tuple[int, bytes]]) -> None:
+        """Put data in several places; zeros become holes.
+
+        It is on the medium after rename().
+        """
+        with self._explained('write'), self._open(token, os.O_RDWR) as file:
+            for offset, data in runs:
+                if data.count(0) == len(data):
+                    _punch(file, offset, len(data))
+                else:
+                    _write(file, offset, data)
+
+    def discard(self, token: str, offset: int, length: int) -> None:
+        """Make it zeros again, and give back the room that it took."""
+        with self._explained('write'), \
+                self._open(token, os.O_RDWR) as file:
+            end = min(offset + length, os.fstat(file).st_size)
+            if offset < end:
+                _punch(file, offset, end - offset)
+                os.fdatasync(file)
+
+    def resize(self, token: str, size: int) -> None:
+        """Let a file end there, unless it is longer already (VOL-2)."""
+        with self._explained('grow'), self._open(token, os.O_RDWR) as file:
+            _grow(file, size)
+
+    def size(self, token: str) -> int:
+        """Where a file ends."""
+        with self._explained('read'):
+            return self.path(token).stat().st_size
+
+    def used(self, token: str) -> int:
+        """How much of the medium a file takes."""
+        with self._explained('read'):
+            return self.path(token).stat().st_blocks * 512
+
+    def clone(self, token: str, size: int = 0) -> str:
+        """A new token with the same data, on the medium; '' is empty.
+
+        Its file has at least that size. It shares the blocks where the
+        file system can; otherwise those that are no holes are copied.
+        """
+        new = uuid.uuid4().hex
+        with self._explained('copy'):
+            try:
+                self._fill(new, token, size)
+            except BaseException:
+                self.path(new).unlink(missing_ok=True)
+                raise
+        self._tokens.add(new)
+        return new
+
+    def _fill(self, new: str, token: str, size: int) -> None:
+        with self._open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL) as target:
+            if token:
+                with self._open(token, os.O_RDONLY) as source:
+                    _copy(source, target)
+            _grow(target, size)
+            os.fsync(target)
+        self._sync_directory()
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def link(self, token: str) -> str:
+        """A new token for the same file, on the medium; '' if there is none.
+
+        For who takes the other token away: what is written to one of them
+        is in both. Not every file system can do it.
+        """
+        new = uuid.uuid4().hex
+        with self._explained('rename'):
+            try:
+                os.link(self.path(token), self.path(new))
+            except OSError as exc:
+                if exc.errno not in (*_UNABLE, errno.EPERM, errno.EMLINK):
+                    raise
+                return ''
+            self._sync_directory()
+        self._tokens.add(new)
+        return new
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a complete file the token that it has elsewhere."""
+        with self._explained('write'):
+            with self._open(old, os.O_RDWR) as file:
+                os.fsync(file)
+            self.path(old).rename(self.path(new))
+            self._sync_directory()
+        self._tokens.discard(old)
+        self._tokens.add(new)
+
+    def forget(self, token: str) -> None:
+        """From now on the token has no file; remove() takes it away."""
+        self._leaving.add(token)
+        self._tokens.discard(token)
+
+    def remove(self, token: str) -> None:
+        """Take a file away, if it is there."""
+        self.forget(token)
+        with self._explained('remove'):
+            self.path(token).unlink(missing_ok=True)
+        self._leaving.discard(token)
+
+    def changes(self, token: str, base: str) -> Iterator[tuple[int, bytes]]:
+        """Runs of whole blocks in which a file differs from another one.
+
+        base '' is all zeros. Offsets go up; a run has at most 1 MiB, and
+        none goes beyond the end of the file.
+        """
+        size = self.size(token)
+        for start in sorted(self._chunks(token) | self._chunks(base)):
+            length = min(_CHUNK, size - start)
+            if length > 0:
+                yield from _runs(start, self.read(token, start, length),
+                                 self.read(base, start, length))
+
+    def _chunks(self, token: str) -> set[int]:
+        """Where the pieces of a file begin that are no hole."""
+        if not token:
+            return set()
+        with self._explained('read'), self._open(token, os.O_RDONLY) as file:
+            return {chunk * _CHUNK for start, end in extents(file)
+                    for chunk in range(start // _CHUNK, -(-end // _CHUNK))}
+
+
+def _read(file: int, offset: int, length: int) -> bytes:
+    parts, end = [], offset + length
+    while offset < end:
+        part = os.pread(file, end - offset, offset)
+        if not part:
+            parts.append(bytes(end - offset))
+            break
+        parts.append(part)
+        offset += len(part)
+    return b''.join(parts)
+
+
+def _write(file: int, offset: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        done = os.pwrite(file, rest, offset)
+        rest, offset = rest[done:], offset + done
+
+
+def _grow(file: int, size: int) -> None:
+    if os.fstat(file).st_size < size:
+        os.ftruncate(file, size)
+
+
+def _punch(file: int, offset: int, length: int) -> None:
+    """Make a hole, or write zeros where the file system has no holes."""
+    if _LIBC.fallocate(file, _KEEP_SIZE_PUNCH_HOLE, offset, length) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in _UNABLE:
+        raise OSError(number, os.strerror(number))
+    for start in range(offset, offset + length, _CHUNK):
+        _write(file, start, bytes(min(_CHUNK, offset + length - start)))
+
+
+def _copy(source: int, target: int) -> None:
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as exc:
+        if exc.errno not in _UNABLE:
+            raise
+        for start, end in extents(source):
+            _copy_range(source, target, start, end)
+        os.ftruncate(target, os.fstat(source).st_size)
+
+
+def _copy_range(source: int, target: int, start: int, end: int) -> None:
+    """Copy by the kernel; a file system that cannot may say 0, too."""
+    while start < end:
+        try:
+            done = os.copy_file_range(
+                source, target, end - start, start, start)
+        except OSError as exc:
+            if exc.errno not in _UNABLE:
+                raise
+            done = 0
+        if not done:
+            _copy_by_hand(source, target, start, end)
+            return
+        start += done
+
+
+def _copy_by_hand(source: int, target: int, start: int, end: int) -> None:
+    for offset in range(start, end, _CHUNK):
+        _write(target, offset, _read(
+            source, offset, min(_CHUNK, end - offset)))
+
+
+def extents(file: int) -> Iterator[tuple[int, int]]:
+    """Start and end of what is no hole."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                return
+            raise
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        yield start, end
+
+
+def _runs(start: int, new: bytes, old: bytes) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a chunk that differ, those side by side as one."""
+    if new == old:
+        return
+    begin = None
+    for at in range(0, len(new) + BLOCK, BLOCK):
+        differs = new[at:at + BLOCK] != old[at:at + BLOCK]
+        if differs and begin is None:
+            begin = at
+        elif not differs and begin is not None:
+            yield start + begin, new[begin:at]
+            begin = None

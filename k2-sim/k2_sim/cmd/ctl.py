@@ -1,0 +1,359 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""k2-sim-ctl: controls a simulated array over its control API.
+
+Exit status: 0 when all was done, 1 when the array refused something, cannot
+be reached or has answered a replay otherwise, 2 for arguments that make no
+sense.
+"""
+
+import argparse
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+import json
+import os
+import pathlib
+import signal
+import sys
+from typing import Any
+from typing import NamedTuple
+
+import requests
+
+from k2_sim.cmd import ctl_client
+from k2_sim.cmd.ctl_client import Client
+from k2_sim.cmd.ctl_client import CommandError
+from k2_sim.cmd import ctl_data
+from k2_sim.cmd import replay
+from k2_sim import version
+
+_URL = 'https://127.0.0.1:8443'
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command; gives the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        with ctl_client.open_session(
+                options.login, options.password_file, options.ca) as session:
+            value = options.action(Client(session, options.url), options)
+        return _told(value)
+    except CommandError as exc:
+        print(f'k2-sim-ctl: error: {exc}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Who reads has seen enough; nothing more goes there at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _told(value: object) -> int:
+    """Print what an action gives, and the exit status that it means."""
+    if isinstance(value, bool):
+        return 0 if value else 1
+    if value is not None:
+        print(json.dumps(value, indent=2), flush=True)
+    return 0
+
+
+Action = Callable[[Client, argparse.Namespace], object]
+# A name of argparse, and what goes with it.
+Argument = tuple[str, dict[str, Any]]
+
+
+class Verb(NamedTuple):
+    """One command: what it does, how, and what it takes."""
+
+    help_text: str
+    action: Action
+    arguments: Sequence[Argument] = ()
+
+
+def _fields(items: Iterable[str]) -> dict[str, Any]:
+    """FIELD=VALUE pairs; dots in a field lead inward."""
+    found: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition('=')
+        *outer, last = name.split('.')
+        if not equals or not all((*outer, last)):
+            raise CommandError(f'not FIELD=VALUE: {item}')
+        place = found
+        for part in outer:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise CommandError(f'{part} has fields and a value: {item}')
+        place[last] = text if outer[:1] == ['where'] else _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    """What JSON makes of a text, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _call(method: str, name: str, body: object = None) -> Action:
+    """An action without arguments."""
+    return lambda client, options: client.call(method, name, body)
+
+
+def _add_fault(client: Client, options: argparse.Namespace) -> object:
+    return client.call('POST', 'faults', {
+        **_fields(options.fields), 'kind': options.kind})
+
+
+def _change_fault(client: Client, options: argparse.Namespace) -> object:
+    return client.call(
+        'PATCH', f'faults/{options.id}', _fields(options.fields))
+
+
+def _remove_faults(client: Client, options: argparse.Namespace) -> None:
+    for number in options.ids:
+        client.call('DELETE', f'faults/{number}')
+
+
+def _set(name: str) -> Action:
+    return lambda client, options: client.call(
+        'POST', name, _fields(options.fields))
+
+
+def _set_seed(client: Client, options: argparse.Namespace) -> object:
+    return client.call('POST', 'chance', {'seed': options.seed})
+
+
+def _advance(client: Client, options: argparse.Namespace) -> object:
+    return client.call('POST', 'clock', {'advance': options.seconds})
+
+
+def _turn_port(up: bool) -> Action:
+    return lambda client, options: client.call(
+        'POST', 'ports', {'port': options.port, 'up': up})
+
+
+def _start(client: Client, options: argparse.Namespace) -> object:
+    body = {'running': True}
+    if options.kib is not None:
+        body['kib'] = options.kib
+    return client.call('POST', 'recorder', body)
+
+
+def _export(client: Client, options: argparse.Namespace) -> object:
+    archive = client.call('GET', 'recorder/har')
+    if options.output is None:
+        return archive
+    try:
+        options.output.write_text(json.dumps(archive, indent=1) + '\n')
+    except OSError as exc:
+        raise CommandError(f'cannot write {options.output}:'
+                           f' {exc.strerror}') from exc
+    return None
+
+
+def _replay(client: Client, options: argparse.Namespace) -> bool:
+    """Whether every answer was as recorded."""
+    try:
+        recording = replay.entries(json.loads(options.file.read_text()))
+    except (OSError, ValueError, replay.RecordingError) as exc:
+        raise CommandError(f'cannot use {options.file}: {exc}') from exc
+    run = replay.Replay(client.session, client.url,
+                        (*replay.VOLATILE, *options.ignore))
+    differing = set()
+    try:
+        for found in run.run(recording):
+            differing.add(found.number)
+            print(f'{found.number}: {found.request}: {found.field} was'
+                  f' {json.dumps(found.recorded)}, is'
+                  f' {json.dumps(found.replayed)}')
+    except requests.RequestException as exc:
+        raise ctl_client.unreachable(client.url, exc) from exc
+    print(f'{run.sent} requests sent, {run.compared} answers compared,'
+          f' {len(differing)} differ, {run.skipped} refusals not sent')
+    return not differing
+
+
+def _write(client: Client, options: argparse.Namespace) -> object:
+    return client.call('POST', 'contents', {
+        'volume': options.volume, 'token': options.token})
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(
+            f'must be a whole number from 0, not {text!r}')
+    return int(text)
+
+
+def _save(client: Client, options: argparse.Namespace) -> None:
+    """Passwords of CHAP profiles and peers are in it: for its owner only."""
+    saved = client.call('GET', 'save')
+    try:
+        number = os.open(options.file,
+                         os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(number, 'w', encoding='utf-8') as file:
+            json.dump(saved, file)
+    except OSError as exc:
+        raise CommandError(f'cannot write {options.file}:'
+                           f' {exc.strerror}') from exc
+
+
+def _restore(client: Client, options: argparse.Namespace) -> object:
+    try:
+        saved = json.loads(options.file.read_text(encoding='utf-8'))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise CommandError(f'cannot use {options.file}: {exc}') from exc
+    return client.call('POST', 'restore', saved)
+
+
+_SOME: Argument = ('fields', {'metavar': 'FIELD=VALUE', 'nargs': '+'})
+_ANY: Argument = ('fields', {'metavar': 'FIELD=VALUE', 'nargs': '*'})
+_RULE: Argument = ('id', {'type': int, 'metavar': 'ID'})
+_PORT: Argument = ('port', {
+    'metavar': 'PORT', 'help': 'as /system/net_ports/1, /system/fc_ports/1'})
+_FILE: Argument = ('file', {'type': pathlib.Path, 'metavar': 'FILE'})
+_OUTPUT: Argument = ('--output', {
+    'type': pathlib.Path, 'metavar': 'FILE', 'help': 'write to a file'})
+_IGNORE: Argument = ('--ignore', {
+    'action': 'append', 'default': [], 'metavar': 'GLOB',
+    'help': 'fields that are not compared; can be repeated'})
+_PLACE: Argument = ('place', {
+    'metavar': 'PLACE', 'help': 'as volumes/31, volsnaps/7'})
+_DATA: Argument = ('file', {
+    'metavar': 'FILE', 'help': '- for standard input or output'})
+_OFFSET: Argument = ('--offset', {
+    'type': _natural, 'default': 0, 'metavar': 'BYTES',
+    'help': '(default: 0)'})
+_LENGTH: Argument = ('--length', {
+    'type': _natural, 'metavar': 'BYTES', 'help': '(default: to the end)'})
+_KIB: Argument = ('--kib', {
+    'type': int, 'metavar': 'N',
+    'help': 'keep the latest N KiB (default: 65536)'})
+
+#: Each noun, what it is about, and its verbs.
+COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
+    'faults': ('rules for what goes wrong', {
+        'list': Verb('all rules with their counts', _call('GET', 'faults')),
+        'add': Verb('add a rule, as: add status status=502 commit=after'
+                    " 'where.name=cv-*'", _add_fault,
+                    (('kind', {'metavar': 'KIND'}), _ANY)),
+        'change': Verb('change fields of a rule', _change_fault,
+                       (_RULE, _SOME)),
+        'remove': Verb('remove rules', _remove_faults, ((
+            'ids', {**_RULE[1], 'nargs': '+'}),)),
+        'clear': Verb('remove all rules', _call('DELETE', 'faults'))}),
+    'latency': ('how long replies take', {
+        'show': Verb('the latency', _call('GET', 'latency')),
+        'set': Verb('as: set ms=5, or set kind=lognormal median=2 sigma=1',
+                    _set('latency'), (_SOME,))}),
+    'chance': ('the seed that all chance comes from', {
+        'show': Verb('the seed', _call('GET', 'chance')),
+        'set': Verb('begin all chances and counts anew', _set_seed,
+                    (('seed', {'type': int, 'metavar': 'N'}),))}),
+    'switches': ('behaviours that can be chosen', {
+        'show': Verb('all switches', _call('GET', 'switches')),
+        'set': Verb('as: set full=true state=OFFLINE', _set('switches'),
+                    (_SOME,))}),
+    'clock': ("the array's time", {
+        'advance': Verb('let time pass', _advance, ((
+            'seconds', {'type': float, 'metavar': 'SECONDS'}),))}),
+    'ports': ('data and FC ports', {
+        'list': Verb('all ports', _call('GET', 'ports')),
+        'down': Verb('take the link away', _turn_port(False), (_PORT,)),
+        'up': Verb('give the link back', _turn_port(True), (_PORT,))}),
+    'link': ('the way to the peers', {
+        'show': Verb('whether it is cut', _call('GET', 'link')),
+        'cut': Verb('lose the peers', _call('POST', 'link', {'cut': True})),
+        'mend': Verb('reach them again',
+                     _call('POST', 'link', {'cut': False}))}),
+    'journal': ('the requests of late', {
+        'show': Verb('all of them', _call('GET', 'journal')),
+        'clear': Verb('count anew', _call('DELETE', 'journal'))}),
+    'recorder': ('requests and replies with their bodies', {
+        'show': Verb('whether it runs, and how much it has',
+                     _call('GET', 'recorder')),
+        'start': Verb('record anew', _start, (_KIB,)),
+        'stop': Verb('record no more',
+                     _call('POST', 'recorder', {'running': False})),
+        'clear': Verb('stop, and forget all', _call('DELETE', 'recorder')),
+        'export': Verb('the recording as HTTP Archive (HAR 1.2)', _export,
+                       (_OUTPUT,)),
+        'replay': Verb('send a recording to the array, and tell which'
+                       ' answers differ', _replay, (_FILE, _IGNORE))}),
+    'data': ('the data of volumes, and of their images in snapshots', {
+        'read': Verb('copy it to a file', ctl_data.read,
+                     (_PLACE, _DATA, _OFFSET, _LENGTH)),
+        'write': Verb('write a file, as a host does', ctl_data.write,
+                      (_PLACE, _DATA, _OFFSET)),
+        'discard': Verb('give it up, as UNMAP does', ctl_data.discard,
+                        (_PLACE, _OFFSET, _LENGTH))}),
+    'contents': ('the texts that volumes begin with', {
+        'show': Verb('the texts by volume', _call('GET', 'contents')),
+        'write': Verb('write one as a host does', _write, (
+            ('volume', {'type': int, 'metavar': 'ID'}),
+            ('token', {'metavar': 'TOKEN'})))}),
+    'state': ('the whole state', {
+        'show': Verb('all objects, without secrets', _call('GET', 'state')),
+        'leftovers': Verb('what users have made', _call('GET', 'leftovers')),
+        'seed': Verb('make more objects, as: seed volumes=100 hosts=10',
+                     _set('seed'), (_SOME,)),
+        'save': Verb('write it to a file, secrets among it', _save,
+                     (_FILE,)),
+        'restore': Verb('take what was saved in place of the own', _restore,
+                        (_FILE,)),
+        'reset': Verb('back to factory state', _call('POST', 'reset'))}),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='k2-sim-ctl', description='Controls a simulated K2 array'
+        ' (k2-sim): faults, latency, switches, recordings.',
+        epilog='The password comes from --password-file or'
+        f' {ctl_client.PASSWORD}. Values are JSON, or else taken as text.')
+    parser.add_argument('--version', action='version',
+                        version=f'%(prog)s {version.version()}')
+    parser.add_argument('--url', default=_URL, help=f'(default: {_URL})')
+    parser.add_argument(
+        '--ca', type=pathlib.Path, metavar='FILE',
+        help='ca.crt of the state directory of the array')
+    parser.add_argument('--login', default='control', metavar='NAME',
+                        help='(default: control)')
+    parser.add_argument(
+        '--password-file', type=pathlib.Path, metavar='FILE',
+        help='file whose first line is the password')
+    nouns = parser.add_subparsers(dest='noun', required=True,
+                                  metavar='WHAT')
+    for noun, (about, verbs) in COMMANDS.items():
+        _add_verbs(nouns.add_parser(noun, help=about, description=about),
+                   verbs)
+    return parser
+
+
+def _add_verbs(parser: argparse.ArgumentParser,
+               verbs: dict[str, Verb]) -> None:
+    commands = parser.add_subparsers(dest='verb', required=True,
+                                     metavar='COMMAND')
+    for name, verb in verbs.items():
+        command = commands.add_parser(name, help=verb.help_text,
+                                      description=verb.help_text)
+        command.set_defaults(action=verb.action)
+        for argument, settings in verb.arguments:
+            command.add_argument(argument, **settings)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Outages of a whole array that a fault rule begins.
+
+An outage is what the control can bring about by hand: another state, no
+space left, a port without its link, no way to the peers. It begins before
+the request that the rule strikes is carried out, and lasts for the rule's
+seconds on the array's clock, or else until that request has its reply. Then
+all is as it was before.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import threading
+from typing import TYPE_CHECKING
+
+from k2_sim.faults.fault_rules import FaultRule
+
+if TYPE_CHECKING:
+    from k2_sim.control import control as control_module
+
+Undo = Callable[[], object]
+Begin = Callable[['control_module.Control', FaultRule], Undo]
+
+
+def _offline(control: 'control_module.Control', rule: FaultRule) -> Undo:
+    before = control.switches()['state']
+    control.set_switches(state=rule.state)
+    return lambda: control.set_switches(state=before)
+
+
+def _full(control: 'control_module.Control', rule: FaultRule) -> Undo:
+    before = control.switches()['full']
+    control.set_switches(full=True)
+    return lambda: control.set_switches(full=before)
+
+
+def _port_down(control: 'control_module.Control', rule: FaultRule) -> Undo:
+    before = control.has_link(rule.port)
+    control.set_port(rule.port, False)
+    return lambda: control.set_port(rule.port, before)
+
+
+def _peer_lost(control: 'control_module.Control', rule: FaultRule) -> Undo:
+    if control.is_cut:
+        return lambda: None
+    control.cut_link()
+    return control.mend_link
+
+
+_BEGIN: dict[str, Begin] = {
+    'offline': _offline, 'full': _full, 'port_down': _port_down,
+    'peer_lost': _peer_lost}
+
+
+@dataclasses.dataclass
+class _Outage:
+    """One that is going on; holders: requests that must not see its end."""
+
+    undo: Undo
+    until: float
+    holders: int = 0
+
+
+class Outages:
+    """The outages of one array, safe for threads."""
+
+    def __init__(self, control: 'control_module.Control',
+                 now: Callable[[], float]) -> None:
+        self._control = control
+        self._now = now
+        self._lock = threading.RLock()
+        # By kind and port; the same one does not begin twice.
+        self._active: dict[tuple[str, str], _Outage] = {}
+
+    def during(self, rules: Sequence[FaultRule]
+               ) -> contextlib.AbstractContextManager[None]:
+        """A request that these rules have struck is carried out inside."""
+        if not rules and not self._active:
+            return contextlib.nullcontext()
+        return self._during(rules)
+
+    @contextlib.contextmanager
+    def _during(self, rules: Sequence[FaultRule]) -> Iterator[None]:
+        begun = [self._begin(rule) for rule in rules]
+        try:
+            yield
+        finally:
+            for outage in begun:
+                outage.holders -= 1
+            self.settle()
+
+    def _begin(self, rule: FaultRule) -> _Outage:
+        with self._lock:
+            key = rule.kind, rule.port
+            outage = self._active.get(key)
+            if outage is None:
+                undo = _BEGIN[rule.kind](self._control, rule)
+                outage = self._active[key] = _Outage(undo, 0.0)
+            outage.until = max(outage.until, self._now() + rule.seconds)
+            outage.holders += 1
+        return outage
+
+    def settle(self) -> None:
+        """End those whose time is over."""
+        if self._active:
+            self._end(self._now())
+
+    def end(self) -> None:
+        """End all of them."""
+        self._end(float('inf'))
+
+    def _end(self, now: float) -> None:
+        with self._lock:
+            for key, outage in list(self._active.items()):
+                if outage.until <= now and not outage.holders:
+                    del self._active[key]
+                    outage.undo()

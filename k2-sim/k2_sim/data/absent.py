@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What stands in for the keeper and the surveyor where there are no files.
+
+Tokens stand for data then, and nothing else is behind them: there is nothing
+to look after, and who wants data is refused.
+"""
+
+from collections.abc import Callable
+import contextlib
+from typing import NoReturn
+
+from k2_sim.blocks import contents as contents_module
+from k2_sim.data import arrivals as arrivals_module
+from k2_sim import errors
+from k2_sim.protocol import conversation
+
+
+class NoKeeper:
+    """In the place of a Keeper. Raises ApiError (400) for wanted data."""
+
+    has_files = False
+
+    @property
+    def contents(self) -> contents_module.Contents:
+        """There are none."""
+        self._refuse()
+
+    @property
+    def arrivals(self) -> arrivals_module.Arrivals:
+        """Nothing can arrive."""
+        raise errors.refused('This array keeps no data')
+
+    def _refuse(self) -> NoReturn:
+        raise errors.refused('The array was made without contents: it has'
+                             ' tokens in place of data')
+
+    def own(self, resource: str, number: int, live: bool = False) -> str:
+        """Raises TypeError: whoever asks for files must have given some."""
+        raise TypeError('the array has no contents')
+
+    def holding(self, find: Callable[[], str]
+                ) -> contextlib.AbstractContextManager[str]:
+        """No file can be held."""
+        self._refuse()
+
+    def writing(self, resource: str, number: int
+                ) -> contextlib.AbstractContextManager[str]:
+        """No file can be written to."""
+        self._refuse()
+
+    def drop_missing(self) -> None:
+        """No token has a file, and none needs one."""
+
+    def freeze(self, talk: conversation.Conversation,
+               until: contextlib.ExitStack) -> None:
+        """Nothing is asked for."""
+
+    def end(self, talk: conversation.Conversation) -> None:
+        """Nothing was made."""
+
+    def sweep(self) -> None:
+        """There is nothing to remove."""
+
+    def tend(self) -> None:
+        """There is nothing to do."""
+
+
+class NoSurveyor:
+    """In the place of a Surveyor: capacities are what control says."""
+
+    def look(self) -> None:
+        """There is nothing to look at."""
+
+    def look_now(self) -> None:
+        """There is nothing to look at."""

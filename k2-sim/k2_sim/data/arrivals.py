@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Data on its way from one array to another.
+
+It comes in pieces (see delivery). A file that arrives gets its token only
+when it is complete.
+"""
+
+import threading
+from typing import TYPE_CHECKING
+
+from k2_sim import clock as clock_module
+from k2_sim.protocol import peering
+
+if TYPE_CHECKING:
+    from k2_sim.data import keeper as keeper_module
+
+# How long what has arrived waits for a row, or for the rest of it.
+KEPT_SECONDS = 600.0
+
+
+class Arrivals:
+    """What arrives at one array."""
+
+    def __init__(self, keeper: 'keeper_module.Keeper',
+                 clock: clock_module.Clock) -> None:
+        self._keeper = keeper
+        self._contents = keeper.contents
+        self._clock = clock
+        # Files that have no token yet, by the one that they will get.
+        self._parts: dict[str, str] = {}
+        # Files without rows, and how long they are kept.
+        self._until: dict[str, float] = {}
+        self._turn = threading.Lock()
+
+    def take(self, piece: peering.Piece) -> peering.Taken:
+        """Take a piece; without the array's lock.
+
+        One that does not fit to what is here is dropped: then the file
+        must be sent from its beginning.
+        """
+        with self._turn:
+            fits = self._contents.has(piece.token) or self._add(piece)
+            return peering.Taken(fits, self._contents.has(piece.token))
+
+    def _add(self, piece: peering.Piece) -> bool:
+        """Put a piece into the file that it belongs to, if there is one."""
+        if piece.first and not self._begin(piece):
+            return False
+        part = self._parts.get(piece.token)
+        if part is None:
+            return False
+        self._contents.patch(part, piece.runs)
+        self._keep(part)
+        if piece.last:
+            self._contents.rename(part, piece.token)
+            del self._parts[piece.token], self._until[part]
+            self._keep(piece.token)
+        return True
+
+    def _begin(self, piece: peering.Piece) -> bool:
+        """Begin a file, anew if it was begun before."""
+        if self._contents.is_leaving(piece.token):
+            return False
+        before = self._parts.pop(piece.token, None)
+        if before is not None:
+            self._drop(before)
+        with self._keeper.holding(lambda: piece.base if self._contents.has(
+                piece.base) else '') as base:
+            if base != piece.base:
+                return False
+            part = self._contents.clone(base, piece.size)
+        self._keep(part)
+        self._parts[piece.token] = part
+        return True
+
+    def _keep(self, token: str) -> None:
+        self._until[token] = self._clock.monotonic() + KEPT_SECONDS
+
+    def _drop(self, token: str) -> None:
+        del self._until[token]
+        self._keeper.let_go(token)
+
+    def expire(self) -> None:
+        """Give up what has waited too long."""
+        with self._turn:
+            now = self._clock.monotonic()
+            late = {token for token, until in self._until.items()
+                    if until <= now}
+            self._parts = {token: part for token, part
+                           in self._parts.items() if part not in late}
+            for token in late:
+                self._drop(token)

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What hosts do to volumes and views, without an initiator."""
+
+from collections.abc import Iterator
+import contextlib
+from typing import TYPE_CHECKING
+
+from k2_sim.data import absent
+from k2_sim.data import keeper as keeper_module
+from k2_sim import errors
+from k2_sim.protocol import messages
+from k2_sim.rules import base
+from k2_sim.rules import replicas
+from k2_sim.rules import system
+from k2_sim.rules import volumes
+from k2_sim.state.schema import Row
+
+if TYPE_CHECKING:
+    from k2_sim import array as array_module
+
+# What one request reads or writes at most.
+_LARGEST = messages.LARGEST_BODY
+# A text in front of a volume, with the zero behind it, in the smallest one.
+_TEXT = 1024
+
+
+class Data:
+    """The bytes of one array. resource is volumes or volsnaps.
+
+    Offsets and lengths are in bytes. Raises ApiError: 404 for a row that
+    is not there, 416 for a range that is not in it, 400 for a write that
+    a host could not do, and for an array without contents.
+    """
+
+    def __init__(self, array: 'array_module.Array') -> None:
+        self._array = array
+
+    @property
+    def _keeper(self) -> keeper_module.Keeper | absent.NoKeeper:
+        return self._array.keeper
+
+    def size(self, resource: str, number: int) -> int:
+        """How large a volume or image is."""
+        with self._array.lock:
+            return int(self._row(resource, number)['size']
+                       ) * keeper_module.KIB
+
+    def _row(self, resource: str, number: int) -> Row:
+        row = self._array.store.get(resource, number)
+        if row is None or (resource, number) == (
+                keeper_module.VOLUMES, volumes.CTRL_ID):
+            raise errors.missing(f'/{resource}/{number}')
+        return row
+
+    def read(self, resource: str, number: int, offset: int, length: int
+             ) -> bytes:
+        """What is there, zeros where nothing was written."""
+        if length > _LARGEST:
+            raise errors.refused(
+                f'One request reads at most {_LARGEST} bytes: give a Range')
+        self._check_range(resource, number, offset, length)
+        with self._keeper.holding(lambda: replicas.content(
+                self._row(resource, number))) as token, \
+                self._counted(resource, number, length, reads=1):
+            return self._keeper.contents.read(token, offset, length)
+
+    @contextlib.contextmanager
+    def _counted(self, resource: str, number: int, size: int, reads: int = 0,
+                 writes: int = 0) -> Iterator[None]:
+        """Let statistics show what is done inside, if it is of a volume."""
+        began = self._array.clock.monotonic()
+        yield
+        if resource == keeper_module.VOLUMES:
+            self._array.io.note(number, reads, writes, size,
+                                self._array.clock.monotonic() - began)
+
+    def _check_range(self, resource: str, number: int, offset: int,
+                     length: int) -> None:
+        size = self.size(resource, number)
+        if offset < 0 or length < 0 or offset + length > size:
+            raise errors.ApiError(
+                416, f'/{resource}/{number} has {size} bytes')
+
+    def write(self, resource: str, number: int, offset: int, data: bytes
+              ) -> None:
+        """Write as a host does; it is on the medium afterwards (CAP-3)."""
+        self._check_range(resource, number, offset, len(data))
+        self.check_writable(resource, number)
+        with self._keeper.writing(resource, number) as token, \
+                self._counted(resource, number, len(data), writes=1):
+            self._keeper.contents.write(token, offset, data)
+
+    def discard(self, resource: str, number: int, offset: int, length: int
+                ) -> None:
+        """Give up what is there, as UNMAP does: it reads as zeros."""
+        self._check_range(resource, number, offset, length)
+        self._check_open(resource, number)
+        with self._keeper.writing(resource, number) as token:
+            self._keeper.contents.discard(token, offset, length)
+
+    def check_writable(self, resource: str, number: int) -> None:
+        """Refuse what a host could not write now (CAP-3)."""
+        self._check_open(resource, number)
+        system.check_space(base.Scope(
+            self._array.store, self._array.switches, self._array.clock))
+
+    def _check_open(self, resource: str, number: int) -> None:
+        """Plain snapshots never change (SNP-5), targets not yet (REP-16)."""
+        with self._array.lock:
+            row = self._row(resource, number)
+            if not (row['is_exposable'] if resource == keeper_module.VOLSNAPS
+                    else not row['read_only']):
+                raise errors.refused(f'{row["name"]} is read-only')
+
+    def write_text(self, resource: str, number: int, text: str) -> None:
+        """Let the data begin with a text, and a zero byte behind it.
+
+        Without files the text is the token that stands for the data.
+        """
+        if not self._keeper.has_files:
+            self._set_token(resource, number, text)
+            return
+        data = text.encode() + b'\0'
+        if len(data) > _TEXT:
+            raise errors.refused(f'A token has at most {_TEXT - 1} bytes')
+        self.write(resource, number, 0, data)
+
+    def _set_token(self, resource: str, number: int, token: str) -> None:
+        array = self._array
+        with array.lock, array.store.transaction():
+            self.check_writable(resource, number)
+            array.store.update(resource, number, content=token)
+
+    def read_text(self, row: Row) -> str:
+        """What write_text() wrote to a row, under the array's lock."""
+        if not self._keeper.has_files:
+            return replicas.content(row)
+        data = self._keeper.contents.read(replicas.content(row), 0, _TEXT)
+        return data.partition(b'\0')[0].decode(errors='replace')

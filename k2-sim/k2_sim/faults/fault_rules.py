@@ -1,0 +1,241 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rules for faults: which requests they are about, and what they do.
+
+Each kind is something that a published client already had to cope with
+(section 3): busy codes, 429, 502 after the write took effect, and so on.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import fnmatch
+import logging
+import math
+from typing import Any
+from typing import TYPE_CHECKING
+
+from k2_sim import errors
+from k2_sim.faults import latency as latency_module
+from k2_sim.faults.subjects import Subject
+from k2_sim.faults.visibility import Spell
+from k2_sim.protocol import expressions
+
+if TYPE_CHECKING:
+    import regex
+
+LOG = logging.getLogger(__name__)
+BUSY_CODES = ('MC_ERR_BUSY', 'MC_ERR_BUSY_SPECIFIC', 'MC_ERR_INPROGRESS',
+              'MC_ERR_START_TIMEOUT')
+STATUSES = {
+    400: 'The request cannot be carried out',
+    401: 'Authentication required',
+    403: 'The role of this user does not allow it',
+    429: 'Too many requests',
+    500: 'Internal error',
+    502: 'Bad gateway',
+    503: 'System is busy',
+    504: 'Gateway timeout'}
+# When a fault strikes if the rule does not say.
+_COMMIT = {
+    'busy': 'before', 'status': 'before', 'reset': 'before',
+    'garbage': 'after', 'truncated': 'after', 'empty': 'after',
+    'hang': 'after', 'slow_loris': 'after', 'latency': 'after',
+    'late': 'after', 'linger': 'after', 'offline': 'after',
+    'full': 'after', 'port_down': 'after', 'peer_lost': 'after'}
+KINDS = tuple(_COMMIT)
+# What the whole array suffers.
+OUTAGES = ('offline', 'full', 'port_down', 'peer_lost')
+# Kinds that leave the reply whole, so that each goes along with another.
+MILD = ('latency', 'late', 'linger', *OUTAGES)
+_WRITES = ('POST', 'PATCH', 'DELETE')
+_METHODS = {'*', 'GET', 'HEAD', 'PUT', *_WRITES}
+# What only the array counts or gives.
+_OWN = ('id', 'matched', 'struck')
+
+
+@dataclasses.dataclass
+class FaultRule:
+    """One rule: which requests it strikes, and what it does to them.
+
+    kind: busy (400 with code), status (status with its usual text), reset
+        (connection broken before the reply), truncated (broken inside the
+        body), garbage (a body that is no JSON), empty (no body), hang (the
+        reply comes after so many seconds), slow_loris (the body comes at
+        rate bytes per second), latency (the reply takes a time drawn from
+        latency.Latency, in place of the array's), late (what POST made is
+        left out of so many reads, or of all for so many seconds), linger
+        (a deleted snapshot is still listed in so many reads, or for so many
+        seconds), offline (the system is in another state), full (no space
+        is left), port_down (port, by its reference, has no link), peer_lost
+        (no peer can be reached). The last four begin before the request is
+        carried out and last for so many seconds, or else until its reply.
+    method: a method, several with commas, "write" for all that change
+        something, or *.
+    path: a glob over the path below /api/v2 without its leading slash, as
+        in "volumes" or "volumes/*"; regexp: searched in the same (see
+        protocol.expressions).
+    where: fields of the object, the query or the body (see subjects.of),
+        each with a glob that one of its values must match.
+    times: how many requests it strikes, None for no end; after: how many
+        matching ones it lets pass first; probability: of the rest.
+    commit: before = the request is not carried out; after = it is, and only
+        its reply suffers. Default: after, but before for busy, status and
+        reset. What suffers of the body before the commit is a refusal with
+        this status. A hang before the commit ends with a broken connection.
+    id: given by the array. matched, struck: how many requests it was about,
+        and how many of them it struck.
+    """
+
+    kind: str
+    method: str = '*'
+    path: str = '*'
+    regexp: str = ''
+    where: dict[str, str] = dataclasses.field(default_factory=dict)
+    times: int | None = None
+    after: int = 0
+    probability: float = 1.0
+    commit: str = ''
+    code: str = BUSY_CODES[0]
+    status: int = 503
+    seconds: float = 0.0
+    rate: float = 0.0
+    latency: dict[str, Any] = dataclasses.field(default_factory=dict)
+    reads: int = 1
+    state: str = 'OFFLINE'
+    port: str = ''
+    enabled: bool = True
+    id: int = 0
+    matched: int = 0
+    struck: int = 0
+
+    def __post_init__(self) -> None:
+        self.commit = self.commit or _COMMIT.get(self.kind, '')
+        for good, text in (
+                (self.kind in KINDS, f'kind must be one of {KINDS}'),
+                (self.commit in ('before', 'after'),
+                 'commit must be before or after'),
+                (self.commit == 'after' or self.kind not in MILD,
+                 f'{self.kind} only comes after the commit'),
+                (self.code in BUSY_CODES, f'code must be in {BUSY_CODES}'),
+                (self.status in STATUSES,
+                 f'status must be one of {tuple(STATUSES)}'),
+                (self.state != 'ONLINE', 'state must be other than ONLINE'),
+                (bool(self.port) == (self.kind == 'port_down'),
+                 'port belongs to the kind port_down'),
+                (set(self._methods) <= _METHODS,
+                 f'method must be among {", ".join(sorted(_METHODS))}'),
+                (min(self.times or 0, self.after, self.reads) >= 0,
+                 'times, after and reads must be from 0'),
+                (0 <= self.seconds < math.inf,
+                 'seconds must be a number from 0'),
+                (0 <= self.probability <= 1,
+                 'probability must be from 0 to 1'),
+                (self.kind != 'slow_loris' or self.rate > 0,
+                 'rate must be above 0 bytes per second')):
+            if not good:
+                raise errors.refused(f'Fault rule: {text}')
+        self.path = self.path.removeprefix('/api/v2').lstrip('/')
+        self.distribution = latency_module.Latency()
+        if self.kind == 'latency':
+            self.distribution = latency_module.read(self.latency)
+        self._pattern = _compiled(self.regexp)
+
+    @property
+    def is_carried_out(self) -> bool:
+        """Whether the requests that it strikes are carried out."""
+        return self.commit == 'after'
+
+    @property
+    def spell(self) -> Spell:
+        """For how long reads are wrong, if it is late or linger."""
+        return Spell(self.reads, self.seconds)
+
+    @property
+    def _methods(self) -> list[str]:
+        return self.method.replace('write', ','.join(_WRITES)).split(',')
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether the rule is about such requests."""
+        methods = self._methods
+        return (self.enabled and ('*' in methods or method in methods)
+                and fnmatch.fnmatchcase(path, self.path)
+                and self._is_found(path))
+
+    def _is_found(self, path: str) -> bool:
+        """Whether regexp is; one that takes too long lets the rule rest."""
+        try:
+            return not self.regexp or self._pattern.search(
+                path, timeout=expressions.SECONDS) is not None
+        except TimeoutError:
+            LOG.warning('fault rule %d rests: its regexp %s takes too long'
+                        ' for a path', self.id, self.regexp)
+            self.enabled = False
+            return False
+
+    def is_about(self, subject: Subject) -> bool:
+        """Whether the rule is about these objects and values."""
+        return all(any(fnmatch.fnmatchcase(value, glob)
+                       for value in subject.get(name, ()))
+                   for name, glob in self.where.items())
+
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Change fields, all or none; commit follows a new kind.
+
+        Who holds the rule sees it. Raises ApiError (400).
+        """
+        _check_fields(values)
+        old = dataclasses.asdict(self)
+        if 'kind' in values:
+            old['commit'] = ''
+        vars(self).update(vars(FaultRule(**{**old, **values})))
+
+
+def _compiled(regexp: str) -> 'regex.Pattern[str]':
+    try:
+        return expressions.compiled(regexp)
+    except ValueError as exc:
+        raise errors.refused(f'Fault rule: bad regexp: {exc}') from exc
+
+
+def read(value: FaultRule | Mapping[str, Any]) -> FaultRule:
+    """A rule from a mapping of its fields; refuses what it does not know."""
+    if isinstance(value, FaultRule):
+        return value
+    if 'kind' not in value:
+        raise errors.refused('Fault rule: kind is missing')
+    _check_fields(value)
+    return FaultRule(**value)
+
+
+def _check_fields(values: Mapping[str, Any]) -> None:
+    known = {field.name: field for field
+             in dataclasses.fields(FaultRule)}
+    for name, item in values.items():
+        if name not in known or name in _OWN:
+            raise errors.refused(f'Fault rule: unknown field {name}')
+        if not _fits(known[name], item):
+            raise errors.refused(f'Fault rule: wrong value for {name}')
+
+
+def _fits(field: dataclasses.Field[Any], value: object) -> bool:
+    if field.name == 'times':
+        return value is None or type(value) is int
+    if field.name == 'where':
+        return isinstance(value, dict) and all(
+            isinstance(item, str) for item in value.values())
+    if field.name == 'latency':
+        return isinstance(value, dict)
+    if isinstance(field.default, float):
+        return type(value) in (int, float)
+    wanted = str if field.name == 'kind' else type(field.default)
+    return type(value) is wanted

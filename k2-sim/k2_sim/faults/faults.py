@@ -1,0 +1,247 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Faults on request: which replies go wrong, and how."""
+
+import collections
+from collections.abc import Callable
+from collections.abc import Mapping
+import dataclasses
+import functools
+import random
+import threading
+from typing import Any
+
+import msgspec
+
+from k2_sim import errors
+from k2_sim.faults import chance as chance_module
+from k2_sim.faults import fault_rules
+from k2_sim.faults.fault_rules import FaultRule
+from k2_sim.faults.latency import Latency
+from k2_sim.faults.subjects import Subject
+from k2_sim.faults.visibility import Spell
+from k2_sim.faults.visibility import Weather
+from k2_sim.protocol import messages
+from k2_sim.protocol.messages import Exchange
+from k2_sim.protocol.messages import Response
+
+
+# Where rules meet that cannot all have their way with one reply.
+_REPLY = 'reply'
+_FAIR = Weather()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What strikes one request.
+
+    rule: what its reply suffers, if anything. weather: what reads do not
+    see of it. delay: seconds that its reply takes. fault: the kind to note
+    in the journal, or ''. outages: what the whole array suffers from then
+    on.
+    """
+
+    rule: FaultRule | None
+    weather: Weather
+    delay: float
+    fault: str
+    outages: tuple[FaultRule, ...] = ()
+
+    @property
+    def is_carried_out(self) -> bool:
+        """Whether the request is carried out at all."""
+        return self.rule is None or self.rule.is_carried_out
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chances:
+    """The random numbers of one rule: whether it strikes, and how slowly.
+
+    Each request that the rule is about takes one of both, whatever comes of
+    it: so no other rule shifts what this one draws.
+    """
+
+    strikes: random.Random
+    delays: random.Random
+
+
+@dataclasses.dataclass(frozen=True)
+class _Strike:
+    """A rule that strikes a request; delay: seconds, if it is of latency."""
+
+    rule: FaultRule
+    delay: float
+
+
+class Faults:
+    """The rules of one array and its latency, safe for threads.
+
+    Ids of rules begin at 1; each rule has random numbers of its own, from
+    the seed and its id.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._rules: dict[int, FaultRule] = {}
+        self._chances: dict[int, _Chances] = {}
+        self._last_id = 0
+        self.latency = Latency()
+        self.sow(seed)
+
+    def sow(self, seed: int | None) -> None:
+        """Begin all chances and counts anew; None takes another seed."""
+        with self._lock:
+            self._chance = chance_module.Chance(seed)
+            self._delays = self._chance.stream('latency')
+            for rule in self._rules.values():
+                rule.matched = rule.struck = 0
+                self._chances[rule.id] = self._chances_of(rule)
+
+    @property
+    def seed(self) -> int:
+        """What all random numbers come from."""
+        return self._chance.seed
+
+    def _chances_of(self, rule: FaultRule) -> _Chances:
+        name = f'rule {rule.id}'
+        return _Chances(self._chance.stream(name),
+                        self._chance.stream(f'{name} latency'))
+
+    def add(self, rule: FaultRule | Mapping[str, Any]) -> FaultRule:
+        """Add a rule; the first one that strikes wins."""
+        checked = fault_rules.read(rule)
+        with self._lock:
+            self._last_id += 1
+            checked.id = self._last_id
+            self._rules[checked.id] = checked
+            self._chances[checked.id] = self._chances_of(checked)
+        return checked
+
+    def rule(self, number: int) -> FaultRule:
+        """One rule; raises ApiError (404)."""
+        rule = self._rules.get(number)
+        if rule is None:
+            raise errors.missing(f'/faults/{number}')
+        return rule
+
+    def change(self, number: int, values: Mapping[str, Any]) -> FaultRule:
+        """Change a rule; its place, its id and its counts stay."""
+        with self._lock:
+            rule = self.rule(number)
+            rule.change(values)
+        return rule
+
+    def remove(self, number: int) -> None:
+        """Remove one rule."""
+        with self._lock:
+            self.rule(number)
+            del self._rules[number], self._chances[number]
+
+    def clear(self) -> None:
+        """Remove every rule; ids, and with them chances, begin anew."""
+        with self._lock:
+            self._rules.clear()
+            self._chances.clear()
+            self._last_id = 0
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules with their counts, for people."""
+        with self._lock:
+            return [dataclasses.asdict(rule)
+                    for rule in self._rules.values()]
+
+    def struck(self) -> collections.Counter[str]:
+        """How many requests each kind has struck."""
+        counts: collections.Counter[str] = collections.Counter()
+        for rule in self.rules():
+            counts[rule['kind']] += rule['struck']
+        return counts
+
+    def delay(self) -> float:
+        """Seconds that a reply takes which no rule strikes."""
+        with self._lock:
+            return self.latency.draw(self._delays)
+
+    def plan(self, method: str, path: str,
+             subject: Callable[[], Subject]) -> Plan:
+        """What strikes a request; subject is called if a rule needs it."""
+        delay = self.delay()
+        if not self._rules:
+            return Plan(None, _FAIR, delay, '')
+        strikes = self._strikes(method, path, functools.cache(subject))
+        struck = {place: strike.rule for place, strike in strikes.items()}
+        noted = next((struck[kind] for kind in (_REPLY, *fault_rules.MILD)
+                      if kind in struck), None)
+        late, linger = map(struck.get, ('late', 'linger'))
+        weather = Weather(late.spell if late else Spell(),
+                          linger.spell if linger else None)
+        return Plan(
+            struck.get(_REPLY), weather,
+            strikes['latency'].delay if 'latency' in strikes else delay,
+            noted.kind if noted else '',
+            tuple(struck[kind] for kind in fault_rules.OUTAGES
+                  if kind in struck))
+
+    def _strikes(self, method: str, path: str,
+                 subject: Callable[[], Subject]) -> dict[str, _Strike]:
+        """The first rule of each mild kind that strikes, and of others."""
+        found: dict[str, _Strike] = {}
+        with self._lock:
+            for rule in self._rules.values():
+                place = rule.kind if rule.kind in fault_rules.MILD \
+                    else _REPLY
+                if rule.matches(method, path) and rule.is_about(
+                        subject() if rule.where else {}):
+                    strike = self._strike(rule, place not in found)
+                    if strike is not None:
+                        found[place] = strike
+        return found
+
+    def _strike(self, rule: FaultRule, may: bool) -> _Strike | None:
+        """What a rule does to a request that it is about, if it may."""
+        chances = self._chances[rule.id]
+        drawn = chances.strikes.random()
+        delay = rule.distribution.draw(chances.delays)
+        rule.matched += 1
+        if (not may or rule.matched <= rule.after
+                or rule.times is not None and rule.struck >= rule.times
+                or drawn >= rule.probability):
+            return None
+        rule.struck += 1
+        return _Strike(rule, delay)
+
+
+def spoilt(done: Response, plan: Plan) -> Exchange:
+    """What comes of a reply after the plan's rule.
+
+    done: the array's, of no matter if the request was not carried out.
+    """
+    rule, delay = plan.rule, plan.delay
+    if rule is None:
+        return Exchange(done, delay)
+    if not rule.is_carried_out or rule.kind == 'status':
+        # Without a reply of the array, of somebody in front of it.
+        done = messages.refusal(
+            rule.status, fault_rules.STATUSES[rule.status])
+    if rule.kind == 'busy':
+        return Exchange(messages.refusal(400, rule.code), delay)
+    if rule.kind == 'status':
+        return Exchange(done, delay)
+    if rule.kind in ('reset', 'truncated'):
+        return Exchange(done, delay, rule.kind)
+    if rule.kind == 'hang':
+        cut = '' if rule.is_carried_out else 'reset'
+        return Exchange(done, delay + rule.seconds, cut)
+    if rule.kind == 'slow_loris':
+        return Exchange(done, delay, pace=rule.rate)
+    body = b'<html>no JSON' if rule.kind == 'garbage' else b''
+    return Exchange(Response(done.status, done.headers, body), delay)

@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The state that an array finds, or begins with."""
+
+import contextlib
+import os
+
+from k2_sim import clock as clock_module
+from k2_sim.config.settings import Seed
+from k2_sim import equipment as equipment_module
+from k2_sim import errors
+from k2_sim.initial import factory
+from k2_sim.initial import furniture
+from k2_sim.initial import seeding
+from k2_sim import profiles
+from k2_sim.rules import base
+from k2_sim.state import disk as disk_module
+from k2_sim.state import store as store_module
+
+
+def open_store(path: str | os.PathLike[str] | None, profile: str,
+               equipment: equipment_module.Equipment, seed: Seed | None,
+               switches: profiles.Switches, clock: clock_module.Clock
+               ) -> store_module.Store:
+    """The state in a file, or one in memory only if path is None.
+
+    equipment and seed matter to a new state. Raises StateError when it
+    cannot be used or belongs to an array of another profile.
+    """
+    disk = None if path is None else disk_module.Disk(path)
+    with contextlib.ExitStack() as stack:
+        if disk is not None:
+            stack.callback(disk.close)
+            _check_profile(disk, profile)
+        store = store_module.Store(disk)
+        stack.callback(store.close)
+        if not store.tables['system/state'].rows:
+            with store.transaction():
+                factory.build(store, equipment, clock)
+                if seed is not None:
+                    seeding.plant(base.Scope(store, switches, clock), seed)
+            store.flush()
+        elif furniture.is_missing(store):
+            with store.transaction():
+                furniture.furnish(store)
+            store.flush()
+        stack.pop_all()
+    return store
+
+
+def _check_profile(disk: disk_module.Disk, profile: str) -> None:
+    found = disk.meta('profile')
+    if found is None:
+        disk.set_meta('profile', profile)
+    elif found != profile:
+        raise errors.StateError(
+            f'state {disk.path} is of profile {found}, not {profile}')

@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How messages between arrays get there.
+
+The same message goes to an array of this process, to one of another and
+to the array itself; the login of the peer is checked in each case.
+"""
+
+import base64
+import http.client
+import pathlib
+import ssl
+from typing import TYPE_CHECKING
+from typing import TypeVar
+
+import msgspec
+
+from k2_sim.protocol.conversation import Address
+from k2_sim.protocol import messages
+from k2_sim.protocol.messages import Response
+from k2_sim.protocol import peering
+
+if TYPE_CHECKING:
+    from k2_sim import array as array_module
+
+# Real seconds; a file may have to be copied before data can be taken.
+_TIMEOUTS = {peering.PATH: 5.0, peering.DATA_PATH: 60.0}
+R = TypeVar('R', peering.Answers, peering.Reply, peering.Taken)
+
+
+class LinkDownError(Exception):
+    """The peer cannot be reached; the text says why."""
+
+
+class Wire:
+    """The way from one array to its peers.
+
+    network: arrays in the same process by the address they are known by;
+    all others are spoken to over HTTPS, verified with the certificates in
+    the file ca, or over HTTP if plain. cut: nothing goes out.
+    """
+
+    def __init__(self) -> None:
+        self.network: dict[str, array_module.Array] = {}
+        self.ca: pathlib.Path | None = None
+        self.plain = False
+        self.cut = False
+
+    def send(self, address: Address, message: peering.Message,
+             kind: type[R]) -> R:
+        """One message and its reply; raises LinkDownError."""
+        body = msgspec.json.encode(message)
+        return _checked(self._carry(address, peering.PATH, body), kind)
+
+    def push(self, address: Address, piece: peering.Piece) -> peering.Taken:
+        """A piece for the peer, and its reply; raises LinkDownError."""
+        body = msgspec.msgpack.encode(piece)
+        return _checked(
+            self._carry(address, peering.DATA_PATH, body), peering.Taken)
+
+    def _carry(self, address: Address, path: str, body: bytes) -> Response:
+        if self.cut:
+            raise LinkDownError('the link is cut')
+        token = base64.b64encode(
+            f'{address.login}:{address.password}'.encode()).decode()
+        headers = {'Authorization': f'Basic {token}',
+                   'Content-Type': messages.JSON_TYPE}
+        array = self.network.get(address.host)
+        if array is None:
+            return self._post(address.host, path, headers, body)
+        return array.handle('POST', path, headers=headers, body=body)
+
+    def _post(self, host: str, path: str, headers: dict[str, str],
+              body: bytes) -> Response:
+        connection = None
+        try:
+            connection = self._connection(host, _TIMEOUTS[path])
+            connection.request('POST', path, body, headers)
+            response = connection.getresponse()
+            return Response(response.status, {}, response.read())
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            raise LinkDownError(str(exc) or type(exc).__name__) from exc
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _connection(self, host: str, timeout: float
+                    ) -> http.client.HTTPConnection:
+        if self.plain:
+            return http.client.HTTPConnection(host, timeout=timeout)
+        # Read each time: the file may come, or change, later.
+        context = ssl.create_default_context(cafile=self.ca)
+        return http.client.HTTPSConnection(
+            host, timeout=timeout, context=context)
+
+
+def _checked(response: Response, kind: type[R]) -> R:
+    if response.status == 401:
+        raise LinkDownError('the login is refused')
+    if response.status != 200:
+        raise LinkDownError(f'status {response.status}')
+    try:
+        return msgspec.json.decode(response.body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise LinkDownError('the reply is not understood') from exc

@@ -1,0 +1,259 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Files as block devices that can change their file and be held up.
+
+A loop device makes a file a block device, and a device of the device mapper
+above it stays the same while the loop device below changes: when the file
+grows, or another one takes its place. It can be suspended, too: then writes
+wait, and what was begun is on the file.
+
+A loop device goes by itself with the one above it, however this process
+ends. The device mapper is called as the kernel has it, not by dmsetup: that
+would wait for udev, which a container may not have.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import errno
+import fcntl
+import os
+import pathlib
+import struct
+import time
+
+from k2_sim.planes import base
+from k2_sim.planes import counters
+
+LOOP_CONTROL = pathlib.Path('/dev/loop-control')
+MAPPER_CONTROL = pathlib.Path('/dev/mapper/control')
+_SECTOR = 512
+# Of linux/loop.h.
+_LOOP_CTL_GET_FREE = 0x4C82
+_LOOP_CONFIGURE = 0x4C0A
+_AUTOCLEAR = 4
+# struct loop_config: fd, block_size, loop_info64 with lo_flags, reserved.
+_LOOP_CONFIG = struct.Struct('=II 5Q 3I I 64s 64s 32s 2Q 64x')
+# Others may take the device that was free.
+_LOOP_TRIES = 100
+# Of linux/dm-ioctl.h; struct dm_ioctl and struct dm_target_spec.
+_HEAD = struct.Struct('=3I I I I i I I 4x Q 128s 129s 7x')
+_TARGET = struct.Struct('=Q Q i I 16s')
+# Of struct dm_name_list: device, and where the next one is; a name follows.
+_LISTED = struct.Struct('=Q I')
+_VERSION = (4, 0, 0)
+_IOCTL = 0xC0000000 | _HEAD.size << 16 | 0xFD << 8
+_LIST, _CREATE, _REMOVE, _SUSPEND, _LOAD = 2, 3, 4, 6, 9
+_SUSPEND_FLAG = 1 << 1
+_BUFFER_FULL_FLAG = 1 << 8
+# Bytes for some hundreds of names.
+_ANSWER = 2 ** 16
+# No file system is mounted on it that could be frozen.
+_SKIP_LOCKFS_FLAG = 1 << 10
+# Seconds that a device may be in use by somebody who looks at it.
+_IN_USE_LIMIT = 20.0
+_LOOK_AGAIN = 0.05
+
+
+class Disks:
+    """The block devices of one owner: their names begin with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        # File and bytes of each, as far as it is known.
+        self._files: dict[str, tuple[pathlib.Path, int]] = {}
+
+    def names(self) -> set[str]:
+        """All that there are, those of a process that was killed, too."""
+        return set(self._devices())
+
+    def _devices(self) -> dict[str, int]:
+        """Their numbers by their names."""
+        with _explained('list block devices'):
+            return {name: number for name, number in _listed()
+                    if name.startswith(self._prefix)}
+
+    def counts(self) -> dict[str, counters.Counts]:
+        """What was read from and written to each since it was made.
+
+        Raises PlaneError.
+        """
+        found = {}
+        for name, number in self._devices().items():
+            place = f'{os.major(number)}:{os.minor(number)}'
+            # It may have gone meanwhile.
+            with contextlib.suppress(OSError):
+                found[name] = _counted(pathlib.Path(
+                    '/sys/dev/block', place, 'stat').read_text())
+        return found
+
+    def device(self, name: str) -> pathlib.Path:
+        """Where a disk is in /dev. Raises KeyError if it is not there."""
+        return pathlib.Path(f'/dev/dm-{os.minor(self._devices()[name])}')
+
+    def put(self, name: str, path: pathlib.Path, size: int) -> None:
+        """Let a disk have the first bytes of a file; made if missing.
+
+        Who uses it is not disturbed. size is in bytes. Raises PlaneError.
+        """
+        if self._files.get(name) == (path, size):
+            return
+        is_new = name not in self._files
+        with _explained(f'make a block device of {path}'):
+            if is_new:
+                _call(_CREATE, name)
+            try:
+                with _loop(path) as number:
+                    _call(_LOAD, name, table=_linear(number, size))
+                    _call(_SUSPEND, name)
+            except BaseException:
+                if is_new:
+                    _is_removed(name)
+                raise
+        self._files[name] = path, size
+
+    def remove(self, name: str) -> None:
+        """Take a disk away that nobody uses. Raises PlaneError."""
+        deadline = time.monotonic() + _IN_USE_LIMIT
+        with _explained(f'remove block device {name}'):
+            while not _is_removed(name):
+                if time.monotonic() > deadline:
+                    raise base.PlaneError(f'block device {name} is in use')
+                time.sleep(_LOOK_AGAIN)
+        self._files.pop(name, None)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, nothing is written to any file. Raises PlaneError."""
+        try:
+            with _explained('hold up block devices'):
+                for name in self._files:
+                    _call(_SUSPEND, name, _SUSPEND_FLAG | _SKIP_LOCKFS_FLAG)
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let writes go on. Raises PlaneError."""
+        with _explained('go on with block devices'):
+            for name in self.names():
+                _call(_SUSPEND, name)
+
+
+def _counted(shown: str) -> counters.Counts:
+    """The numbers of a file stat below /sys/block.
+
+    That is for reads, and again for writes: how many, how many of these
+    were merged, sectors, and milliseconds.
+    """
+    numbers = list(map(int, shown.split()))
+    return (numbers[0], numbers[2] * _SECTOR,
+            numbers[4], numbers[6] * _SECTOR)
+
+
+@contextlib.contextmanager
+def _explained(wanted: str) -> Iterator[None]:
+    """Turn what the kernel says into PlaneError."""
+    try:
+        yield
+    except OSError as exc:
+        raise base.PlaneError(f'cannot {wanted}: {exc.strerror}') from exc
+
+
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _loop(path: pathlib.Path) -> Iterator[str]:
+    """The number of a loop device, which goes when nobody has it open."""
+    for _ in range(_LOOP_TRIES):
+        with _opened(LOOP_CONTROL) as control:
+            free = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
+        with _opened(f'/dev/loop{free}') as device:
+            if _is_attached(device, path):
+                number = os.fstat(device).st_rdev
+                yield f'{os.major(number)}:{os.minor(number)}'
+                return
+    raise base.PlaneError('there is no free loop device')
+
+
+def _is_attached(device: int, path: pathlib.Path) -> bool:
+    """Give a loop device its file, unless it has another one by now."""
+    with _opened(path) as file:
+        try:
+            fcntl.ioctl(device, _LOOP_CONFIGURE, _LOOP_CONFIG.pack(
+                file, _SECTOR, *[0] * 5, *[0] * 3, _AUTOCLEAR,
+                os.fsencode(path.name)[:63], b'', b'', 0, 0))
+        except OSError as exc:
+            if exc.errno != errno.EBUSY:
+                raise
+            return False
+    return True
+
+
+def _linear(device: str, size: int) -> bytes:
+    """The table of a device that is the first bytes of another one."""
+    text = f'{device} 0\0'.encode()
+    text += bytes(-len(text) % 8)
+    return _TARGET.pack(0, size // _SECTOR, 0, _TARGET.size + len(text),
+                        b'linear') + text
+
+
+def _call(command: int, name: str = '', flags: int = 0, table: bytes = b'',
+          room: int = 0) -> bytearray:
+    """One call of the device mapper; without flags _SUSPEND resumes.
+
+    room: bytes for the answer, which it gives.
+    """
+    request = bytearray(_HEAD.pack(
+        *_VERSION, _HEAD.size + len(table) + room, _HEAD.size, bool(table),
+        0, flags, 0, 0, name.encode(), b'') + table + bytes(room))
+    with _opened(MAPPER_CONTROL) as control:
+        fcntl.ioctl(control, _IOCTL | command, request)
+    return request
+
+
+def _listed() -> Iterator[tuple[str, int]]:
+    """Name and number of each device of the device mapper."""
+    room, is_full = _ANSWER, True
+    while is_full:
+        answer = _call(_LIST, room=room)
+        head = _HEAD.unpack_from(answer)
+        start, is_full = head[4], bool(head[7] & _BUFFER_FULL_FLAG)
+        room *= 2
+    number, distance = _LISTED.unpack_from(answer, start)
+    while number:
+        begin = start + _LISTED.size
+        yield answer[begin:answer.index(0, begin)].decode(), number
+        if not distance:
+            return
+        start += distance
+        number, distance = _LISTED.unpack_from(answer, start)
+
+
+def _is_removed(name: str) -> bool:
+    """Remove a device, unless somebody uses it."""
+    try:
+        _call(_REMOVE, name)
+    except OSError as exc:
+        if exc.errno == errno.ENXIO:
+            return True
+        if exc.errno != errno.EBUSY:
+            raise
+        return False
+    return True

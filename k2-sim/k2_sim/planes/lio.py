@@ -1,0 +1,287 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The data plane that the kernel's own target, LIO, serves.
+
+It is set up through configfs, and goes on by itself: what a process has
+left that was killed is taken away by the next one on the same state. It is
+known by a mark that follows from the place of the state, so the targets of
+others are not touched.
+"""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import pathlib
+import shutil
+import subprocess  # nosec B404
+from typing import TextIO
+
+from k2_sim.planes import backstores
+from k2_sim.planes import base
+from k2_sim.planes import block_devices
+from k2_sim.planes import configfs
+from k2_sim.planes import counters
+from k2_sim.planes import fabrics
+from k2_sim.planes import portal_group
+from k2_sim.planes import turns
+
+LOG = logging.getLogger(__name__)
+_MODULES = ('configfs', 'loop', 'dm_mod', 'target_core_mod',
+            'target_core_iblock', 'iscsi_target_mod')
+# The target of Fibre Channel ports, which not every kernel has.
+_FC_MODULE = 'tcm_fc'
+# Seconds.
+_MODPROBE_LIMIT = 30.0
+
+
+class LioPlane:
+    """Serves through the directory of LIO's in configfs.
+
+    mark: what tells its own from what others have there. Whatever has been
+    left of its own is taken away. local_ports: gives the names of the
+    Fibre Channel ports that this machine has; None if it cannot serve any.
+    on_close: called after all else.
+
+    Nothing is remembered of what is served: each publication looks what there
+    is, and changes the difference. So one that failed is made good by the
+    next.
+    """
+
+    def __init__(self, tree: configfs.Tree, root: pathlib.Path,
+                 disks: backstores.Disks, mark: str,
+                 local_ports: Callable[[], Collection[str]] | None = None,
+                 on_close: Callable[[], object] = lambda: None) -> None:
+        self._disks = disks
+        self._on_close = on_close
+        self._backstores = backstores.Backstores(tree, root, disks, mark)
+        self._turns = turns.Turns('LIO')
+        self.has_fc = local_ports is not None
+        self._fabrics: list[fabrics.Fabric] = [
+            fabrics.Iscsi(tree, root, mark)]
+        if local_ports is not None:
+            self._fabrics.append(fabrics.FibreChannel(
+                tree, root, mark, local_ports))
+        # What was done with each disk, by serial, as was told last.
+        self._counts: dict[str, counters.Counts] = {}
+        self._clear()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the targets are there, if they were ever needed."""
+        return all(fabric.is_serving for fabric in self._fabrics)
+
+    @contextlib.contextmanager
+    def quiesced(self) -> Iterator[None]:
+        """Inside, no initiator's write reaches a file."""
+        with self._turns.own(), self._disks.held():
+            yield
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        with self._turns.own():
+            try:
+                self._clear()
+                for fabric in self._fabrics:
+                    fabric.remove()
+            finally:
+                self._on_close()
+
+    def _clear(self) -> None:
+        """Take away all that bears the mark."""
+        # Nothing goes away while writes to it wait.
+        self._disks.release()
+        for fabric in self._fabrics:
+            fabric.clear()
+        self._backstores.keep(())
+
+    def publish(self, exports: base.Exports) -> None:
+        """Serve just this. Raises PlaneError."""
+        with self._turns.own():
+            for fabric in self._fabrics:
+                fabric.change(exports)
+            self._change_access(exports)
+            for fabric in self._fabrics:
+                fabric.open(exports)
+
+    def traffic(self) -> list[base.Traffic]:
+        """What initiators have done since the last call.
+
+        While the targets are changed it is left for the next one.
+        """
+        with self._turns.spare() as is_own:
+            if not is_own:
+                return []
+            try:
+                before, self._counts = self._counts, self._backstores.counts()
+            except base.PlaneError as exc:
+                LOG.debug('no statistics of LIO: %s', exc)
+                return []
+            return [base.Traffic(serial, *grown)
+                    for serial, counts in self._counts.items()
+                    if any(grown := counters.grown(
+                        before.get(serial), counts))]
+
+    def _change_access(self, exports: base.Exports) -> None:
+        """Take away first: then files change, and then there is more."""
+        views = [_View(fabric, group, fabric.hosts(group, exports),
+                       self._backstores.name)
+                 for fabric in self._fabrics for group in fabric.groups()]
+        for view in views:
+            view.limit()
+        there = {disk for view in views for disk in view.group.luns()}
+        # What is no LUN may not be made to its end.
+        self._backstores.keep(there)
+        luns = {disk: lun for view in views
+                for disk, lun in view.luns.items()}
+        for disk, lun in luns.items():
+            self._disks.put(disk, lun.path, lun.size)
+            if disk not in there:
+                self._backstores.make(lun, exports)
+        paths = self._backstores.paths()
+        for view in views:
+            view.grant(paths)
+
+
+class _View:
+    """What the hosts of a portal group are to see.
+
+    luns: of all of them, by the names of their disks. name: gives that.
+    """
+
+    def __init__(self, fabric: fabrics.Fabric,
+                 group: portal_group.PortalGroup,
+                 hosts: Mapping[str, base.Access],
+                 name: Callable[[base.Lun], str]) -> None:
+        self.group = group
+        self._fabric = fabric
+        self._hosts = hosts
+        # A file that is gone is no LUN.
+        self._maps: dict[str, portal_group.LunMap] = {
+            initiator: {lun.number: (name(lun), lun) for lun in host.luns
+                        if lun.path.exists()}
+            for initiator, host in hosts.items()}
+        self.luns = {disk: lun for lun_map in self._maps.values()
+                     for disk, lun in lun_map.values()}
+
+    def limit(self) -> None:
+        """Take away what is not to be seen any more."""
+        self.group.limit(self._maps)
+        self.group.keep(self.luns)
+
+    def grant(self, disks: Mapping[str, pathlib.Path]) -> None:
+        """Show what is not seen yet; disks: where they are, by name."""
+        there = self.group.luns()
+        for disk in self.luns:
+            if disk not in there:
+                self.group.add(disks[disk])
+        for initiator, host in self._hosts.items():
+            self._fabric.admit(self.group, initiator, host)
+        self.group.grant(self._maps)
+
+
+def lio_plane(directory: pathlib.Path) -> LioPlane:
+    """The plane of the state in a directory, which is there.
+
+    Raises UnavailableError when LIO cannot be had here, PlaneError when
+    another process has the plane of that state.
+    """
+    check()
+    place = os.path.realpath(directory).encode()
+    mark = f'k2-sim-{hashlib.sha256(place).hexdigest()[:12]}'
+    local_ports = fabrics.local_ports if _has_fc() else None
+    lock = _locked(directory / 'lio.lock')
+    try:
+        return LioPlane(configfs.Tree(), configfs.MOUNT / 'target',
+                        block_devices.Disks(mark), mark, local_ports,
+                        lock.close)
+    except BaseException:
+        lock.close()
+        raise
+
+
+def _locked(path: pathlib.Path) -> TextIO:
+    """What one process has open at a time, and none that was killed."""
+    lock = open(path, 'w')
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        lock.close()
+        raise base.PlaneError(
+            f'{path} is in use by another process') from exc
+    return lock
+
+
+def check() -> None:
+    """Raises UnavailableError when LIO cannot be had, with what to do."""
+    if os.geteuid() != 0:
+        raise base.UnavailableError(
+            'the kernel takes its target from root only; start k2-sim as'
+            ' root, and not in a user namespace')
+    _load_modules(*_MODULES)
+    if not os.path.ismount(configfs.MOUNT):
+        raise base.UnavailableError(
+            'configfs is not mounted, or this kernel has none; try: mount -t'
+            f' configfs configfs {configfs.MOUNT}')
+    for path, module in ((configfs.MOUNT / 'target', 'target_core_mod'),
+                         (block_devices.LOOP_CONTROL, 'loop'),
+                         (block_devices.MAPPER_CONTROL, 'dm_mod')):
+        if not path.exists():
+            raise base.UnavailableError(
+                f'this kernel lacks {path}; try: modprobe {module}')
+    reason = _refusal(configfs.MOUNT / 'target' / 'iscsi')
+    if reason:
+        raise base.UnavailableError(f'{reason}; try: modprobe'
+                                    ' iscsi_target_mod')
+
+
+def _has_fc() -> bool:
+    """Whether Fibre Channel can be served; if not, the log says why."""
+    reason = 'this machine has no FC port'
+    if fabrics.local_ports():
+        _load_modules(_FC_MODULE)
+        reason = _refusal(configfs.MOUNT / 'target' / 'fc')
+    if reason:
+        LOG.info('FC ports are served by the API alone: %s', reason)
+    return not reason
+
+
+def _refusal(path: pathlib.Path) -> str:
+    """Why a fabric cannot be had, if it cannot.
+
+    The kernel makes it for those alone who have the module.
+    """
+    try:
+        path.mkdir()
+        path.rmdir()
+    except FileExistsError:
+        pass
+    except OSError as exc:
+        return f'this kernel cannot make {path}: {exc.strerror}'
+    return ''
+
+
+def _load_modules(*names: str) -> None:
+    """Load what is no part of the kernel; what lacks shows later."""
+    program = shutil.which('modprobe', path='/usr/sbin:/sbin')
+    if program is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(  # nosec B603
+                [program, '--all', '--quiet', *names], check=False,
+                timeout=_MODPROBE_LIMIT, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,0 +1,366 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The data plane that Debian's tgt serves.
+
+tgt has one LUN map for all initiators of a target, and its accounts belong
+to the target, too. So every host that may log in sees what is mapped to
+any host, and when one host must log in with CHAP, all must.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import re
+import secrets
+import time
+from typing import Protocol
+
+from k2_sim.planes import base
+from k2_sim.planes import counters
+from k2_sim.planes import identity
+from k2_sim.planes import portals
+from k2_sim.planes import tgtd
+from k2_sim.planes import turns
+
+LOG = logging.getLogger(__name__)
+_TARGET = ('--tid', 1)
+# Seconds that commands to a LUN which goes away may take to end.
+_DRAIN_LIMIT = 10.0
+_LOOK_AGAIN = 0.01
+# Of a line of op stat.
+_CELLS = 12
+# LUN and session.
+_Place = tuple[int, int]
+
+
+class Daemon(Protocol):
+    """What is needed of tgtd.Tgtd."""
+
+    directory: pathlib.Path
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has not ended."""
+
+    def start(self, portals: Sequence[str]) -> None:
+        """Start it with nothing but portals."""
+
+    def command(self, operation: str, mode: str, *arguments: object) -> str:
+        """What tgtadm prints."""
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, none of its threads runs."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+@dataclasses.dataclass
+class _Served:
+    """What a daemon has, as far as its commands went well."""
+
+    portals: set[str] = dataclasses.field(default_factory=set)
+    target: str = ''
+    luns: dict[int, base.Lun] = dataclasses.field(default_factory=dict)
+    initiators: set[str] = dataclasses.field(default_factory=set)
+    accounts: list[base.Account] = dataclasses.field(default_factory=list)
+    # What the sessions have done with the LUNs, as was told last.
+    counts: dict[_Place, counters.Counts] = dataclasses.field(
+        default_factory=dict)
+
+
+class TgtPlane:
+    """Serves through a tgtd in a directory of its own.
+
+    What the daemon has is known from its start on. When a command fails
+    that should not, it is not known any more: then a new daemon begins
+    anew, and initiators log in again by themselves.
+    """
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._served = _Served()
+        self._turns = turns.Turns('tgtd')
+        # Keeps the target from being open to all while accounts change.
+        self._guard = base.Account(
+            f'k2-sim-{secrets.token_hex(8)}', secrets.token_hex(8))
+        self._warned: set[str] = set()
+
+    has_fc = False
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the daemon runs, if it was ever needed."""
+        return self._daemon.is_running or not self._served.portals
+
+    @contextlib.contextmanager
+    def quiesced(self) -> Iterator[None]:
+        """Inside, no initiator's write reaches a file."""
+        with self._turns.own(), self._daemon.stopped():
+            yield
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        with self._turns.own():
+            self._daemon.stop()
+
+    def traffic(self) -> list[base.Traffic]:
+        """What initiators have done since the last call.
+
+        While the daemon is busy it is left for the next one. What a session
+        did since the last call is lost when it ends.
+        """
+        with self._turns.spare() as is_own:
+            try:
+                return self._traffic() if is_own else []
+            except tgtd.CommandError as exc:
+                LOG.debug('no statistics of tgtd: %s', exc)
+                return []
+
+    def _traffic(self) -> list[base.Traffic]:
+        served = self._served
+        if not self._daemon.is_running or not served.luns:
+            return []
+        before, served.counts = served.counts, _counts(
+            self._daemon.command('stat', 'target', *_TARGET))
+        return [base.Traffic(served.luns[place[0]].serial, *grown)
+                for place, counts in served.counts.items()
+                if place[0] in served.luns
+                and any(grown := counters.grown(before.get(place), counts))]
+
+    def publish(self, exports: base.Exports) -> None:
+        """Serve just this.
+
+        Of two volumes with the same LUN, the one of the first host is
+        served. Raises PlaneError.
+        """
+        with self._turns.own():
+            try:
+                self._change(exports)
+            except tgtd.CommandError as exc:
+                LOG.warning('tgtd begins anew: %s', exc)
+                self._daemon.stop()
+                self._change(exports)
+
+    def _change(self, exports: base.Exports) -> None:
+        if not self._daemon.is_running:
+            self._served = _Served()
+            if not exports.portals:
+                # Without any, tgtd would listen on all addresses.
+                return
+            self._daemon.start(exports.portals)
+            self._served.portals = set(exports.portals)
+        luns = self._luns(exports)
+        initiators = identity.allowed(exports.hosts)
+        self._change_target(exports.target)
+        self._drop_initiators(initiators)
+        self._drop_luns(luns)
+        self._change_accounts(_accounts(exports.hosts))
+        self._add_luns(luns, exports)
+        self._add_initiators(initiators)
+        self._change_portals(exports.portals)
+
+    def _luns(self, exports: base.Exports) -> dict[int, base.Lun]:
+        """One LUN map for all; a file that is gone is not wanted long."""
+        luns: dict[int, base.Lun] = {}
+        for lun in (lun for host in exports.hosts for lun in host.luns
+                    if lun.path.exists()):
+            if luns.setdefault(lun.number, lun).serial != lun.serial:
+                self._warn(f'LUN {lun.number} is not served with serial'
+                           f' {lun.serial}: it has {luns[lun.number].serial}'
+                           ' on another host, and tgt has one LUN map for all')
+        return luns
+
+    def _warn(self, text: str) -> None:
+        """Once, not at each publication."""
+        if text not in self._warned:
+            self._warned.add(text)
+            LOG.warning('%s', text)
+
+    def _change_target(self, name: str) -> None:
+        if self._served.target == name:
+            return
+        if self._served.target:
+            self._daemon.command('delete', 'target', *_TARGET, '--force')
+            self._served = _Served(self._served.portals)
+        self._daemon.command('new', 'target', *_TARGET, '--targetname', name)
+        self._daemon.command(
+            'update', 'target', *_TARGET, '--name',
+            'MaxRecvDataSegmentLength', '--value', identity.SEGMENT)
+        self._served.target = name
+
+    def _drop_initiators(self, wanted: set[str]) -> None:
+        """Let them log in no more, and end the sessions that they have."""
+        leaving = self._served.initiators - wanted
+        for name in sorted(leaving):
+            self._daemon.command('unbind', 'target', *_TARGET,
+                                 '--initiator-name', name)
+            self._served.initiators.discard(name)
+        if leaving:
+            self._end_sessions(leaving)
+
+    def _end_sessions(self, initiators: set[str]) -> None:
+        shown = self._daemon.command('show', 'conn', *_TARGET)
+        for session, connection, initiator in _connections(shown):
+            if initiator in initiators:
+                # It may have gone by itself meanwhile.
+                with contextlib.suppress(tgtd.CommandError):
+                    self._daemon.command('delete', 'conn', *_TARGET, '--sid',
+                                         session, '--cid', connection)
+
+    def _drop_luns(self, wanted: dict[int, base.Lun]) -> None:
+        for number, lun in list(self._served.luns.items()):
+            if not _is_same_disk(lun, wanted.get(number)):
+                self._delete_lun(number)
+                del self._served.luns[number]
+
+    def _delete_lun(self, number: int) -> None:
+        """tgtd keeps a LUN while a command to it runs: let none begin."""
+        self._on_lun('update', number, '--params', 'online=0')
+        deadline = time.monotonic() + _DRAIN_LIMIT
+        while True:
+            try:
+                self._on_lun('delete', number)
+                return
+            except tgtd.CommandError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_AGAIN)
+
+    def _on_lun(self, operation: str, number: int, *arguments: object
+                ) -> None:
+        self._daemon.command(operation, 'logicalunit', *_TARGET,
+                             '--lun', number, *arguments)
+
+    def _add_luns(self, wanted: dict[int, base.Lun], exports: base.Exports
+                  ) -> None:
+        for number, lun in wanted.items():
+            served = self._served.luns.get(number)
+            if served is None:
+                self._add_lun(lun, exports)
+            elif (served.path, served.size) != (lun.path, lun.size):
+                # tgtd reads the size when it opens the file.
+                self._on_lun('update', number, '--params',
+                             f'online=0,path={self._path(lun)}')
+            self._served.luns[number] = lun
+
+    def _add_lun(self, lun: base.Lun, exports: base.Exports) -> None:
+        self._on_lun('new', lun.number, '--backing-store', self._path(lun))
+        self._on_lun(
+            'update', lun.number, '--params',
+            f'vendor_id={exports.vendor},product_id={exports.product},'
+            f'product_rev={identity.REVISION},scsi_sn={lun.serial},'
+            f'scsi_id={identity.wwid(lun.serial)},thin_provisioning=1,'
+            f'readonly={int(lun.is_read_only)}')
+
+    def _path(self, lun: base.Lun) -> str:
+        """As seen from the daemon: a comma in it would end a parameter."""
+        return os.path.relpath(lun.path, self._daemon.directory)
+
+    def _add_initiators(self, wanted: set[str]) -> None:
+        for name in sorted(wanted - self._served.initiators):
+            self._daemon.command('bind', 'target', *_TARGET,
+                                 '--initiator-name', name)
+            self._served.initiators.add(name)
+
+    def _change_accounts(self, wanted: list[base.Account]) -> None:
+        """Take away the last ones first, down to those that stay.
+
+        tgtd 1.0.85 crashes when an account goes that is not the last, or
+        is bound still.
+        """
+        if wanted:
+            wanted = [self._guard, *wanted]
+        served = self._served.accounts
+        while not all(account in wanted for account in served):
+            self._on_account('unbind', served[-1])
+            self._daemon.command('delete', 'account',
+                                 '--user', served.pop().username)
+        for account in wanted:
+            if account not in served:
+                self._daemon.command(
+                    'new', 'account', '--user', account.username,
+                    '--password', account.password)
+                self._on_account('bind', account)
+                served.append(account)
+
+    def _on_account(self, operation: str, account: base.Account) -> None:
+        self._daemon.command(operation, 'account', *_TARGET,
+                             '--user', account.username)
+
+    def _change_portals(self, wanted: Sequence[str]) -> None:
+        """An address that this machine has not is no reason to stop."""
+        for address in sorted(self._served.portals.symmetric_difference(
+                wanted)):
+            operation = 'new' if address in wanted else 'delete'
+            try:
+                self._daemon.command(operation, 'portal', '--param',
+                                     f'portal={portals.name(address)}')
+                self._served.portals ^= {address}
+            except tgtd.CommandError as exc:
+                self._warn(f'portal {address} is not changed: {exc}')
+
+
+def tgt_plane(directory: pathlib.Path) -> TgtPlane:
+    """A plane with a tgtd of its own that runs in the directory.
+
+    Raises UnavailableError when tgtd cannot run here.
+    """
+    tgtd.check()
+    return TgtPlane(tgtd.Tgtd(directory))
+
+
+def _is_same_disk(served: base.Lun, wanted: base.Lun | None) -> bool:
+    """Whether one becomes the other while initiators see it."""
+    return wanted is not None and (
+        served.serial, served.is_read_only) == (
+        wanted.serial, wanted.is_read_only)
+
+
+def _accounts(hosts: Iterable[base.Access]) -> list[base.Account]:
+    return list(dict.fromkeys(
+        host.account for host in hosts if host.account is not None))
+
+
+def _counts(shown: str) -> dict[_Place, counters.Counts]:
+    """What each session has done with each LUN, of op stat.
+
+    The columns are target, LUN and session; bytes and commands of reads
+    that came, reads that are done, writes that came and writes that are
+    done; errors.
+    """
+    found = {}
+    for line in shown.splitlines():
+        cells = line.split()
+        if len(cells) == _CELLS and all(map(str.isdecimal, cells)):
+            numbers = list(map(int, cells))
+            found[numbers[1], numbers[2]] = (
+                numbers[6], numbers[5], numbers[10], numbers[9])
+    return found
+
+
+def _connections(shown: str) -> Iterator[tuple[str, str, str]]:
+    """Session, connection and initiator of each connection."""
+    session = ''
+    for head, body in re.findall(r'^\s*(\w[\w ]*): (.*)$', shown, re.M):
+        if head == 'Session':
+            session = body
+        elif head == 'Connection':
+            connection = body
+        elif head == 'Initiator':
+            yield session, connection, body

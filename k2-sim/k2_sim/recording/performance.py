@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What hosts read and write, counted second by second (section 8).
+
+Whoever moves data tells what it has moved; statistics add it up over a
+window of time. It is kept in memory only, and for an hour.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import threading
+
+from k2_sim import clock as clock_module
+
+KEPT_SECONDS = 3600
+# Classes of breakdowns: sizes of requests in bytes, and below which.
+_SIZES = (('lt8k', 2 ** 13), ('8k_64k', 2 ** 16), ('64k_256k', 2 ** 18))
+_LARGEST = 'gt256k'
+# Stands for volumes that are gone: ids begin at 1.
+_NOBODY = 0
+# rw and bs of stats/system.
+Kind = tuple[str, str]
+
+
+@dataclasses.dataclass
+class Load:
+    """Requests, the bytes of all, and the seconds that they took together.
+
+    busiest: the most requests, and the most bytes, in one second.
+    """
+
+    requests: float = 0.0
+    size: float = 0.0
+    seconds: float = 0.0
+    busiest: tuple[float, float] = (0.0, 0.0)
+
+    def add(self, other: 'Load', factor: float = 1.0) -> None:
+        """Add the figures of another one, but not its busiest second."""
+        self.requests += factor * other.requests
+        self.size += factor * other.size
+        self.seconds += factor * other.seconds
+
+
+_Second = dict[int, dict[Kind, Load]]
+
+
+class Performance:
+    """The counters of one array, safe for threads."""
+
+    def __init__(self, clock: clock_module.Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # By second, the oldest first; then by volume.
+        self._seconds: dict[int, _Second] = {}
+
+    def note(self, volume: int, reads: int, writes: int, size: int,
+             seconds: float) -> None:
+        """Count requests to a volume, by its id, that have just ended.
+
+        size: bytes of all of them. seconds: what they took, added up.
+        """
+        requests = reads + writes
+        if requests <= 0:
+            return
+        size_class = next((name for name, limit in _SIZES
+                           if size < limit * requests), _LARGEST)
+        load = Load(requests, size, seconds)
+        with self._lock:
+            kinds = self._now().setdefault(volume, {})
+            for rw, count in (('r', reads), ('w', writes)):
+                if count:
+                    kinds.setdefault((rw, size_class), Load()).add(
+                        load, count / requests)
+
+    def _now(self) -> _Second:
+        """The counters of this second; those too old are dropped."""
+        now = int(self._clock.time())
+        if now not in self._seconds:
+            for second in list(self._seconds):
+                if now - KEPT_SECONDS < second <= now:
+                    break
+                del self._seconds[second]
+            self._seconds[now] = {}
+        return self._seconds[now]
+
+    def volumes(self, end: int, seconds: int) -> set[int]:
+        """The volumes with requests in so many seconds up to a time."""
+        with self._lock:
+            return {volume for second in self._between(end, seconds)
+                    for volume in second}
+
+    def load(self, end: int, seconds: int, volume: int | None = None,
+             rw: str = '', bs: str = '') -> Load:
+        """What went on in so many seconds up to a time.
+
+        volume: with one only. rw, bs: in this class only.
+        """
+        whole = Load()
+        with self._lock:
+            for second in self._between(end, seconds):
+                part = Load()
+                for kinds in (second.values() if volume is None
+                              else (second.get(volume, {}),)):
+                    for kind, load in kinds.items():
+                        if rw in ('', kind[0]) and bs in ('', kind[1]):
+                            part.add(load)
+                whole.add(part)
+                whole.busiest = (max(whole.busiest[0], part.requests),
+                                 max(whole.busiest[1], part.size))
+        return whole
+
+    def _between(self, end: int, seconds: int) -> Iterator[_Second]:
+        """The counters of the seconds after end - seconds, up to end."""
+        oldest = next(iter(self._seconds), end + 1)
+        for second in range(max(oldest, end - seconds + 1), end + 1):
+            if second in self._seconds:
+                yield self._seconds[second]
+
+    def retire(self, volume: int) -> None:
+        """Another volume gets this id: what was counted is nobody's.
+
+        The whole array keeps it.
+        """
+        with self._lock:
+            for second in self._seconds.values():
+                for kind, load in second.pop(volume, {}).items():
+                    second.setdefault(_NOBODY, {}).setdefault(
+                        kind, Load()).add(load)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._seconds.clear()

@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Peers and the way to them: section 10.1."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+
+from k2_sim import errors
+from k2_sim.protocol import conversation
+from k2_sim.rules import base
+from k2_sim.rules.base import Scope
+from k2_sim.rules import replicas
+from k2_sim.state import replication
+from k2_sim.state import schema
+from k2_sim.state.schema import Row
+from k2_sim.state import store as store_module
+
+LOST = 'disconnected'
+_LOGIN = ('mgmt_host', 'username', 'password')
+
+
+def address_of(row: Row) -> conversation.Address:
+    """Where a peer is, from its record."""
+    return conversation.Address(*(row[name] for name in _LOGIN))
+
+
+def ask(scope: Scope, peer: Row, kind: str, **fields: Any
+        ) -> dict[str, Any]:
+    """Ask a peer something; raises ApiError if it is lost (REP-19)."""
+    return scope.talk.ask(address_of(peer), kind, **fields)
+
+
+def new_row(values: Row) -> Row:
+    """What a peer is stored with that nothing is known of yet."""
+    return {'bandwidth_limit': None, 'system_id': '', 'capacity': {},
+            'mgmt_connectivity_state': LOST, **values}
+
+
+def note(scope: Scope, row: Row, about: dict[str, Any]) -> None:
+    """Keep what a peer has told about itself."""
+    scope.store.update(
+        replicas.PEERS, row['id'], system_id=about['system_id'],
+        capacity=about['capacity'], mgmt_connectivity_state='ok')
+
+
+def _capacity(name: str) -> Callable[[Scope, Row], Any]:
+    default = 'ok' if name == 'state' else 0
+    return lambda scope, row: row['capacity'].get(name, default)
+
+
+class PeerRules(base.Rules):
+    """REP-19, REP-21: an array may be its own peer."""
+
+    computed = {f'capacity_{name}': _capacity(name)
+                for name in (*replication.CAPACITIES, 'state')}
+
+    def create(self, scope: Scope, values: Row) -> Row:
+        """Get to know a peer, and let it know this array."""
+        self._check_unique(scope, values)
+        about = scope.talk.ask(
+            address_of(values), 'introduce',
+            login=values['local_username'],
+            password=values['local_password'])
+        base.check_unique(scope, self.name, 'system_id',
+                          about['system_id'], 'Peer')
+        row = super().create(scope, new_row(values))
+        note(scope, row, about)
+        return scope.store.at(self.ref(row))
+
+    def _check_unique(self, scope: Scope, values: Row,
+                      own_id: int = 0) -> None:
+        for name in ('name', 'mgmt_host'):
+            if name in values:
+                base.check_name(values[name], 255)
+                base.check_unique(
+                    scope, self.name, name, values[name], 'Peer', own_id)
+
+    def update(self, scope: Scope, row: Row, values: Row) -> Row:
+        """Rename a peer, or say where it is now."""
+        self._check_unique(scope, values, row['id'])
+        changed = super().update(scope, row, values)
+        if any(name in values for name in _LOGIN):
+            about = ask(scope, changed, 'hello')
+            if about['system_id'] != row['system_id']:
+                raise errors.refused(
+                    f'{changed["mgmt_host"]} is another array')
+            note(scope, changed, about)
+        return scope.store.at(self.ref(row))
+
+    def delete(self, scope: Scope, row: Row) -> None:
+        """Forget a peer that no session needs."""
+        if replicas.sessions_with(scope, row['id']):
+            raise errors.refused(f'Peer {row["name"]} has sessions')
+        for port in scope.store.find(
+                replication.PEER_WAN_PORTS.name, 'replication_peer_k2array',
+                self.ref(row)):
+            scope.store.remove(replication.PEER_WAN_PORTS.name, port['id'])
+        super().delete(scope, row)
+
+
+class WanPortRules(base.Rules):
+    """The peer's addresses for replication, found out by the array."""
+
+    def create(self, scope: Scope, values: Row) -> Row:
+        """Add the peer's next WAN port."""
+        ref = values['replication_peer_k2array']
+        known = {row['remote_wan_port_ip_address'] for row
+                 in scope.store.find(
+                     self.name, 'replication_peer_k2array', ref)}
+        for name, address in ask(
+                scope, scope.store.at(ref), 'hello')['wan_ports']:
+            if address not in known:
+                return super().create(scope, {
+                    **values, 'remote_wan_port_name': name,
+                    'remote_wan_port_ip_address': address})
+        raise errors.refused('The peer has no more WAN ports')
+
+
+def add(store: store_module.Store, name: str,
+        address: conversation.Address) -> None:
+    """A peer as part of the equipment; one of that name is brought up."""
+    login = dict(zip(_LOGIN, (
+        address.host, address.login, address.password)))
+    known = store.find(replicas.PEERS, 'name', name)
+    for row in known:
+        store.update(replicas.PEERS, row['id'], **login, is_factory=True)
+    if not known:
+        install(store, [new_row({'name': name, **login})])
+
+
+def equipment(store: store_module.Store) -> list[Row]:
+    """The peers that belong to the array, as they are added anew."""
+    return [new_row({name: row[name] for name in ('name', *_LOGIN)})
+            for row in store.rows(replicas.PEERS) if row.get('is_factory')]
+
+
+def install(store: store_module.Store, rows: Iterable[Row]) -> None:
+    """Add peers that belong to the array."""
+    for row in rows:
+        store.insert(replicas.PEERS, {**row, 'is_factory': True})
+
+
+def ref_of(row: Row) -> str:
+    """The reference to a peer."""
+    return schema.make_ref(replicas.PEERS, row['id'])
+
+
+RULES: tuple[base.Rules, ...] = (
+    PeerRules(replication.PEER_K2ARRAYS),
+    WanPortRules(replication.PEER_WAN_PORTS))

@@ -1,0 +1,130 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The system and its capacity: sections 7.1 and 7.2."""
+
+from k2_sim import errors
+from k2_sim.rules import base
+from k2_sim.rules.base import Scope
+from k2_sim.state import accountant
+from k2_sim.state import catalogue
+from k2_sim.state.schema import Row
+
+# What hosts wrote takes a quarter of the space (CAP-2).
+REDUCTION = 4
+
+
+class StateRules(base.Rules):
+    """system/state: one object, id 1."""
+
+    computed = {
+        'state': lambda scope, row: scope.switches.state,
+        'next_state': lambda scope, row: 'None',
+        'is_system_functionality_degraded':
+            lambda scope, row: (scope.switches.degraded
+                                or not scope.switches.serves),
+        'rest_api_version':
+            lambda scope, row: scope.switches.rest_api_version,
+        'system_version': lambda scope, row: 'sim-1',
+        'system_time': lambda scope, row: scope.now,
+        'system_tz': lambda scope, row: 'UTC',
+        'system_tz_short': lambda scope, row: 'UTC',
+        'current_user_role': lambda scope, row: scope.role,
+        'replication_protocol_version': lambda scope, row: 2,
+        'replication_min_protocol_version': lambda scope, row: 1,
+        'sra_protocol_version': lambda scope, row: '1.2',
+    }
+
+    def update(self, scope: Scope, row: Row, values: Row) -> Row:
+        """Rename the system; the two actions have no effect here."""
+        kept = {name: value for name, value in values.items()
+                if not self.resource.known[name].write_only}
+        if 'system_name' in kept:
+            base.check_name(kept['system_name'], scope.switches.name_limit)
+        return super().update(scope, row, kept)
+
+
+class CapacityRules(base.Rules):
+    """CAP-1 to CAP-4: sums over volumes and their images."""
+
+    def render(self, scope: Scope, row: Row,
+               wanted: frozenset[str] = frozenset()) -> Row:
+        """The reply, its sums made once."""
+        values = {**row, **_sums(scope)}
+        return {field.name: values[field.name]
+                for field in self.resource.fields
+                if not wanted or field.name in wanted}
+
+    def value(self, scope: Scope, row: Row, field: str) -> object:
+        """One value, for searches."""
+        return {**row, **_sums(scope)}[field]
+
+
+def _sums(scope: Scope) -> Row:
+    volumes, snapshots, views = map(scope.store.sums, accountant.RESOURCES)
+    images = snapshots.written + views.written
+    provisioned = {
+        'provisioned_volumes': volumes.provisioned,
+        'provisioned_snapshots': snapshots.provisioned,
+        'provisioned_views': views.provisioned}
+    written = volumes.written + images
+    return {
+        **provisioned, 'provisioned': sum(provisioned.values()),
+        **_space(scope, written), 'allocated_volumes': volumes.written,
+        'allocated_snapshots_and_views': images,
+        'logical': written, 'physical': _physical(scope, written)}
+
+
+def _physical(scope: Scope, written: int) -> int:
+    """What the data takes, and what of others would take that have none.
+
+    Some of the data that was measured may have gone since.
+    """
+    row = scope.store.at('/system/capacity/1')
+    supposed = max(0, written - row.get('measured', 0))
+    found = int(row.get('reduced', 0) + supposed // REDUCTION)
+    return min(found, written, usable(scope))
+
+
+def _space(scope: Scope, written: int) -> Row:
+    """What is left (CAP-3); of a full array others have taken the rest.
+
+    Initiators may write more than there is: then nothing is left.
+    """
+    all_of_it = usable(scope)
+    if scope.switches.full or written >= all_of_it:
+        return {'state': 'full', 'free': 0, 'allocated': all_of_it}
+    return {'state': 'ok', 'free': all_of_it - written, 'allocated': written}
+
+
+def usable(scope: Scope) -> int:
+    """What can be allocated at all, in KiB (CAP-3)."""
+    row = scope.store.at('/system/capacity/1')
+    return int(row['total'] - row['reserved'])
+
+
+def free(scope: Scope) -> int:
+    """What is not allocated yet, in KiB (CAP-3)."""
+    if scope.switches.full:
+        return 0
+    return usable(scope) - scope.store.written()
+
+
+def check_space(scope: Scope) -> None:
+    """Refuse what needs space while the array has none left (CAP-3)."""
+    if free(scope) <= 0:
+        raise errors.refused('No space is left on the array')
+
+
+RULES: tuple[base.Rules, ...] = (
+    StateRules(catalogue.SYSTEM_STATE),
+    CapacityRules(catalogue.SYSTEM_CAPACITY))

@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Group commit: the changes of many requests in one write to the disk.
+
+A request is carried out in memory at once; its changes are queued. A
+thread writes all that is queued as one transaction, and queues again what
+comes meanwhile. A reply may leave when the newest changes at the time that
+it was made are on disk: all that it can tell is older.
+"""
+
+from concurrent import futures
+import threading
+
+from k2_sim import errors
+from k2_sim.state import disk as disk_module
+
+Commit = futures.Future[None]
+
+
+class Commits:
+    """The way of one state to its disk, safe for threads.
+
+    newest: the commit that has the newest changes, or None if all is kept.
+    It ends with StateError if the disk refuses it, and with it every later
+    one: then the memory is ahead of the disk, and nothing of it may be told.
+    """
+
+    def __init__(self, disk: disk_module.Disk) -> None:
+        self._disk = disk
+        self._queue = disk_module.Changes()
+        self._news = threading.Condition()
+        self._is_closing = False
+        self.newest: Commit | None = None
+        self._thread = threading.Thread(
+            target=self._run, name='commits', daemon=True)
+        self._thread.start()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why nothing can be kept any more, or None."""
+        newest = self.newest
+        if newest is None or not newest.done():
+            return None
+        return newest.exception()
+
+    def add(self, changes: disk_module.Changes) -> None:
+        """Queue what one request has changed."""
+        with self._news:
+            if self.failure is not None:
+                return
+            if not self._queue:
+                self.newest = started()
+                self._news.notify()
+            self._queue.update(changes)
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._queue or self._is_closing)
+                changes, commit = self._queue, self.newest
+                if commit is None or not changes:
+                    return
+                self._queue = disk_module.Changes()
+            try:
+                self._disk.write(changes)
+            except Exception as exc:
+                self._fail(commit, exc)
+                return
+            commit.set_result(None)
+            with self._news:
+                if self.newest is commit:
+                    self.newest = None
+
+    def _fail(self, commit: Commit, reason: Exception) -> None:
+        with self._news:
+            for lost in {commit, self.newest or commit}:
+                lost.set_exception(reason)
+
+    def close(self) -> None:
+        """Write what is queued, and end; what comes later fails."""
+        with self._news:
+            self._is_closing = True
+            self._news.notify()
+        self._thread.join()
+        with self._news:
+            if self.failure is None:
+                if self.newest is None or self.newest.done():
+                    self.newest = started()
+                self.newest.set_exception(errors.StateError(
+                    f'state {self._disk.path} is closed'))
+
+
+def started() -> Commit:
+    """A commit that nobody who waits for it can cancel."""
+    commit = Commit()
+    commit.set_running_or_notify_cancel()
+    return commit

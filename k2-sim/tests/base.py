@@ -1,0 +1,166 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An array in memory, and short ways to talk to it."""
+
+import base64
+import json
+
+import testtools
+
+import k2_sim
+from k2_sim.api import service
+from k2_sim.faults import visibility
+from k2_sim.protocol import conversation
+from k2_sim.protocol import messages
+from k2_sim.state import table as table_module
+
+GIB = 2 ** 20
+JSON = 'application/json'
+RETENTION = '/retention_policies/3'
+
+
+def authorization(login='admin', password='admin'):
+    token = base64.b64encode(f'{login}:{password}'.encode()).decode()
+    return {'Authorization': f'Basic {token}'}
+
+
+def ref(resource, record):
+    """The reference object to a record of a reply, or to an id."""
+    number = record if isinstance(record, int) else record['id']
+    return {'ref': f'/{resource}/{number}'}
+
+
+class ArrayTest(testtools.TestCase):
+    """Every refusal is checked to have changed nothing."""
+
+    profile = 'sdp'
+
+    def setUp(self):
+        super().setUp()
+        self.clock = k2_sim.FakeClock()
+        self.array = k2_sim.Array(self.profile, clock=self.clock, seed=1)
+        self.addCleanup(self.array.close)
+        self.control = self.array.control
+
+    def call(self, method, path, body=None, **headers):
+        """One request below /api/v2; body is sent as JSON if not None."""
+        path, _, query = path.partition('?')
+        data = b'' if body is None else json.dumps(body).encode()
+        sent = {**authorization(), 'Content-Type': JSON, **headers}
+        return self.array.handle(
+            method, f'/api/v2/{path}', query, sent, data)
+
+    def expect(self, status, method, path, body=None, **headers):
+        response = self.call(method, path, body, **headers)
+        self.assertEqual(status, response.status, response.body)
+        return response.json() if response.body else None
+
+    def sim(self, status, method, name, body=None):
+        """What the control API answers, with this status."""
+        response = self.array.handle(
+            method, f'/sim/v1/{name}', '',
+            {**authorization(), 'Content-Type': JSON},
+            b'' if body is None else json.dumps(body).encode())
+        self.assertEqual(status, response.status, response.body)
+        return response.json() if response.body else None
+
+    def get(self, path):
+        return self.expect(200, 'GET', path)
+
+    def hits(self, path):
+        return self.get(path)['hits']
+
+    def post(self, path, body):
+        return self.expect(201, 'POST', path, body)
+
+    def patch(self, path, body):
+        return self.expect(200, 'PATCH', path, body)
+
+    def delete(self, path, body=None):
+        """One DELETE that must leave nothing of the object."""
+        self.expect(204, 'DELETE', path, body)
+        resource, _, number = path.rpartition('/')
+        if number.isdecimal():
+            self.assertIsNone(self.array.store.get(resource, int(number)))
+
+    def refused(self, method, path, body=None, status=400, **headers):
+        """The error text of a request that must change nothing."""
+        before = self.control.dump()
+        response = self.call(method, path, body, **headers)
+        self.assertEqual(status, response.status, response.body)
+        self.assertEqual({'Content-Type': JSON}, response.headers)
+        self.assertEqual(before, self.control.dump())
+        reply = response.json()
+        self.assertEqual(['error_msg'], list(reply))
+        return reply['error_msg']
+
+    def check_renderings(self):
+        """What replies show is what they show when nothing is kept."""
+        known = list(self.array.store.listeners)
+        fresh = service.Service(
+            self.array.store, self.array.switches, self.array.clock,
+            visibility.Visibility(self.array.clock), self.array.io)
+        whole = fresh.answer(
+            messages.Request('GET', '__full', role='admin'),
+            visibility.Weather(), conversation.Conversation())
+        self.array.store.listeners[:] = known
+        self.assertEqual(whole.json(), self.get('__full'))
+
+    def check_indexes(self):
+        """Each index gives what looking at every row gives."""
+        for table in self.array.store.tables.values():
+            rebuilt = table_module.Table(
+                table.resource, lambda *change: None)
+            for row in table.rows.values():
+                rebuilt.put(row)
+            self.assertEqual(vars(rebuilt) | {'_changed': table._changed},
+                             vars(table))
+
+    def group(self, name='vg-a', **fields):
+        return self.post('volume_groups',
+                         {'name': name, 'quota': 0, **fields})
+
+    def volume(self, group, name='vol-1', size=10 * GIB, **fields):
+        return self.post('volumes', {
+            'name': name, 'size': size,
+            'volume_group': ref('volume_groups', group), **fields})
+
+    def snapshot_body(self, source, name, **fields):
+        return {'short_name': name, 'source': source,
+                'retention_policy': {'ref': RETENTION},
+                'is_auto_deleteable': False, **fields}
+
+    def snapshot(self, group, name='snap-1', **fields):
+        return self.post('snapshots', self.snapshot_body(
+            ref('volume_groups', group), name, **fields))
+
+    def view(self, snapshot, name='view-1', **fields):
+        return self.post('snapshots', self.snapshot_body(
+            ref('snapshots', snapshot), name, is_exposable=True, **fields))
+
+    def clone_body(self, group, snapshot, volume, name='clone-1'):
+        return {'name': name, 'is_thin_clone': 'true',
+                'volume_group': ref('volume_groups', group),
+                'source_snapshot': ref('snapshots', snapshot),
+                'source_volume': ref('volumes', volume)}
+
+    def host(self, name='node1', **fields):
+        return self.post('hosts', {'name': name, 'type': 'Linux', **fields})
+
+    def map(self, host, volume, kind='volumes', host_kind='hosts'):
+        return self.post('mappings', {
+            'host': ref(host_kind, host), 'volume': ref(kind, volume)})
+
+    def refuse_map(self, host, volume, kind='volumes', host_kind='hosts'):
+        return self.refused('POST', 'mappings', {
+            'host': ref(host_kind, host), 'volume': ref(kind, volume)})
