@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from k2_sim.access.users import Flex
 from k2_sim.access.users import User
 from k2_sim.adapters.asgi import asgi_app
-from k2_sim.adapters.threaded import ThreadedServer
+from k2_sim.adapters.server import Server
 from k2_sim.array import Array
 from k2_sim.blocks.contents import Contents
 from k2_sim.clock import Clock
@@ -42,9 +42,8 @@ from k2_sim.protocol.messages import Response
 __all__ = (
     'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'Exchange',
     'FakeClock', 'FaultRule', 'Flex', 'Plane', 'PlaneError',
-    'RequestsAdapter', 'Response', 'StateError', 'Switches',
-    'ThreadedServer', 'User', 'asgi_app', 'connect', 'lio_plane',
-    'tgt_plane')
+    'RequestsAdapter', 'Response', 'Server', 'StateError', 'Switches',
+    'User', 'asgi_app', 'connect', 'lio_plane', 'tgt_plane')
 
 if TYPE_CHECKING:
     from k2_sim.adapters.requests_adapter import RequestsAdapter

@@ -131,7 +131,7 @@ class BrowserTest(testtools.TestCase):
         self.array = self.make_array()
         self.addCleanup(self.array.close)
         self.control = self.array.control
-        server = k2_sim.ThreadedServer(self.array, self.certificate)
+        server = k2_sim.Server(self.array, self.certificate)
         server.start()
         self.addCleanup(server.stop)
         self.url = server.url

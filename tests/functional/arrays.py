@@ -94,7 +94,7 @@ class Served:
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)
-        self._server = k2_sim.ThreadedServer(self.array, certificate())
+        self._server = k2_sim.Server(self.array, certificate())
         self._server.start()
         self.address = self._server.host
         self.port = self._server.port

@@ -82,7 +82,7 @@ class SetupErrorsTest(base.FunctionalTest):
     def _other_server(self, certificate: tls.Certificate | None
                       ) -> Iterator[int]:
         """The same array behind another certificate, or none."""
-        server = k2_sim.ThreadedServer(self.array.array, certificate)
+        server = k2_sim.Server(self.array.array, certificate)
         with server:
             yield server.port
 
@@ -172,7 +172,7 @@ class SetupErrorsTest(base.FunctionalTest):
             self._down('certificate', 'expired', san_api_port=port)
 
     def test_certificate_of_another_machine(self) -> None:
-        server = k2_sim.ThreadedServer(
+        server = k2_sim.Server(
             self.array.array, arrays.certificate(), host='127.0.0.2')
         with server:
             self._down('certificate', san_ip=server.host,
@@ -315,7 +315,7 @@ class SetupErrorsTest(base.FunctionalTest):
 
     @ddt.data('::1', '[::1]')
     def test_ipv6(self, address: str) -> None:
-        server = k2_sim.ThreadedServer(
+        server = k2_sim.Server(
             self.array.array, arrays.certificate(), host='::1')
         with server:
             self.assertTrue(self.new_backend(

@@ -64,12 +64,6 @@ class Certificate:
         der = ssl.PEM_cert_to_DER_cert(self.path.read_text())
         return hashlib.sha256(der).digest().hex(':').upper()
 
-    def server_context(self) -> ssl.SSLContext:
-        """What a server needs to show this certificate."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.path, self.key_path)
-        return context
-
 
 def make_authority(directory: str | os.PathLike[str],
                    name: str = 'k2-sim', *,

@@ -272,12 +272,12 @@ class TestRequestsAdapter(Conversation, Transport):
         self.session.get(f'{BASE}/api/v2', timeout=None)
 
 
-class TestThreadedServer(RealTime, Conversation, Transport):
+class TestServer(RealTime, Conversation, Transport):
 
     def setUp(self):
         super().setUp()
         self.array = k2_sim.Array()
-        server = k2_sim.ThreadedServer(self.array)
+        server = k2_sim.Server(self.array)
         server.start()
         self.addCleanup(server.stop)
         self.url = server.url
@@ -290,21 +290,21 @@ class TestThreadedServer(RealTime, Conversation, Transport):
             self.assertIn(b' 400 ', raw.recv(100))
 
     def test_stop_breaks_what_is_open(self):
-        with k2_sim.ThreadedServer(self.array) as server:
+        with k2_sim.Server(self.array) as server:
             self.session.get(f'{server.url}/api/v2')
             url = server.url
         self.assertRaises(requests.exceptions.ConnectionError,
                           self.session.get, f'{url}/api/v2')
 
 
-class TestThreadedTls(Conversation, Transport):
+class TestTls(Conversation, Transport):
 
     def setUp(self):
         super().setUp()
         self.array = k2_sim.Array()
         directory = self.useFixture(fixtures.TempDir()).path
         self.certificate = tls.ensure(directory, ('sim.example',))
-        server = k2_sim.ThreadedServer(self.array, self.certificate)
+        server = k2_sim.Server(self.array, self.certificate)
         server.start()
         self.addCleanup(server.stop)
         self.server = server
@@ -442,9 +442,8 @@ class TestCommits(testtools.TestCase):
         self.assertEqual(500, asyncio.run(self.status()))
 
 
-class TestUvicorn(RealTime, Conversation, Transport):
-
-    options = {}
+class TestUvicornH11(RealTime, Conversation, Transport):
+    """For who serves the application with another parser of requests."""
 
     @classmethod
     def setUpClass(cls):
@@ -454,7 +453,7 @@ class TestUvicorn(RealTime, Conversation, Transport):
         cls.server = uvicorn.Server(uvicorn.Config(
             k2_sim.asgi_app(cls.shared), log_level='critical',
             timeout_graceful_shutdown=1, **{
-                **uvicorn_options.OPTIONS, **cls.options}))
+                **uvicorn_options.OPTIONS, 'http': 'h11'}))
         cls.thread = threading.Thread(
             target=cls.server.run, kwargs={'sockets': [cls.listener]})
         cls.thread.start()
@@ -471,11 +470,6 @@ class TestUvicorn(RealTime, Conversation, Transport):
         self.array = self.shared
         self.array.control.reset()
         self.url = 'http://127.0.0.1:%d' % self.listener.getsockname()[1]
-
-
-class TestUvicornH11(TestUvicorn):
-
-    options = {'http': 'h11'}
 
 
 class TestCertificates(testtools.TestCase):

@@ -55,7 +55,7 @@ class KrestTest(testtools.TestCase):
         cls.addClassCleanup(cls.array.close)
         k2_sim.connect(cls.array)
         cls.server = cls.enterClassContext(
-            k2_sim.ThreadedServer(cls.array, certificate))
+            k2_sim.Server(cls.array, certificate))
 
     def setUp(self):
         super().setUp()

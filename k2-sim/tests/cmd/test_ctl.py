@@ -49,7 +49,7 @@ class TestCommand(testtools.TestCase):
             control_user=k2_sim.User('control', 'admin'))
         cls.addClassCleanup(cls.array.close)
         cls.url = cls.enterClassContext(
-            k2_sim.ThreadedServer(cls.array, certificate)).url
+            k2_sim.Server(cls.array, certificate)).url
 
     def setUp(self):
         super().setUp()
@@ -308,7 +308,7 @@ class TestCommand(testtools.TestCase):
         text = '\u20ac-geheim-\u00e4'
         array = k2_sim.Array(control_user=k2_sim.User('control', text))
         self.addCleanup(array.close)
-        server = k2_sim.ThreadedServer(array)
+        server = k2_sim.Server(array)
         server.start()
         self.addCleanup(server.stop)
         secret = self.directory / 'password'
@@ -337,7 +337,7 @@ class TestCommand(testtools.TestCase):
             'chance', 'show', options=('--ca', str(self.directory / 'x'))))
 
     def test_an_array_without_tls(self):
-        with k2_sim.ThreadedServer(self.array) as server:
+        with k2_sim.Server(self.array) as server:
             url = server.url.replace('http', 'https')
             self.assertEqual(
                 f'k2-sim-ctl: error: {url} speaks no TLS; try http://\n',

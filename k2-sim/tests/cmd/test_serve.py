@@ -30,6 +30,7 @@ import requests
 import testtools
 
 import k2_sim
+from k2_sim.adapters import server
 from k2_sim.adapters import tls
 from k2_sim.cmd import serve
 
@@ -434,10 +435,9 @@ class TestReplication(SimTest):
 
 
 # In place of the server: says whether it would look for garbage among rows.
-_FROZEN = ('-c', 'import gc, sys, types; from k2_sim.cmd import serve;'
-           ' serve._server = lambda *ready: types.SimpleNamespace(run=lambda'
-           ' sockets: print(gc.get_freeze_count() > 1000));'
-           ' sys.exit(serve.main())')
+_FROZEN = ('-c', 'import gc, sys; from k2_sim.adapters import server;'
+           ' from k2_sim.cmd import serve; server.Server.run = lambda *_:'
+           ' print(gc.get_freeze_count() > 1000); sys.exit(serve.main())')
 
 
 class TestGarbage(SimTest):
@@ -486,7 +486,8 @@ class TestRefusals(SimTest):
         super().setUp()
         self.output = io.StringIO()
         self.useFixture(fixtures.MockPatchObject(
-            serve, '_server', side_effect=AssertionError('it has started')))
+            server.Server, 'run',
+            side_effect=AssertionError('it has started')))
 
     def run_main(self, *options):
         """Exit status and error text of a start that does not succeed."""

@@ -51,7 +51,7 @@ class LinkTest(pairs.PairTest):
 
     def serve(self, name, port=0):
         side = getattr(self, name)
-        server = k2_sim.ThreadedServer(
+        server = k2_sim.Server(
             side.array, self.certificate, port=port)
         server.start()
         self.addCleanup(server.stop)

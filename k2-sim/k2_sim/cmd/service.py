@@ -1,0 +1,211 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One simulated array, made from settings and ready to be served."""
+
+import contextlib
+import dataclasses
+import ipaddress
+import os
+import pathlib
+import socket
+import sys
+
+import k2_sim
+from k2_sim.adapters import server
+from k2_sim.adapters import tls
+from k2_sim.config.passwords import Passwords
+from k2_sim.config import reading
+from k2_sim.config.settings import Peers
+from k2_sim.config.settings import Settings
+from k2_sim.initial import archive
+
+
+class StartError(Exception):
+    """The service cannot start or go on; the text is for the user."""
+
+
+def say(text: str) -> None:
+    """Print it; who reads no more of it does not end the service."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, 'w', encoding='utf-8')
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """An array with what it is served with."""
+
+    settings: Settings
+    directory: pathlib.Path
+    array: k2_sim.Array
+    passwords: Passwords
+    server: server.Server
+    certificate: tls.Certificate | None
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, as peers know it."""
+        return reading.shown(self.server.host, self.server.port)
+
+    def link(self, peers: Peers) -> None:
+        """Tell the array where its peers are, and where it is itself."""
+        links = self.array.links
+        links.address = self.address
+        links.wire.network = {links.address: self.array}
+        links.wire.ca, links.wire.plain = peers.ca, self.certificate is None
+        for name, host in peers.addresses.items():
+            links.add_peer(name, k2_sim.Address(
+                host, peers.login, self.passwords.of_peers()))
+
+    def ready_lines(self) -> str:
+        """What to say when requests are answered."""
+        line = (f'k2-sim: array {self.array.name} ({self.array.profile})'
+                f' listens on {self.server.url}')
+        if self.certificate is None:
+            return line
+        return (f'k2-sim: certificate fingerprint SHA-256'
+                f' {self.certificate.fingerprint}\n{line}, CA certificate'
+                f' {self.certificate.authority_path}')
+
+
+def prepare(settings: Settings, directory: pathlib.Path,
+            stack: contextlib.ExitStack) -> Service:
+    """Make an array ready; what it holds is released by the stack.
+
+    Raises StartError, SettingsError, StateError, PlaneError and OSError.
+    """
+    _make_directory(directory)
+    listener = stack.enter_context(_listen(*settings.listen))
+    saved = _saved(settings)
+    passwords = Passwords(settings, directory)
+    # At once: whatever else goes wrong, this is not said again.
+    for line in passwords.news():
+        say(line)
+    _check_exposure(listener, passwords)
+    plane = _plane(settings, directory)
+    array = _array(settings, directory, passwords, plane)
+    stack.callback(array.close)
+    if saved is not None:
+        array.restore(saved)
+    certificate = _certificate(settings, directory) if settings.tls else None
+    made = Service(settings, directory, array, passwords, server.Server(
+        array, certificate, listener=listener), certificate)
+    made.link(settings.peers)
+    if plane is not None:
+        exports = array.serve(plane)
+        say(f'k2-sim: iSCSI target {exports.target} on portals'
+            f' {", ".join(exports.portals)}')
+    return made
+
+
+def _make_directory(path: pathlib.Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StartError(f'cannot make state directory {path}:'
+                         f' {exc.strerror}') from exc
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return server.listen(host, port)
+    except (OSError, UnicodeError) as exc:
+        # The text may be followed by a note of Python's in brackets.
+        reason = str(exc.strerror if isinstance(exc, OSError)
+                     else exc).partition(' (')[0]
+        raise StartError(f'cannot listen on {host} port {port}: {reason};'
+                         ' choose another with --listen') from exc
+
+
+def _saved(settings: Settings) -> archive.Archive | None:
+    """The state to begin with, read before anything is changed."""
+    if settings.restore is None:
+        return None
+    try:
+        return archive.read(settings.restore.read_bytes(), settings.profile)
+    except OSError as exc:
+        reason = exc.strerror
+    except k2_sim.StateError as exc:
+        reason = str(exc)
+    raise StartError(f'cannot restore {settings.restore}: {reason}')
+
+
+def _check_exposure(listener: socket.socket, known: Passwords) -> None:
+    """Refuse a password that everybody tries where everybody can try."""
+    host = str(listener.getsockname()[0])
+    weakness = known.weakest()
+    if weakness and not ipaddress.ip_address(host).is_loopback:
+        raise StartError(
+            f'{weakness}, and {host} can be reached from other machines;'
+            ' give another password, or listen on 127.0.0.1')
+
+
+def _plane(settings: Settings, directory: pathlib.Path
+           ) -> k2_sim.Plane | None:
+    """The data plane, or None where there shall be none, or can be none."""
+    if not settings.has_data_plane:
+        return None
+    try:
+        if settings.data_plane == 'lio':
+            return k2_sim.lio_plane(directory)
+        return k2_sim.tgt_plane(directory / 'tgt')
+    except k2_sim.PlaneError as exc:
+        if settings.data_plane_required:
+            raise
+        print(f'k2-sim: no data plane, only the API is served: {exc}',
+              file=sys.stderr, flush=True)
+        return None
+
+
+def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
+           plane: k2_sim.Plane | None) -> k2_sim.Array:
+    first, *others = known.users()
+    switches = {**settings.switches, 'rate_limit': settings.rate_limit}
+    if plane is not None and settings.data_plane == 'tgt':
+        switches['one_lun_map'] = True
+    try:
+        array = k2_sim.Array(
+            settings.profile, directory / 'state.db',
+            equipment=settings.equipment, login=first.login, role=first.role,
+            password=first.password, users=others,
+            control_user=known.controller(), flex=known.flex(),
+            seed=settings.random_seed, seeding=settings.seed,
+            switches=switches,
+            contents=k2_sim.Contents(directory / 'content'))
+    except k2_sim.ApiError as exc:
+        raise StartError(f'cannot make the new state: {exc}') from exc
+    array.control.set_latency(settings.latency)
+    for rule in settings.faults:
+        try:
+            array.control.add_fault(rule)
+        except k2_sim.ApiError as exc:
+            raise StartError(f'cannot add the fault rule of kind'
+                             f' {rule["kind"]}: {exc}') from exc
+    array.is_tended = True
+    return array
+
+
+def _certificate(settings: Settings, directory: pathlib.Path
+                 ) -> tls.Certificate:
+    try:
+        certificate = tls.ensure(
+            directory, (settings.listen[0], *settings.tls_names))
+    except OSError as exc:
+        raise StartError(f'cannot write certificates in'
+                         f' {directory}: {exc.strerror}') from exc
+    except ValueError as exc:
+        raise StartError(f'cannot use the certificates in'
+                         f' {directory}: {exc}') from exc
+    for line in certificate.news:
+        say(f'k2-sim: {line}')
+    return certificate
