@@ -97,6 +97,12 @@ def in_turn(addresses: Sequence[str], before: int = 0
                  in enumerate(addresses, before))
 
 
+def following(addresses: Sequence[str]) -> list[str]:
+    """As many addresses as these, each so many further on."""
+    return [str(ipaddress.ip_interface(address).ip + len(addresses))
+            for address in addresses]
+
+
 def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],
            capacity: int) -> Equipment:
     """An array with one port for each address, on the nodes in turn."""

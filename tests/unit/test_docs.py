@@ -160,7 +160,8 @@ class OptionsTest(unittest.TestCase):
     def test_named_options_exist(self):
         known = {option.name for _, group in options.list_opts()
                  for option in group}
-        known.add('k2_sim')
+        # The simulated array, and its fixtures for pytest.
+        known.update({'k2_sim', 'k2_array', 'k2_pair', 'k2_sim_options'})
         # Keys that the driver puts into connectors.
         for path in (ROOT / 'cinder_k2' / 'driver').glob('*.py'):
             known.update(re.findall(r"^_?[A-Z]+ = '(k2_[a-z]+)'$",

@@ -9,18 +9,21 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""The command k2-sim."""
+"""The command k2-sim: the service, or with "run" an array for a command."""
 
 from collections.abc import Sequence
 import sys
 
+from k2_sim.cmd import run
 from k2_sim.cmd import serve
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the command; gives the exit status."""
-    return serve.main(argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ['run']:
+        return run.main(arguments[1:])
+    return serve.main(arguments)
 
 
 if __name__ == '__main__':

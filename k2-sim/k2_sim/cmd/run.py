@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""k2-sim run: a simulated array for as long as a command runs.
+
+Exit status: that of the command, 128 and its number if a signal ended it;
+1 when the array cannot start, 2 for arguments that make no sense, 127 for a
+command that does not exist and 126 for one that cannot be run.
+"""
+
+import argparse
+from collections.abc import Sequence
+import os
+import pathlib
+import signal
+import subprocess  # nosec B404
+import sys
+from typing import Any
+from typing import Self
+
+from k2_sim.cmd import arrays
+from k2_sim.cmd import serve
+from k2_sim.config import reading
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command while there is an array; gives the exit status."""
+    own, separator, command = _split(argv)
+    parser = _parser()
+    options, others = parser.parse_known_args(own)
+    if not separator or not command:
+        parser.error('name a command behind --')
+    try:
+        with arrays.arrays(others, pair=options.pair,
+                           directory=options.directory) as running:
+            return _run(command, running)
+    except serve.ERRORS as exc:
+        print(f'k2-sim: error: {exc}', file=sys.stderr)
+        return 1
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], bool, list[str]]:
+    """The options, whether there is a --, and what is behind it."""
+    if '--' not in argv:
+        return list(argv), False, []
+    place = list(argv).index('--')
+    return list(argv[:place]), True, list(argv[place + 1:])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='k2-sim run', usage='%(prog)s [options] -- COMMAND...',
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description='Run a command while a simulated array answers on a free'
+        ' port of this machine.',
+        epilog='The options of k2-sim are taken, too, but for --listen and'
+        ' --state-dir.\n\nThe command finds in its environment K2_URL,'
+        ' K2_ADDRESS (HOST:PORT), K2_NAME,\nK2_CA (a file), K2_LOGIN,'
+        ' K2_PASSWORD and K2_PASSWORD_FILE of the array, and\n'
+        'K2_SIM_PASSWORD for k2-sim-ctl; those of a second array end with'
+        ' _2.')
+    parser.add_argument(
+        '--pair', action='store_true',
+        help='start two arrays that replicate to each other')
+    parser.add_argument(
+        '--directory', type=_path, metavar='DIR',
+        help='keep there what the command asked (run.har), what it left on'
+        ' the array (leftovers.json), and the state (default: keep nothing)')
+    return parser
+
+
+def _path(text: str) -> pathlib.Path:
+    try:
+        return reading.path(text)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
+    """Run it to its end, whatever signals say; gives its exit status."""
+    environment = {**os.environ}
+    for one, suffix in zip(running, arrays.SUFFIXES):
+        environment.update(one.environment(suffix))
+    with _Signals() as signals:
+        try:
+            process = subprocess.Popen(command, env=environment)  # nosec B603
+        except OSError as exc:
+            print(f'k2-sim: error: cannot run {command[0]}: {exc.strerror}',
+                  file=sys.stderr)
+            return 127 if isinstance(exc, FileNotFoundError) else 126
+        signals.hand_on_to(process)
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+class _Signals:
+    """Lets the command decide what SIGTERM means; a terminal's Ctrl-C it has.
+
+    So the array ends after the command, whoever ends that.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._before: dict[int, Any] = {}
+        self._came_early = False
+
+    def __enter__(self) -> Self:
+        for number, handler in ((signal.SIGTERM, self._terminate),
+                                (signal.SIGINT, lambda *_: None)):
+            self._before[number] = signal.signal(number, handler)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def hand_on_to(self, process: subprocess.Popen[bytes]) -> None:
+        """Send it what comes from now on, and what has come before."""
+        self._process = process
+        if self._came_early:
+            process.send_signal(signal.SIGTERM)
+
+    def _terminate(self, *_: object) -> None:
+        if self._process is None:
+            self._came_early = True
+        else:
+            self._process.send_signal(signal.SIGTERM)
