@@ -144,7 +144,8 @@ def _connect(pair: Sequence[service.Service], ca: pathlib.Path) -> None:
 def _running(made: service.Service, ca: pathlib.Path) -> Running:
     user = made.passwords.users()[0]
     file = made.settings.users[0].password_file
-    assert file is not None  # nosec B101: _with_passwords() has set it
+    # _with_passwords() has seen to it.
+    assert file is not None  # nosec B101
     return Running(
         made.array.name, made.server.url, made.address, ca, user.login,
         user.password, file, made.passwords.controller().password,

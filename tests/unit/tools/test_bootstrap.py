@@ -98,17 +98,34 @@ exec(sys.argv[1])' "$2" """)
         (self.checkout / '.git').mkdir()
         self.assertIn('safe.directory', self.complaint())
 
-    def test_no_package_index(self):
+    def played_venv(self, pip):
+        """A venv whose pip is a line of shell."""
         self.good_python()
         self.program('python3', f'''
             [ "$2" != venv ] && exec {sys.executable} "$@"
             mkdir -p .venv/bin
             printf '%s\\n' '#!/bin/sh' '[ "$1" = -c ] && exit 0' \\
-                'echo "NewConnectionError: refused"; exit 1' \\
-                >.venv/bin/python
+                '{pip}' >.venv/bin/python
             chmod +x .venv/bin/python''')
         for name in ('mkdir', 'chmod'):
             (self.bin / name).symlink_to(shutil.which(name))
+
+    def test_the_driver_comes_before_k2_sim(self):
+        """To upgrade a driver that had its commands would remove these."""
+        self.played_venv('echo "$@" >>calls')
+        done = subprocess.run(
+            ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'),
+             'cloud,test'], capture_output=True, text=True, timeout=60,
+            env={'PATH': str(self.bin), 'PBR_VERSION': '0.0.1'})
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        calls = (self.checkout / 'calls').read_text().splitlines()
+        self.assertEqual(
+            ['-e .[cloud,test]', '-e ./k2-sim[test]', 'krest==1.3.8'],
+            [call[call.find(start):] for call, start in zip(
+                calls, ('-e', '-e', 'krest=='))])
+
+    def test_no_package_index(self):
+        self.played_venv('echo "NewConnectionError: refused"; exit 1')
         text = self.complaint(PBR_VERSION='0.0.1')
         self.assertIn('index cannot be reached', text)
         self.assertFalse(list(self.checkout.glob('.venv/*.stamp')))

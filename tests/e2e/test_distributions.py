@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The two distributions of this repository: the driver and k2-sim."""
+
+import configparser
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import venv
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_SECONDS = 600
+# Names of distributions that only OpenStack has.
+_OPENSTACK = re.compile(
+    r'^(oslo|cinder|os[-_]|pbr|taskflow|tooz|keystone|stevedore)')
+_COMMANDS = ('k2-sim', 'k2-sim-ctl')
+
+
+def run(*command, **options):
+    """What it printed; fails with all of that if it fails."""
+    done = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=_SECONDS, **options)
+    if done.returncode:
+        raise AssertionError(f'{command} failed:\n{done.stdout}')
+    return done.stdout
+
+
+def old_wheel(folder):
+    """A cinder-k2 of before, which had the simulated array and its commands.
+
+    Everything in it is played but for the names of its files.
+    """
+    path = folder / 'cinder_k2-0.0.1-py3-none-any.whl'
+    info = 'cinder_k2-0.0.1.dist-info'
+    files = {
+        'cinder_k2/__init__.py': '',
+        'cinder_k2/simulator/__init__.py': 'def main():\n    print("old")\n',
+        f'{info}/METADATA':
+            'Metadata-Version: 2.1\nName: cinder-k2\nVersion: 0.0.1\n',
+        f'{info}/WHEEL': 'Wheel-Version: 1.0\nGenerator: by hand\n'
+                         'Root-Is-Purelib: true\nTag: py3-none-any\n',
+        f'{info}/entry_points.txt': '[console_scripts]\n' + ''.join(
+            f'{name} = cinder_k2.simulator:main\n' for name in _COMMANDS)}
+    with zipfile.ZipFile(path, 'w') as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        archive.writestr(f'{info}/RECORD', ''.join(
+            f'{name},,\n' for name in [*files, f'{info}/RECORD']))
+    return path
+
+
+class DistributionsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory()))
+        for project in (ROOT, ROOT / 'k2-sim'):
+            run(sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-deps',
+                '--wheel-dir', cls.folder, project)
+        cls.driver, = cls.folder.glob('cinder_k2-*.whl')
+        cls.simulator, = cls.folder.glob('k2_sim-*.whl')
+
+    def environment(self):
+        """The programs of an empty environment."""
+        place = self.enterContext(tempfile.TemporaryDirectory())
+        venv.create(place, with_pip=True)
+        return pathlib.Path(place, 'bin')
+
+    def install(self, programs, *what):
+        run(programs / 'python', '-m', 'pip', 'install', '--quiet',
+            '--disable-pip-version-check', '-c', ROOT / 'constraints.txt',
+            *what)
+
+    def test_the_driver_and_nothing_else(self):
+        with zipfile.ZipFile(self.driver) as archive:
+            names = archive.namelist()
+            point, = [name for name in names
+                      if name.endswith('entry_points.txt')]
+            points = configparser.ConfigParser(delimiters='=')
+            points.read_file(io.StringIO(archive.read(point).decode()))
+        self.assertEqual({'cinder_k2', point.partition('/')[0]},
+                         {name.partition('/')[0] for name in names})
+        self.assertEqual([], [name for name in names if 'simulat' in name])
+        self.assertEqual(['k2-admin'], list(points['console_scripts']))
+        programs = self.environment()
+        self.install(programs, '--no-deps', self.driver)
+        self.assertEqual([], [name for name in _COMMANDS
+                              if (programs / name).exists()])
+        self.assertTrue((programs / 'k2-admin').exists())
+
+    def test_the_sdist_of_the_driver(self):
+        run(sys.executable, '-c', 'import sys\nfrom pbr import build\n'
+            'build.build_sdist(sys.argv[1])', self.folder, cwd=ROOT)
+        path, = self.folder.glob('cinder*.tar.gz')
+        with tarfile.open(path) as archive:
+            names = [name.partition('/')[2] for name in archive.getnames()]
+        self.assertIn('cinder_k2/driver/base.py', names)
+        self.assertEqual([], [name for name in names
+                              if name.startswith('k2-sim')])
+
+    def test_k2_sim_alone(self):
+        """Without any package of OpenStack."""
+        programs = self.environment()
+        self.install(programs, self.simulator)
+        found = run(programs / 'python', '-m', 'pip', 'list',
+                    '--format=freeze').splitlines()
+        self.assertIn('k2-sim==1.0.0', found)
+        self.assertEqual([], list(filter(_OPENSTACK.match, found)))
+        self.assertEqual('k2-sim 1.0.0\n',
+                         run(programs / 'k2-sim', '--version'))
+        self.assertEqual('https://127.0.0.1\n', run(
+            programs / 'k2-sim', 'run', '--pair', '--', 'sh', '-c',
+            'echo "${K2_URL%:*}"'))
+
+    def test_upgrade_in_place(self):
+        """The commands stay if the driver is upgraded before k2-sim comes.
+
+        The other way about pip removes them with the old driver, and they
+        have to be installed again.
+        """
+        programs = self.environment()
+        old = old_wheel(self.folder)
+        self.install(programs, '--no-deps', old)
+        self.assertEqual('old\n', run(programs / 'k2-sim'))
+        self.install(programs, '--no-deps', self.driver)
+        self.assertFalse((programs / 'k2-sim').exists())
+        self.install(programs, self.simulator)
+        self.assert_new(programs)
+        self.install(programs, '--no-deps', '--force-reinstall', old)
+        self.install(programs, '--no-deps', '--force-reinstall',
+                     self.simulator)
+        self.install(programs, '--no-deps', self.driver)
+        self.assertFalse((programs / 'k2-sim').exists())
+        self.install(programs, '--no-deps', '--force-reinstall',
+                     self.simulator)
+        self.assert_new(programs)
+
+    def assert_new(self, programs):
+        self.assertEqual('k2-sim 1.0.0\n',
+                         run(programs / 'k2-sim', '--version'))
+        self.assertIn('usage:', run(programs / 'k2-sim-ctl', '--help'))
+        self.assertEqual([], list(
+            programs.parent.glob('lib/*/site-packages/cinder_k2/simulator')))
