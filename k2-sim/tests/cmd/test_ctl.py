@@ -337,6 +337,8 @@ class TestCommand(testtools.TestCase):
             'chance', 'show', options=('--ca', str(self.directory / 'x'))))
 
     def test_an_array_without_tls(self):
+        # What the server logs of it is not the command's.
+        self.useFixture(fixtures.FakeLogger())
         with k2_sim.Server(self.array) as server:
             url = server.url.replace('http', 'https')
             self.assertEqual(
