@@ -26,10 +26,10 @@ from k2_sim.array import Array
 from k2_sim.blocks.contents import Contents
 from k2_sim.clock import Clock
 from k2_sim.clock import FakeClock
+from k2_sim.connecting import connect
 from k2_sim.errors import ApiError
 from k2_sim.errors import StateError
 from k2_sim.faults.fault_rules import FaultRule
-from k2_sim.peers.connecting import connect
 from k2_sim.planes.base import Plane
 from k2_sim.planes.base import PlaneError
 from k2_sim.planes.lio import lio_plane

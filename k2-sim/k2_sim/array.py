@@ -40,7 +40,7 @@ from k2_sim.config.settings import Seed
 from k2_sim.console import routes as console_module
 from k2_sim.control import control
 from k2_sim.control import control_api
-from k2_sim.control import outages
+from k2_sim import core as core_module
 from k2_sim.data import absent
 from k2_sim.data import keeper as keeper_module
 from k2_sim.data import surveyor
@@ -70,6 +70,7 @@ from k2_sim.rules import base
 from k2_sim.rules import peers
 from k2_sim.rules import replicas
 from k2_sim.state import reused_ids
+from k2_sim.state import store as store_module
 
 LOG = logging.getLogger(__name__)
 # How often one request may find that it has more to ask for.
@@ -118,72 +119,96 @@ class Array:
                  switches: Mapping[str, Any] | None = None,
                  seeding: Seed | None = None,
                  contents: contents_module.Contents | None = None) -> None:
-        self.profile = profile
         self._choices = dict(switches or {})
-        self.switches = self._switches()
-        self.clock = clock or clock_module.Clock()
-        self.faults = faults_module.Faults(seed)
-        self.journal = journal_module.Journal()
-        self.recorder = recorder.Recorder()
-        self.login = (login, password)
-        self.closed = False
-        # Whether tend() is called all the time, so that no request does.
-        self.is_tended = False
         self._equipment = equipment or equipment_module.simple(
             name, portals, wan_addresses, capacity)
+        self.core = self._core(profile, store, clock or clock_module.Clock(),
+                               faults_module.Faults(seed), seeding, contents)
+        self.login = (login, password)
         self._accounts = accounts.Accounts(
             (users_module.User(login, password, role), *users),
             control_user, flex)
         self._limiter = limiter.Limiter(self.switches, self.clock)
         self._visibility = visibility.Visibility(self.clock)
-        # Who moves data notes here what statistics show.
-        self.io = performance.Performance(self.clock)
-        self.lock = threading.RLock()
-        self.store = opening.open_store(
-            store, profile, self._equipment, seeding, self.switches,
-            self.clock)
-        self._keep(contents)
+        self._publisher: publisher_module.Publisher | None = None
         self._service = service.Service(
             self.store, self.switches, self.clock, self._visibility,
-            self.io)
-        self.links = links.Links(self)
+            self.core.io)
+        self.links = links.Links(self.core)
         self._reuse_ids()
-        self.control = control.Control(self)
-        self.outages = outages.Outages(self.control, self.clock.time)
+        self.control = control.Control(self.core, self.links, self)
+        self.outages = self.control.outages
         self.console = console_module.Console(
-            self, self._accounts.users, self._accounts.controllers)
+            self.core, self.control, self._accounts.users,
+            self._accounts.controllers)
+
+    def _core(self, profile: str, store: str | os.PathLike[str] | None,
+              clock: clock_module.Clock, faults: faults_module.Faults,
+              seeding: Seed | None,
+              contents: contents_module.Contents | None) -> core_module.Core:
+        switches = self._switches(profile)
+        rows = opening.open_store(
+            store, profile, self._equipment, seeding, switches, clock)
+        lock = threading.RLock()
+        keeper: keeper_module.Keeper | absent.NoKeeper = absent.NoKeeper()
+        looks: surveyor.Surveyor | absent.NoSurveyor = absent.NoSurveyor()
+        if contents is not None:
+            try:
+                keeper = keeper_module.Keeper(contents, rows, lock, clock)
+            except BaseException:
+                rows.close()
+                raise
+            looks = surveyor.Surveyor(contents, rows, lock)
+        return core_module.Core(
+            profile, clock, switches, rows, faults, journal_module.Journal(),
+            recorder.Recorder(), performance.Performance(clock), contents,
+            lock, keeper, looks)
 
     def _reuse_ids(self) -> None:
         """Let ids come back when nothing knows them any more (OBJ-7)."""
-        self.store.reused_ids = reused_ids.ReusedIds(
+        self.store.reused_id = reused_ids.ReusedIds(
             self.store, self.switches, self._visibility.knows,
-            {'volumes': self.io.retire, replicas.PEERS: self.links.forget})
-
-    def _keep(self, contents: contents_module.Contents | None) -> None:
-        """Begin to look after the data, if there is any."""
-        self.contents = contents
-        self._publisher: publisher_module.Publisher | None = None
-        self.keeper: keeper_module.Keeper | absent.NoKeeper
-        self.surveyor: surveyor.Surveyor | absent.NoSurveyor
-        if contents is None:
-            self.keeper, self.surveyor = absent.NoKeeper(), absent.NoSurveyor()
-            return
-        try:
-            self.keeper = keeper_module.Keeper(
-                contents, self.store, self.lock, self.clock)
-        except BaseException:
-            self.store.close()
-            raise
-        self.surveyor = surveyor.Surveyor(contents, self.store, self.lock)
+            {'volumes': self.core.io.retire,
+             replicas.PEERS: self.links.forget}).take
 
     @property
     def name(self) -> str:
         """The name of the system."""
-        return str(self.store.at('/system/state/1')['system_name'])
+        return self.control.name
 
-    def _switches(self) -> profiles.Switches:
+    @property
+    def is_open(self) -> bool:
+        """Whether peers can speak to it."""
+        return self.links.is_open
+
+    @property
+    def profile(self) -> str:
+        """Its kind."""
+        return self.core.profile
+
+    @property
+    def switches(self) -> profiles.Switches:
+        """Choices between two ways that a rule allows."""
+        return self.core.switches
+
+    @property
+    def store(self) -> store_module.Store:
+        """Its rows; hold the lock."""
+        return self.core.store
+
+    @property
+    def lock(self) -> threading.RLock:
+        """See core.Core."""
+        return self.core.lock
+
+    @property
+    def clock(self) -> clock_module.Clock:
+        """Its time."""
+        return self.core.clock
+
+    def _switches(self, profile: str) -> profiles.Switches:
         """Those of the profile, and the choices of the start."""
-        switches = profiles.switches_of(self.profile)
+        switches = profiles.switches_of(profile)
         switches.change(self._choices)
         return switches
 
@@ -195,7 +220,7 @@ class Array:
         (see Contents.live). Call it without the array's lock. Raises
         ApiError (404, 400), StateError, and TypeError without contents.
         """
-        return self.keeper.own(resource, number, live)
+        return self.core.keeper.own(resource, number, live)
 
     def reset(self) -> None:
         """Back to factory state, and to the switches of the start.
@@ -210,11 +235,12 @@ class Array:
                 factory.build(self.store, self._equipment, self.clock)
                 peers.install(self.store, known)
             self._visibility.clear()
-            self.io.clear()
-            self.switches.change(dataclasses.asdict(self._switches()))
+            self.core.io.clear()
+            self.switches.change(dataclasses.asdict(
+                self._switches(self.profile)))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
-        self.keeper.sweep()
+        self.core.keeper.sweep()
 
     def save(self) -> archive_module.Archive:
         """The whole state as it is now; switches and faults are not in it."""
@@ -232,12 +258,12 @@ class Array:
             with self.store.transaction():
                 self.store.clear()
                 archive_module.fill(self.store, archive)
-                self.keeper.drop_missing()
+                self.core.keeper.drop_missing()
             self._visibility.clear()
-            self.io.clear()
+            self.core.io.clear()
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
-        self.keeper.sweep()
+        self.core.keeper.sweep()
 
     def serve(self, plane: planes.Plane) -> planes.Exports:
         """Let initiators reach what is mapped, until the array is closed.
@@ -245,7 +271,7 @@ class Array:
         Takes the plane over; gives what it serves now. Raises PlaneError
         if it cannot, and TypeError without contents.
         """
-        self._publisher = publisher_module.Publisher(self, plane)
+        self._publisher = publisher_module.Publisher(self.core, plane)
         return self._publisher.exports
 
     def close(self) -> None:
@@ -253,7 +279,7 @@ class Array:
         if self._publisher is not None:
             self._publisher.close()
         with self.lock:
-            self.closed = True
+            self.core.closed = True
             self.store.close()
 
     def handle(self, method: str, path: str, query: str = '',
@@ -287,7 +313,7 @@ class Array:
         if aside is not None:
             yield self._awaiting(Exchange(aside))
             return
-        entry = self.journal.enter(
+        entry = self.core.journal.enter(
             request.method, request.path, query,
             request.headers.get('x-k2-sequence', ''),
             self.clock.monotonic())
@@ -297,14 +323,15 @@ class Array:
             exchange = self._awaiting(
                 self._answered(request, entry)
                 if len(path) + len(query) < messages.LONGEST_URL
-                else Exchange(messages.url_too_long(), self.faults.delay()))
+                else Exchange(messages.url_too_long(),
+                              self.core.faults.delay()))
             status = 0 if exchange.cut == 'reset' \
                 else exchange.response.status
             yield exchange
         finally:
-            self.journal.leave(entry, status, self.clock.monotonic())
-            if exchange is not None and self.recorder.is_running:
-                self.recorder.add(
+            self.core.journal.leave(entry, status, self.clock.monotonic())
+            if exchange is not None and self.core.recorder.is_running:
+                self.core.recorder.add(
                     request, exchange, entry, self.clock.time())
 
     def _awaiting(self, exchange: Exchange) -> Exchange:
@@ -362,10 +389,10 @@ class Array:
         except errors.ApiError as exc:
             return Exchange(
                 messages.refusal(exc.status, exc.message),
-                self.faults.delay(),
+                self.core.faults.delay(),
                 'reset' if isinstance(exc, errors.DroppedError) else '')
         self.outages.settle()
-        plan = self.faults.plan(
+        plan = self.core.faults.plan(
             request.method, path.strip('/'),
             lambda: subjects.of(request, self.store))
         entry.fault, entry.carried_out = plan.fault, plan.is_carried_out
@@ -383,13 +410,13 @@ class Array:
 
     def _serve(self, request: Request,
                weather: visibility.Weather) -> Response:
-        talk = conversation.Conversation(self.contents)
+        talk = conversation.Conversation(self.core.contents)
         try:
             self._attend()
             response = self._discuss(talk, lambda: self._service.answer(
                 request, weather, talk))
             self.links.tell(talk.touched)
-            if not self.is_tended:
+            if not self.core.is_tended:
                 self.links.deliver()
             return response
         except errors.ApiError:
@@ -409,10 +436,10 @@ class Array:
              carry_out: Callable[[], T]) -> T:
         """Ask what is open, and what it leads to; then carry it out."""
         with contextlib.ExitStack() as until:
-            until.callback(self.keeper.end, talk)
+            until.callback(self.core.keeper.end, talk)
             for _ in range(_ASKINGS):
                 self.links.ask(talk, until)
-                self.keeper.freeze(talk, until)
+                self.core.keeper.freeze(talk, until)
                 talk.begin()
                 with contextlib.suppress(
                         conversation.UnansweredError), self.lock:
@@ -421,7 +448,7 @@ class Array:
 
     def _attend(self) -> None:
         """Do what is due; a request that comes then is not to blame."""
-        if self.is_tended:
+        if self.core.is_tended:
             self.links.look_near()
             return
         try:
@@ -429,24 +456,29 @@ class Array:
         except (errors.ApiError, errors.StateError) as exc:
             LOG.error('what was due failed: %s', exc)
 
+    def look(self) -> None:
+        """Do all that is due by the clock, and take samples of figures."""
+        self.tend()
+        self.console.look()
+
     def tend(self) -> None:
         """Do all that is due by the clock, also what takes its time.
 
         Raises what went wrong after all has been tried.
         """
-        if self.closed:
+        if self.core.closed:
             return
         with contextlib.ExitStack() as steps:
             # The last goes first, and each whatever became of the others:
             # a disk that is full must not keep files from being removed.
-            steps.callback(self.keeper.tend)
+            steps.callback(self.core.keeper.tend)
             steps.callback(self.links.deliver)
             steps.callback(self.links.look)
             steps.callback(self._do_due, self.links.settle)
             steps.callback(self._do_due, self._service.expire)
 
     def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
-        talk = conversation.Conversation(self.contents)
+        talk = conversation.Conversation(self.core.contents)
         self._discuss(talk, functools.partial(carry_out, base.Scope(
             self.store, self.switches, self.clock, talk=talk)))
 
@@ -456,7 +488,7 @@ class Array:
         path is as in the URL.
         """
         path = urllib.parse.unquote(path)
-        if self.keeper.has_files and path != peering.PATH and (
+        if self.core.keeper.has_files and path != peering.PATH and (
                 control_api.serves(path) or path.removeprefix(accounts.BASE)
                 .startswith(_WITH_COPIES)):
             return True

@@ -12,20 +12,17 @@
 
 """Arrays of one process that become peers."""
 
-from typing import TYPE_CHECKING
-
+from k2_sim import array as array_module
 from k2_sim.initial import factory
 from k2_sim.protocol.conversation import Address
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 # How far apart the ids of two arrays in one process begin.
 _APART = 1000
 
 
-def connect(first: 'array_module.Array',
-            second: 'array_module.Array | None' = None, *,
+def connect(first: array_module.Array,
+            second: array_module.Array | None = None, *,
             hosts: tuple[str, str] = ('', '')) -> None:
     """Make two arrays of this process peers; one alone is its own peer.
 
@@ -50,7 +47,7 @@ def connect(first: 'array_module.Array',
         array.links.look()
 
 
-def _part_ids(array: 'array_module.Array') -> None:
+def _part_ids(array: array_module.Array) -> None:
     """Let ids differ, so that a mixed-up one is not right by chance."""
     with array.lock, array.store.transaction():
         for name, number in factory.LAST_IDS.items():

@@ -109,7 +109,7 @@ class ArrayTest(testtools.TestCase):
         known = list(self.array.store.listeners)
         fresh = service.Service(
             self.array.store, self.array.switches, self.array.clock,
-            visibility.Visibility(self.array.clock), self.array.io)
+            visibility.Visibility(self.array.clock), self.array.core.io)
         whole = fresh.answer(
             messages.Request('GET', '__full', role='admin'),
             visibility.Weather(), conversation.Conversation())

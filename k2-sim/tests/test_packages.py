@@ -34,17 +34,16 @@ def packages():
 
 
 def imports(tree):
-    """The parts that a module imports from, but not for types alone."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and 'TYPE_CHECKING' in ast.dump(
-                node.test):
-            continue
+    """What a module imports of the project, also for types alone."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (
                 f'{node.module}.'.startswith(f'{NAME}.')):
             for alias in node.names:
-                found = f'{node.module}.{alias.name}'.removeprefix(f'{NAME}.')
-                yield found.partition('.')[0]
-        yield from imports(node)
+                yield f'{node.module}.{alias.name}'.removeprefix(f'{NAME}.')
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith(f'{NAME}.'):
+                    yield alias.name.removeprefix(f'{NAME}.')
 
 
 class TestPackages(testtools.TestCase):
@@ -63,13 +62,37 @@ class TestPackages(testtools.TestCase):
             path.parent.name for path in pathlib.Path(__file__).parent.glob(
                 '*/__init__.py')} - set(packages()))
 
+    def modules(self):
+        """The modules by dotted name, with the trees of their code."""
+        for path in sorted(self.place.rglob('*.py')):
+            parts = path.relative_to(self.place).with_suffix('').parts
+            if parts[-1] != '__init__':
+                yield '.'.join(parts), ast.parse(path.read_text())
+
     def test_imports_go_one_way(self):
         order = [*SHARED, *packages(), 'pytest_plugin']
-        order.insert(order.index('adapters'), 'array')
-        for path in self.place.rglob('*.py'):
-            part = path.relative_to(self.place).with_suffix('').parts[0]
-            if part == '__init__':
-                continue
-            above = set(order[:order.index(part) + 1])
-            self.assertEqual(set(), set(imports(ast.parse(
-                path.read_text()))) - above, path)
+        order.insert(order.index('initial'), 'core')
+        order[order.index('adapters'):order.index('adapters')] = [
+            'array', 'connecting']
+        for name, tree in self.modules():
+            above = set(order[:order.index(name.partition('.')[0]) + 1])
+            self.assertEqual(set(), {
+                found.partition('.')[0] for found in imports(tree)} - above,
+                name)
+
+    def test_no_module_imports_itself_by_way_of_others(self):
+        known = {name: {
+            found if (self.place / f'{found.replace(".", "/")}.py').is_file()
+            else found.rpartition('.')[0] for found in imports(tree)}
+            for name, tree in self.modules()}
+        done = set()
+
+        def follow(name, way):
+            self.assertNotIn(name, way, f'{" -> ".join([*way, name])}')
+            if name not in done:
+                for found in sorted(known.get(name, ())):
+                    follow(found, [*way, name])
+                done.add(name)
+
+        for name in known:
+            follow(name, [])

@@ -117,7 +117,7 @@ class _Uvicorn(uvicorn.Server):
                       ) -> None:
         """Begin to listen."""
         await super().startup(sockets)
-        if self._array.is_tended:
+        if self._array.core.is_tended:
             self._maintenance = asyncio.create_task(_maintain(self._array))
             self._maintenance.add_done_callback(self._stop)
         self.on_ready()

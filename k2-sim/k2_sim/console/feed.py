@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
 from typing import Any
-from typing import TYPE_CHECKING
 
 from k2_sim.access import users as users_module
 from k2_sim.console import history as history_module
 from k2_sim.console import tree as tree_module
+from k2_sim import core as core_module
 from k2_sim import errors
 from k2_sim.recording import journal as journal_module
 from k2_sim.rules import base
@@ -34,8 +34,6 @@ from k2_sim.state import catalogue
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 Fields = dict[str, Any]
 _PAGE = 50
@@ -87,14 +85,19 @@ def read(query: Mapping[str, str]) -> Asked:
 
 
 class Feed:
-    """The views of one array."""
+    """The views of one array.
 
-    def __init__(self, array: 'array_module.Array',
-                 users: users_module.Users) -> None:
-        self.history = history_module.History(array)
-        self._array = array
+    look: does what is due on the array.
+    """
+
+    def __init__(self, core: core_module.Core,
+                 users: users_module.Users,
+                 look: Callable[[], object]) -> None:
+        self.history = history_module.History(core)
+        self._core = core
         self._users = users
-        clock = array.clock
+        self._look = look
+        clock = core.clock
         # So that a request has the same time whenever it is shown.
         self._started = clock.time() - clock.monotonic()
         self._views: dict[str, Callable[[base.Scope, Asked], Fields]] = {
@@ -108,12 +111,12 @@ class Feed:
         view = self._views.get(name)
         if view is None:
             raise errors.no_resource()
-        array = self._array
-        if not array.is_tended:
-            array.control.look()
-        with array.lock:
+        core = self._core
+        if not core.is_tended:
+            self._look()
+        with core.lock:
             return view(base.Scope(
-                array.store, array.switches, array.clock), asked)
+                core.store, core.switches, core.clock), asked)
 
     def _overview(self, scope: base.Scope, asked: Asked) -> Fields:
         return {
@@ -131,17 +134,17 @@ class Feed:
         state = _singleton(scope, catalogue.SYSTEM_STATE.name)
         # Different at each look, which a page need not hear of.
         del state['system_time'], state['current_user_role']
-        return {'profile': self._array.profile, 'system': state}
+        return {'profile': self._core.profile, 'system': state}
 
     def _requests(self, scope: base.Scope, asked: Asked) -> Fields:
         """The newest first; kind is errors, faults or writes."""
         wanted = _KINDS.get(asked.kind, _any)
         text = asked.search.lower()
-        entries = self._array.journal.newest(
+        entries = self._core.journal.newest(
             _LINES, lambda entry: wanted(entry) and text in (
                 f'{entry.method} {entry.path}?{entry.query}'.lower()))
-        return {'count': self._array.journal.count,
-                'most': self._array.journal.max_in_flight,
+        return {'count': self._core.journal.count,
+                'most': self._core.journal.max_in_flight,
                 'limit': _LINES, 'requests': list(map(self._line, entries))}
 
     def _line(self, entry: journal_module.Entry) -> Fields:

@@ -14,16 +14,14 @@
 
 import collections
 from typing import NamedTuple
-from typing import TYPE_CHECKING
 
+from k2_sim import core as core_module
 from k2_sim.protocol import query
 from k2_sim.rules import base
 from k2_sim.rules import registry
 from k2_sim.rules import statistics
 from k2_sim.state import catalogue
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 # Seconds between two samples, and how many are kept.
 STEP = 5.0
@@ -63,16 +61,16 @@ class History:
     which holds the array's, and the other way round by who takes a sample.
     """
 
-    def __init__(self, array: 'array_module.Array') -> None:
-        self._array = array
+    def __init__(self, core: core_module.Core) -> None:
+        self._core = core
         self._samples: collections.deque[Sample] = collections.deque(
             maxlen=KEPT)
         self._counted = 0
 
     def look(self) -> None:
         """Take a sample if one is due."""
-        with self._array.lock:
-            now = self._array.clock.time()
+        with self._core.lock:
+            now = self._core.clock.time()
             last = self._samples[-1].time if self._samples else None
             # Time that was set back begins a new step, too.
             if last is None or not 0 <= now - last < STEP:
@@ -84,26 +82,26 @@ class History:
         All of it for a moment to come: who asks for that has them from
         before time was set back.
         """
-        now = self._array.clock.time()
+        now = self._core.clock.time()
         begin = max(time if time <= now else 0.0, now - STEP * KEPT)
-        with self._array.lock:
+        with self._core.lock:
             return [sample for sample in self._samples
                     if sample.time > begin]
 
     def _sample(self, now: float, last: float | None) -> Sample:
-        array = self._array
-        scope = base.Scope(array.store, array.switches, array.clock)
+        core = self._core
+        scope = base.Scope(core.store, core.switches, core.clock)
         capacity = registry.shown(
             scope, catalogue.SYSTEM_CAPACITY.name,
-            array.store.at('/system/capacity/1'))
-        point = next(statistics.rows(scope, array.io, query.Query()))
+            core.store.at('/system/capacity/1'))
+        point = next(statistics.rows(scope, core.io, query.Query()))
         return Sample._make((
             now, *(capacity[name] for name in _CAPACITIES),
             *(point[name] for name in _FIGURES), self._rate(now, last)))
 
     def _rate(self, now: float, last: float | None) -> float:
         """Requests per second; a journal that was cleared begins anew."""
-        count = self._array.journal.count
+        count = self._core.journal.count
         new = count - self._counted if count >= self._counted else count
         self._counted = count
         if last is None or now <= last:

@@ -23,7 +23,6 @@ import http.cookies
 import logging
 import math
 from typing import Any
-from typing import TYPE_CHECKING
 import urllib.parse
 
 import msgspec
@@ -33,13 +32,13 @@ from k2_sim.console import controlling
 from k2_sim.console import feed as feed_module
 from k2_sim.console import files
 from k2_sim.console import logins as logins_module
+from k2_sim.control import control as control_module
+from k2_sim import core as core_module
 from k2_sim import errors
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Request
 from k2_sim.protocol.messages import Response
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 LOG = logging.getLogger(__name__)
 BASE = '/console'
@@ -102,17 +101,17 @@ class Console:
     users: who may look; controllers: who may use its control page.
     """
 
-    def __init__(self, array: 'array_module.Array',
+    def __init__(self, core: core_module.Core, control: control_module.Control,
                  users: users_module.Users,
                  controllers: users_module.Users) -> None:
-        self._feed = feed_module.Feed(array, users)
-        self._control = controlling.Controlling(array.control)
+        self._feed = feed_module.Feed(core, users, control.look)
+        self._control = controlling.Controlling(control)
         self._pages = (
             _Page(_CONTROL, 'k2_control',
-                  logins_module.Logins(controllers, array.clock),
+                  logins_module.Logins(controllers, core.clock),
                   self._control.answer),
             _Page(BASE, 'k2_console',
-                  logins_module.Logins(users, array.clock), self._view))
+                  logins_module.Logins(users, core.clock), self._view))
 
     def look(self) -> None:
         """Take a sample of the array's figures if one is due."""

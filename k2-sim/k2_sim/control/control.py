@@ -15,17 +15,20 @@
 from collections.abc import Mapping
 import dataclasses
 from typing import Any
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from k2_sim import clock
 from k2_sim.config import settings
-from k2_sim.data import data
+from k2_sim.control import data
+from k2_sim.control import outages
+from k2_sim import core as core_module
 from k2_sim import errors
 from k2_sim.faults import fault_rules
 from k2_sim.faults.fault_rules import FaultRule
 from k2_sim.faults import latency
 from k2_sim.initial import archive
 from k2_sim.initial import seeding
+from k2_sim.peers import links as links_module
 from k2_sim.recording import journal
 from k2_sim.recording import recorder
 from k2_sim.rules import base
@@ -35,12 +38,29 @@ from k2_sim.rules import statistics
 from k2_sim.rules import system
 from k2_sim.rules import volumes
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 # At once: the array answers nobody meanwhile.
 _MOST_SEEDED = 10000
 _SECRETS = ('password', 'local_password')
+
+
+class Life(Protocol):
+    """What happens to an array as a whole."""
+
+    def look(self) -> None:
+        """Do what is due by the clock, and take samples."""
+
+    def tend(self) -> None:
+        """Do all that is due by the clock."""
+
+    def reset(self) -> None:
+        """Back to factory state."""
+
+    def save(self) -> archive.Archive:
+        """The whole state as it is now."""
+
+    def restore(self, archive: archive.Archive) -> None:
+        """Take a saved state for the own."""
 
 
 class Control:
@@ -50,14 +70,18 @@ class Control:
     no sense.
     """
 
-    def __init__(self, array: 'array_module.Array') -> None:
-        self._array = array
-        self.data = data.Data(array)
+    def __init__(self, core: core_module.Core, links: links_module.Links,
+                 life: Life) -> None:
+        self._core = core
+        self._links = links
+        self._life = life
+        self.data = data.Data(core)
+        self.outages = outages.Outages(self, core.clock.time)
 
     @property
     def name(self) -> str:
         """The name of the array."""
-        return self._array.name
+        return str(self._core.store.at('/system/state/1')['system_name'])
 
     def add_fault(self, rule: FaultRule | Mapping[str, Any] | None = None,
                   **fields: Any) -> FaultRule:
@@ -67,7 +91,7 @@ class Control:
         """
         checked = fault_rules.read(fields if rule is None else rule)
         self._check_port(checked.port)
-        return self._array.faults.add(checked)
+        return self._core.faults.add(checked)
 
     def _check_port(self, port: str) -> None:
         if port:
@@ -75,30 +99,30 @@ class Control:
 
     def fault(self, number: int) -> FaultRule:
         """One fault rule; raises ApiError (404)."""
-        return self._array.faults.rule(number)
+        return self._core.faults.rule(number)
 
     def change_fault(self, number: int, /, **fields: Any) -> FaultRule:
         """Change a fault rule; its place and its counts stay."""
         self._check_port(str(fields.get('port', '')))
-        return self._array.faults.change(number, fields)
+        return self._core.faults.change(number, fields)
 
     def remove_fault(self, number: int) -> None:
         """Remove one fault rule."""
-        self._array.faults.remove(number)
+        self._core.faults.remove(number)
 
     def clear_faults(self) -> None:
         """Remove every fault rule, and end what they have begun."""
-        self._array.faults.clear()
-        self._array.outages.end()
+        self._core.faults.clear()
+        self.outages.end()
 
     def faults(self) -> list[dict[str, Any]]:
         """The fault rules and their counts."""
-        return self._array.faults.rules()
+        return self._core.faults.rules()
 
     @property
     def seed(self) -> int:
         """What all that is left to chance comes from."""
-        return self._array.faults.seed
+        return self._core.faults.seed
 
     def set_seed(self, seed: int | None) -> None:
         """Begin all chances anew, and the counts of the fault rules.
@@ -107,65 +131,65 @@ class Control:
         """
         if seed is not None and (type(seed) is not int or seed < 0):
             raise errors.refused('A seed must be a whole number from 0')
-        self._array.faults.sow(seed)
+        self._core.faults.sow(seed)
 
     @property
     def latency(self) -> latency.Latency:
         """What every reply takes that no fault rule slows down."""
-        return self._array.faults.latency
+        return self._core.faults.latency
 
     def set_latency(self, value: float | Mapping[str, Any]) -> None:
         """Make every reply take so many seconds, or a time drawn.
 
         A mapping is read by latency.read().
         """
-        self._array.faults.latency = latency.read(value) \
+        self._core.faults.latency = latency.read(value) \
             if isinstance(value, Mapping) else latency.constant(value)
 
     def switches(self) -> dict[str, Any]:
         """The switches (see profiles.Switches)."""
-        return dataclasses.asdict(self._array.switches)
+        return dataclasses.asdict(self._core.switches)
 
     def set_switches(self, /, **values: Any) -> None:
         """Change switches, all of those given or none."""
-        with self._array.lock:
-            self._array.switches.change(values)
+        with self._core.lock:
+            self._core.switches.change(values)
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass on the array's clock."""
         if isinstance(seconds, bool) or not isinstance(
                 seconds, (int, float)) or not seconds >= 0:
             raise errors.refused('Time only goes forward')
-        if self._array.clock.time() + seconds > clock.END:
+        if self._core.clock.time() + seconds > clock.END:
             raise errors.refused('Time ends with the year 9998')
-        self._array.clock.advance(seconds)
+        self._core.clock.advance(seconds)
         self.look()
 
     def journal(self) -> list[journal.Entry]:
         """The requests since the last clear, oldest first."""
-        return self._array.journal.entries()
+        return self._core.journal.entries()
 
     @property
     def max_in_flight(self) -> int:
         """The most requests at once since the journal was cleared."""
-        return self._array.journal.max_in_flight
+        return self._core.journal.max_in_flight
 
     def clear_journal(self) -> None:
         """Begin to count anew."""
-        self._array.journal.clear()
+        self._core.journal.clear()
 
     @property
     def recorder(self) -> recorder.Recorder:
         """What records requests with bodies, once it is started."""
-        return self._array.recorder
+        return self._core.recorder
 
     def log_in(self, resource: str, identifier: str) -> dict[str, Any]:
         """An initiator shows itself: a record without host (INI-1).
 
         resource: host_iqns or host_fc_ports.
         """
-        array = self._array
-        with array.lock, array.store.transaction():
+        core = self._core
+        with core.lock, core.store.transaction():
             return registry.log_in(self._scope(), resource, identifier)
 
     def set_written(self, volume: int, kib: int,
@@ -175,14 +199,14 @@ class Control:
         snapshot: how many the volume's image in it keeps beside the volume
         instead. Refused if the array has no room for it (CAP-3).
         """
-        array = self._array
-        with array.lock, array.store.transaction():
-            row, resource = array.store.get('volumes', volume), 'volumes'
+        core = self._core
+        with core.lock, core.store.transaction():
+            row, resource = core.store.get('volumes', volume), 'volumes'
             if row is not None and snapshot is not None:
                 row, resource = self._image(volume, snapshot), 'volsnaps'
             if row is None or not 0 <= kib <= row['size']:
                 raise errors.refused('No such volume, or too much for it')
-            array.store.update(
+            core.store.update(
                 resource, row['id'], logical_capacity=float(kib))
             if system.free(self._scope()) < 0:
                 raise errors.refused('No space is left on the array')
@@ -195,7 +219,7 @@ class Control:
         write to the volume's image in this view instead; in a snapshot
         nothing can be written (SNP-5).
         """
-        self._array.links.look()
+        self._links.look()
         resource, row = self._place(volume, snapshot)
         if not isinstance(token, str):
             raise errors.refused('A token must be a text')
@@ -204,7 +228,7 @@ class Control:
     def _place(self, volume: int, snapshot: int | None
                ) -> tuple[str, dict[str, Any]]:
         """A volume, or its image in a snapshot or view, with its resource."""
-        with self._array.lock:
+        with self._core.lock:
             row = self._volume(volume)
             if snapshot is None:
                 return 'volumes', row
@@ -215,40 +239,40 @@ class Control:
 
         '' if nothing was ever written.
         """
-        self._array.tend()
-        with self._array.lock:
+        self._life.tend()
+        with self._core.lock:
             return self.data.read_text(self._place(volume, snapshot)[1])
 
     def _image(self, volume: int, snapshot: int) -> dict[str, Any]:
-        for image in self._array.store.find(
+        for image in self._core.store.find(
                 'volsnaps', 'snapshot', f'/snapshots/{snapshot}'):
             if image['source'] == f'/volumes/{volume}':
                 return image
         raise errors.refused('No such image')
 
     def _volume(self, number: int) -> dict[str, Any]:
-        row = self._array.store.get('volumes', number)
+        row = self._core.store.get('volumes', number)
         if row is None or number == volumes.CTRL_ID:
             raise errors.refused('No such volume')
         return row
 
     def contents(self) -> dict[str, str]:
         """The tokens of all volumes, by id."""
-        array = self._array
-        array.tend()
-        with array.lock:
+        core = self._core
+        self._life.tend()
+        with core.lock:
             return {str(row['id']): self.data.read_text(row)
-                    for row in array.store.rows('volumes')
+                    for row in core.store.rows('volumes')
                     if row['id'] != volumes.CTRL_ID}
 
     def ports(self) -> list[dict[str, Any]]:
         """The data and FC ports: reference, name, whether up."""
-        with self._array.lock:
+        with self._core.lock:
             return ports.listed(self._scope())
 
     def has_link(self, port: str) -> bool:
         """Whether a port, by its reference, has its link."""
-        with self._array.lock:
+        with self._core.lock:
             return ports.has_link(self._scope(), port)
 
     def set_port(self, port: str, up: bool) -> None:
@@ -256,8 +280,8 @@ class Control:
 
         port: its reference, as /system/net_ports/1 or /system/fc_ports/1.
         """
-        array = self._array
-        with array.lock, array.store.transaction():
+        core = self._core
+        with core.lock, core.store.transaction():
             ports.set_link(self._scope(), port, up)
 
     def cut_link(self) -> None:
@@ -265,14 +289,14 @@ class Control:
 
         What was due until now has arrived.
         """
-        links = self._array.links
-        self._array.tend()
+        links = self._links
+        self._life.tend()
         links.wire.cut = True
         links.look()
 
     def mend_link(self) -> None:
         """The peers can be reached again."""
-        links = self._array.links
+        links = self._links
         links.wire.cut = False
         links.reset()
         links.look()
@@ -280,41 +304,40 @@ class Control:
     @property
     def is_cut(self) -> bool:
         """Whether the links are cut."""
-        return self._array.links.wire.cut
+        return self._links.wire.cut
 
     def receive(self, message: object, role: str) -> object:
         """What a peer in this role says to this array, and its reply."""
-        return self._array.links.receive(message, role)
+        return self._links.receive(message, role)
 
     def receive_data(self, message: bytes) -> object:
         """Data that a peer replicates to this array, and its reply."""
-        return self._array.links.receive_data(message)
+        return self._links.receive_data(message)
 
     def look(self) -> None:
         """Do what is due by the clock, also what takes its time."""
-        self._array.outages.settle()
-        self._array.tend()
-        self._array.console.look()
+        self.outages.settle()
+        self._life.look()
 
     def tend(self) -> None:
         """Do what is due, and see to the capacities from time to time."""
         self.look()
-        self._array.surveyor.look()
+        self._core.surveyor.look()
 
     def survey(self) -> None:
         """Bring all capacities in line with the data that there is now."""
-        self._array.surveyor.look_now()
+        self._core.surveyor.look_now()
 
     def set_performance(self, /, **figures: float) -> None:
         """Say what stats/system shows from now on, by its field names."""
-        array = self._array
-        with array.lock, array.store.transaction():
+        core = self._core
+        with core.lock, core.store.transaction():
             statistics.set_figures(self._scope(), figures)
 
     def clear_performance(self) -> None:
         """Let stats/system show what was counted again."""
-        array = self._array
-        with array.lock, array.store.transaction():
+        core = self._core
+        with core.lock, core.store.transaction():
             statistics.clear_figures(self._scope())
 
     def seed_objects(self, counts: Mapping[str, Any]) -> None:
@@ -327,8 +350,8 @@ class Control:
             seed = settings.seed_of(counts)
         except ValueError as exc:
             raise errors.refused(f'Wanted: {exc}') from exc
-        array = self._array
-        with array.lock, array.store.transaction():
+        core = self._core
+        with core.lock, core.store.transaction():
             seeding.plant(self._scope(), seed)
 
     def leftovers(self) -> dict[str, list[dict[str, Any]]]:
@@ -336,19 +359,18 @@ class Control:
 
         Empty when nothing was left behind.
         """
-        with self._array.lock:
+        with self._core.lock:
             return registry.leftovers(self._scope())
 
     def _scope(self) -> base.Scope:
-        array = self._array
-        return base.Scope(array.store, array.switches, array.clock)
+        return self._core.scope()
 
     def dump(self) -> dict[str, Any]:
         """The whole state as it is kept, without secrets."""
-        store = self._array.store
-        with self._array.lock:
+        store = self._core.store
+        with self._core.lock:
             return {
-                'profile': self._array.profile,
+                'profile': self._core.profile,
                 'objects': {name: [_shown(row) for row in store.rows(name)]
                             for name, table in store.tables.items()
                             if table.rows},
@@ -358,7 +380,7 @@ class Control:
 
     def save(self) -> archive.Archive:
         """The whole state, secrets among it, for restore()."""
-        return self._array.save()
+        return self._life.save()
 
     def restore(self, document: bytes) -> None:
         """Take the state that a JSON document has in place of the own.
@@ -367,18 +389,18 @@ class Control:
         stay. Raises ApiError (400) for anything else; then nothing changes.
         """
         try:
-            saved = archive.read(document, self._array.profile)
+            saved = archive.read(document, self._core.profile)
         except errors.StateError as exc:
             raise errors.refused(str(exc)) from exc
-        self._array.restore(saved)
+        self._life.restore(saved)
 
     def reset(self) -> None:
         """Back to factory state; no faults, latency, journal or recording.
 
         A link that was cut is mended.
         """
-        self._array.links.wire.cut = False
-        self._array.reset()
+        self._links.wire.cut = False
+        self._life.reset()
         self.clear_faults()
         self.set_seed(self.seed)
         self.set_latency(0)

@@ -14,8 +14,8 @@
 
 from collections.abc import Iterator
 import contextlib
-from typing import TYPE_CHECKING
 
+from k2_sim import core as core_module
 from k2_sim.data import absent
 from k2_sim.data import keeper as keeper_module
 from k2_sim import errors
@@ -26,8 +26,6 @@ from k2_sim.rules import system
 from k2_sim.rules import volumes
 from k2_sim.state.schema import Row
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 # What one request reads or writes at most.
 _LARGEST = messages.LARGEST_BODY
@@ -43,21 +41,21 @@ class Data:
     a host could not do, and for an array without contents.
     """
 
-    def __init__(self, array: 'array_module.Array') -> None:
-        self._array = array
+    def __init__(self, core: core_module.Core) -> None:
+        self._core = core
 
     @property
     def _keeper(self) -> keeper_module.Keeper | absent.NoKeeper:
-        return self._array.keeper
+        return self._core.keeper
 
     def size(self, resource: str, number: int) -> int:
         """How large a volume or image is."""
-        with self._array.lock:
+        with self._core.lock:
             return int(self._row(resource, number)['size']
                        ) * keeper_module.KIB
 
     def _row(self, resource: str, number: int) -> Row:
-        row = self._array.store.get(resource, number)
+        row = self._core.store.get(resource, number)
         if row is None or (resource, number) == (
                 keeper_module.VOLUMES, volumes.CTRL_ID):
             raise errors.missing(f'/{resource}/{number}')
@@ -79,11 +77,11 @@ class Data:
     def _counted(self, resource: str, number: int, size: int, reads: int = 0,
                  writes: int = 0) -> Iterator[None]:
         """Let statistics show what is done inside, if it is of a volume."""
-        began = self._array.clock.monotonic()
+        began = self._core.clock.monotonic()
         yield
         if resource == keeper_module.VOLUMES:
-            self._array.io.note(number, reads, writes, size,
-                                self._array.clock.monotonic() - began)
+            self._core.io.note(number, reads, writes, size,
+                               self._core.clock.monotonic() - began)
 
     def _check_range(self, resource: str, number: int, offset: int,
                      length: int) -> None:
@@ -113,11 +111,11 @@ class Data:
         """Refuse what a host could not write now (CAP-3)."""
         self._check_open(resource, number)
         system.check_space(base.Scope(
-            self._array.store, self._array.switches, self._array.clock))
+            self._core.store, self._core.switches, self._core.clock))
 
     def _check_open(self, resource: str, number: int) -> None:
         """Plain snapshots never change (SNP-5), targets not yet (REP-16)."""
-        with self._array.lock:
+        with self._core.lock:
             row = self._row(resource, number)
             if not (row['is_exposable'] if resource == keeper_module.VOLSNAPS
                     else not row['read_only']):
@@ -137,7 +135,7 @@ class Data:
         self.write(resource, number, 0, data)
 
     def _set_token(self, resource: str, number: int, token: str) -> None:
-        array = self._array
+        array = self._core
         with array.lock, array.store.transaction():
             self.check_writable(resource, number)
             array.store.update(resource, number, content=token)

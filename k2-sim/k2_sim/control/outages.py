@@ -25,36 +25,63 @@ from collections.abc import Sequence
 import contextlib
 import dataclasses
 import threading
-from typing import TYPE_CHECKING
+from typing import Any
+from typing import Protocol
 
 from k2_sim.faults.fault_rules import FaultRule
 
-if TYPE_CHECKING:
-    from k2_sim.control import control as control_module
 
 Undo = Callable[[], object]
-Begin = Callable[['control_module.Control', FaultRule], Undo]
 
 
-def _offline(control: 'control_module.Control', rule: FaultRule) -> Undo:
+class Levers(Protocol):
+    """What the control of an array offers to bring an outage about."""
+
+    def switches(self) -> dict[str, Any]:
+        """The switches (see profiles.Switches)."""
+
+    def set_switches(self, /, **values: Any) -> None:
+        """Change switches."""
+
+    def has_link(self, port: str) -> bool:
+        """Whether a port has its link."""
+
+    def set_port(self, port: str, up: bool) -> None:
+        """Let a port lose its link, or have it again."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the links to peers are cut."""
+
+    def cut_link(self) -> None:
+        """Cut them."""
+
+    def mend_link(self) -> None:
+        """The peers can be reached again."""
+
+
+Begin = Callable[[Levers, FaultRule], Undo]
+
+
+def _offline(control: Levers, rule: FaultRule) -> Undo:
     before = control.switches()['state']
     control.set_switches(state=rule.state)
     return lambda: control.set_switches(state=before)
 
 
-def _full(control: 'control_module.Control', rule: FaultRule) -> Undo:
+def _full(control: Levers, rule: FaultRule) -> Undo:
     before = control.switches()['full']
     control.set_switches(full=True)
     return lambda: control.set_switches(full=before)
 
 
-def _port_down(control: 'control_module.Control', rule: FaultRule) -> Undo:
+def _port_down(control: Levers, rule: FaultRule) -> Undo:
     before = control.has_link(rule.port)
     control.set_port(rule.port, False)
     return lambda: control.set_port(rule.port, before)
 
 
-def _peer_lost(control: 'control_module.Control', rule: FaultRule) -> Undo:
+def _peer_lost(control: Levers, rule: FaultRule) -> Undo:
     if control.is_cut:
         return lambda: None
     control.cut_link()
@@ -78,7 +105,7 @@ class _Outage:
 class Outages:
     """The outages of one array, safe for threads."""
 
-    def __init__(self, control: 'control_module.Control',
+    def __init__(self, control: Levers,
                  now: Callable[[], float]) -> None:
         self._control = control
         self._now = now

@@ -16,26 +16,33 @@ It comes in pieces (see delivery). A file that arrives gets its token only
 when it is complete.
 """
 
+from collections.abc import Callable
+import contextlib
 import threading
-from typing import TYPE_CHECKING
 
+from k2_sim.blocks import contents as contents_module
 from k2_sim import clock as clock_module
 from k2_sim.protocol import peering
 
-if TYPE_CHECKING:
-    from k2_sim.data import keeper as keeper_module
 
+Holding = Callable[[Callable[[], str]],
+                   contextlib.AbstractContextManager[str]]
 # How long what has arrived waits for a row, or for the rest of it.
 KEPT_SECONDS = 600.0
 
 
 class Arrivals:
-    """What arrives at one array."""
+    """What arrives at one array.
 
-    def __init__(self, keeper: 'keeper_module.Keeper',
+    holding and let_go: the keeper's, which keeps what a file begins with.
+    """
+
+    def __init__(self, contents: contents_module.Contents,
+                 holding: Holding, let_go: Callable[[str], object],
                  clock: clock_module.Clock) -> None:
-        self._keeper = keeper
-        self._contents = keeper.contents
+        self._contents = contents
+        self._holding = holding
+        self._let_go = let_go
         self._clock = clock
         # Files that have no token yet, by the one that they will get.
         self._parts: dict[str, str] = {}
@@ -75,7 +82,7 @@ class Arrivals:
         before = self._parts.pop(piece.token, None)
         if before is not None:
             self._drop(before)
-        with self._keeper.holding(lambda: piece.base if self._contents.has(
+        with self._holding(lambda: piece.base if self._contents.has(
                 piece.base) else '') as base:
             if base != piece.base:
                 return False
@@ -89,7 +96,7 @@ class Arrivals:
 
     def _drop(self, token: str) -> None:
         del self._until[token]
-        self._keeper.let_go(token)
+        self._let_go(token)
 
     def expire(self) -> None:
         """Give up what has waited too long."""

@@ -60,7 +60,8 @@ class Keeper:
                  lock: contextlib.AbstractContextManager[object],
                  clock: clock_module.Clock) -> None:
         self.contents = contents
-        self.arrivals = arrivals.Arrivals(self, clock)
+        self.arrivals = arrivals.Arrivals(
+            contents, self.holding, self.let_go, clock)
         self._store = store
         self._lock = lock
         self._counts: collections.Counter[str] = collections.Counter()

@@ -29,8 +29,8 @@ import logging
 import math
 import threading
 import time
-from typing import TYPE_CHECKING
 
+from k2_sim import core as core_module
 from k2_sim.data import delivery
 from k2_sim import errors
 from k2_sim.peers import wire
@@ -50,8 +50,6 @@ from k2_sim.rules import states
 from k2_sim.rules import transfers
 from k2_sim.state.schema import Row
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 LOG = logging.getLogger(__name__)
 # Real seconds between two attempts at a peer in another process.
@@ -85,8 +83,8 @@ class Links:
     wire: the way to the peers. address: how they reach this array.
     """
 
-    def __init__(self, array: 'array_module.Array') -> None:
-        self._array = array
+    def __init__(self, core: core_module.Core) -> None:
+        self._core = core
         self.wire = wire.Wire()
         self.address = ''
         self._states: dict[int, _State] = {}
@@ -119,28 +117,26 @@ class Links:
         if replicas.PEERS in path:
             return True
         return path != peering.PATH and not self._is_alone and (
-            self._array.store.has_disk or any(
+            self._core.store.has_disk or any(
                 row['mgmt_host'] not in self.wire.network
                 for row in self._peers()))
 
     @property
     def _is_alone(self) -> bool:
-        return not self._array.store.tables[replicas.PEERS].rows
+        return not self._core.store.tables[replicas.PEERS].rows
 
     def _peers(self) -> list[Row]:
-        with self._array.lock:
-            return self._array.store.rows(replicas.PEERS)
+        with self._core.lock:
+            return self._core.store.rows(replicas.PEERS)
 
     def _scope(self, role: str = 'admin') -> base.Scope:
-        array = self._array
-        return base.Scope(array.store, array.switches, array.clock, role,
-                          talk=Conversation(array.contents))
+        return self._core.scope(role)
 
     def add_peer(self, name: str, address: Address) -> None:
         """Know a peer from the start, as part of the equipment."""
-        array = self._array
-        with array.lock, array.store.transaction():
-            peers.add(array.store, name, address)
+        core = self._core
+        with core.lock, core.store.transaction():
+            peers.add(core.store, name, address)
         self.reset()
 
     # Speaking.
@@ -193,14 +189,14 @@ class Links:
     def _send(self, address: Address, message: peering.Message,
               kind: type[wire.R]) -> wire.R:
         """A message and its reply; what it tells is on disk before."""
-        self._array.store.flush()
+        self._core.store.flush()
         return self.wire.send(address, message, kind)
 
     def _sender(self) -> peering.Sender:
-        with self._array.lock:
-            row = self._array.store.at('/system/state/1')
+        with self._core.lock:
+            row = self._core.store.at('/system/state/1')
         return peering.Sender(row['system_id'], row['system_name'],
-                              self.address, self._array.keeper.has_files)
+                              self.address, self._core.keeper.has_files)
 
     def cancel(self, talk: Conversation) -> None:
         """Undo what peers made for a request that was refused after all."""
@@ -219,14 +215,14 @@ class Links:
             self.look()
 
     def _touch(self, touched: Iterable[int]) -> None:
-        with self._array.lock:
+        with self._core.lock:
             self._due = 0.0
             for number in touched:
                 self._untold[number] = self._untold.get(number, 0) + 1
 
     def look(self) -> None:
         """Do what is due by the clock, and see how the peers are."""
-        if self._array.closed or self._is_alone:
+        if self._core.closed or self._is_alone:
             return
         with self._meeting:
             self._settle()
@@ -239,7 +235,7 @@ class Links:
         Those of other processes are left to the next look(): it may have
         to wait for them.
         """
-        if self._array.closed or self._is_alone:
+        if self._core.closed or self._is_alone:
             return
         self._settle()
         near = [peer['id'] for peer in self._peers()
@@ -253,7 +249,7 @@ class Links:
 
     def _settle(self) -> None:
         """Do what is due here, unless copies must be made first."""
-        with self._array.lock, contextlib.suppress(UnansweredError):
+        with self._core.lock, contextlib.suppress(UnansweredError):
             self.settle(self._scope())
 
     def settle(self, scope: base.Scope) -> None:
@@ -274,8 +270,8 @@ class Links:
     def _meet(self, number: int) -> None:
         state = self._states.setdefault(number, _State())
         for _ in range(_TURNS):
-            with self._array.lock:
-                peer = self._array.store.get(replicas.PEERS, number)
+            with self._core.lock:
+                peer = self._core.store.get(replicas.PEERS, number)
                 if peer is None:
                     return
                 message, told = self._news(peer, state)
@@ -319,7 +315,7 @@ class Links:
 
     def _must_probe(self, peer: Row, state: _State) -> bool:
         array = self.wire.network.get(peer['mgmt_host'])
-        if array is not None and not array.links.is_open:
+        if array is not None and not array.is_open:
             return True
         return self.wire.cut or (array is None and time.monotonic()
                                  >= state.tried + _PROBE_EVERY)
@@ -329,24 +325,24 @@ class Links:
         state.met = False
         state.wanted = {}
         state.tried = time.monotonic()
-        array = self._array
-        with array.lock, array.store.transaction():
-            peer = array.store.get(replicas.PEERS, number)
+        core = self._core
+        with core.lock, core.store.transaction():
+            peer = core.store.get(replicas.PEERS, number)
             if peer is not None and (
                     peer['mgmt_connectivity_state'] != peers.LOST):
-                array.store.update(replicas.PEERS, number,
-                                   mgmt_connectivity_state=peers.LOST)
+                core.store.update(replicas.PEERS, number,
+                                  mgmt_connectivity_state=peers.LOST)
             states.suspend_all(self._scope(), number)
             self._due = 0.0
 
     def _hear(self, number: int, state: _State, reply: peering.Reply,
               told: dict[int, int]) -> None:
         """Take in what the peer said in return."""
-        array = self._array
-        with array.lock:
+        core = self._core
+        with core.lock:
             scope = self._scope()
-            with array.store.transaction():
-                peer = array.store.get(replicas.PEERS, number)
+            with core.store.transaction():
+                peer = core.store.get(replicas.PEERS, number)
                 if peer is None:
                     return
                 if not state.met:
@@ -380,8 +376,8 @@ class Links:
                     self.look()
 
     def _deliver(self, number: int, state: _State) -> None:
-        with self._array.lock:
-            peer = self._array.store.get(replicas.PEERS, number)
+        with self._core.lock:
+            peer = self._core.store.get(replicas.PEERS, number)
         try:
             for token, known in state.wanted.items():
                 if peer is not None:
@@ -394,11 +390,11 @@ class Links:
 
     def _push(self, address: Address, token: str, known: str) -> None:
         """Send one file to who knows another one; note how much it was."""
-        array = self._array
-        sent = delivery.send(array.keeper, token, known, functools.partial(
+        core = self._core
+        sent = delivery.send(core.keeper, token, known, functools.partial(
             self.wire.push, address))
         if sent.logical:
-            with array.lock, array.store.transaction():
+            with core.lock, core.store.transaction():
                 transfers.note_sent(self._scope(), token, sent)
 
     # Listening.
@@ -406,7 +402,7 @@ class Links:
     @property
     def is_open(self) -> bool:
         """Whether peers can speak to this array."""
-        return not self.wire.cut and not self._array.closed
+        return not self.wire.cut and not self._core.closed
 
     def receive(self, body: object, role: str
                 ) -> peering.Answers | peering.Reply:
@@ -418,7 +414,7 @@ class Links:
             raise errors.ApiError(503, 'The link is cut')
         message = peering.read(body)
         try:
-            with self._array.lock:
+            with self._core.lock:
                 if isinstance(message, peering.News):
                     return self._follow(message)
                 return peering.Answers([
@@ -434,13 +430,13 @@ class Links:
         """The reply to data of a peer; raises ApiError (400, 503)."""
         if not self.is_open:
             raise errors.ApiError(503, 'The link is cut')
-        return self._array.keeper.arrivals.take(peering.read_piece(body))
+        return self._core.keeper.arrivals.take(peering.read_piece(body))
 
     def _answer(self, role: str, sender: peering.Sender, kind: str,
                 fields: peering.Fields) -> tuple[peering.Fields, str]:
         self._due = 0.0
         try:
-            with self._array.store.transaction():
+            with self._core.store.transaction():
                 return questions.answer(
                     self._scope(role), sender, kind, fields), ''
         except errors.ApiError as exc:
@@ -451,7 +447,7 @@ class Links:
         self._due = 0.0
         self._settle()
         scope = self._scope()
-        with self._array.store.transaction():
+        with self._core.store.transaction():
             peer = pairing.find_peer(scope, said.sender)
             if peer is None:
                 raise errors.refused('No peer of this array')

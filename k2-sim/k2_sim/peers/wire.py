@@ -17,10 +17,11 @@ to the array itself; the login of the peer is checked in each case.
 """
 
 import base64
+from collections.abc import Mapping
 import http.client
 import pathlib
 import ssl
-from typing import TYPE_CHECKING
+from typing import Protocol
 from typing import TypeVar
 
 import msgspec
@@ -30,12 +31,23 @@ from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol import peering
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 # Real seconds; a file may have to be copied before data can be taken.
 _TIMEOUTS = {peering.PATH: 5.0, peering.DATA_PATH: 60.0}
 R = TypeVar('R', peering.Answers, peering.Reply, peering.Taken)
+
+
+class Neighbor(Protocol):
+    """An array of the same process."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether peers can speak to it."""
+
+    def handle(self, method: str, path: str, query: str = '',
+               headers: Mapping[str, str] | None = None,
+               body: bytes = b'') -> Response:
+        """The reply to one request, at once."""
 
 
 class LinkDownError(Exception):
@@ -51,7 +63,7 @@ class Wire:
     """
 
     def __init__(self) -> None:
-        self.network: dict[str, array_module.Array] = {}
+        self.network: dict[str, Neighbor] = {}
         self.ca: pathlib.Path | None = None
         self.plain = False
         self.cut = False

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
 
+from k2_sim import core as core_module
 from k2_sim import errors
 from k2_sim.planes import base
 from k2_sim.planes import exports
@@ -32,8 +32,6 @@ from k2_sim.state import commits
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
-if TYPE_CHECKING:
-    from k2_sim import array as array_module
 
 LOG = logging.getLogger(__name__)
 # How soon it is seen that the plane has ended by itself.
@@ -48,12 +46,12 @@ class Publisher:
     published at the start.
     """
 
-    def __init__(self, array: 'array_module.Array', plane: base.Plane
+    def __init__(self, core: core_module.Core, plane: base.Plane
                  ) -> None:
-        if array.contents is None:
+        if core.contents is None:
             raise TypeError('the array has no contents')
-        self._array = array
-        self._contents = array.contents
+        self._core = core
+        self._contents = core.contents
         self._plane = plane
         self._news = threading.Condition()
         self._next: commits.Commit | None = None
@@ -62,8 +60,8 @@ class Publisher:
         self._volumes: dict[str, int] = {}
         # What the requests of each thread wait for.
         self._own = threading.local()
-        with array.lock:
-            array.store.listeners.append(self._changed)
+        with core.lock:
+            core.store.listeners.append(self._changed)
         self._contents.pause = plane.quiesced
         self.exports: base.Exports
         try:
@@ -125,9 +123,9 @@ class Publisher:
         for traffic in self._plane.traffic():
             number = self._volumes.get(traffic.serial)
             if number is not None:
-                self._array.io.note(
+                self._core.io.note(
                     number, traffic.reads, 0, traffic.read_bytes, 0.0)
-                self._array.io.note(
+                self._core.io.note(
                     number, 0, traffic.writes, traffic.written_bytes, 0.0)
 
     def _publish_for(self, publication: commits.Commit) -> bool:
@@ -147,31 +145,31 @@ class Publisher:
 
         What cannot have one is left out, and raises StateError in the end.
         """
-        array, live = self._array, self._contents.live
-        with array.lock:
-            refs = exports.mapped(array.store, array.switches,
+        core, live = self._core, self._contents.live
+        with core.lock:
+            refs = exports.mapped(core.store, core.switches,
                                   self._plane.has_fc)
             serials = {ref: self._serial(ref) for ref in refs}
         tokens, failures = self._tokens(refs)
         files = {ref: self._contents.path(token)
                  for ref, token in tokens.items()}
-        with array.lock:
+        with core.lock:
             # Meanwhile another row may have got the id: its turn comes next.
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
-            wanted = exports.of(array.store, array.switches, files,
+            wanted = exports.of(core.store, core.switches, files,
                                 self._plane.has_fc)
-            self._volumes = exports.volumes(array.store, files)
+            self._volumes = exports.volumes(core.store, files)
         self._plane.publish(wanted)
         self.exports = wanted
-        with array.lock:
+        with core.lock:
             live.intersection_update(tokens.values())
         for failure in failures:
             raise failure
 
     def _serial(self, ref: str) -> str | None:
         """What tells a row from all others that ever have its id."""
-        row = self._array.store.get(*schema.split_ref(ref))
+        row = self._core.store.get(*schema.split_ref(ref))
         return None if row is None else str(row['scsi_sn'])
 
     def _tokens(self, refs: Iterable[str]
@@ -190,8 +188,8 @@ class Publisher:
 
     def _live(self, ref: str) -> str | None:
         """The token that a row has already, if it can be written to."""
-        with self._array.lock:
-            row = self._array.store.get(*schema.split_ref(ref)) or {}
+        with self._core.lock:
+            row = self._core.store.get(*schema.split_ref(ref)) or {}
         token = replicas.content(row)
         return token if token in self._contents.live else None
 
@@ -201,12 +199,12 @@ class Publisher:
         None if the row has gone meanwhile: that is the next news.
         """
         resource, number = schema.split_ref(ref)
-        with self._array.lock:
-            row = self._array.store.get(resource, number) or {}
+        with self._core.lock:
+            row = self._core.store.get(resource, number) or {}
         if row.get('read_only') and self._is_whole(row):
             return replicas.content(row)
         try:
-            return self._array.own(resource, number, live=True)
+            return self._core.keeper.own(resource, number, live=True)
         except errors.ApiError:
             return None
 

@@ -14,13 +14,11 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from k2_sim import profiles
 from k2_sim.state import schema
+from k2_sim.state import store as store_module
 
-if TYPE_CHECKING:
-    from k2_sim.state import store as store_module
 
 # Records of what has happened, which are in the order of their ids.
 _RECORDS = ('events', 'replication/rpo_history')
@@ -41,7 +39,7 @@ class ReusedIds:
     it is given to another one.
     """
 
-    def __init__(self, store: 'store_module.Store',
+    def __init__(self, store: store_module.Store,
                  switches: profiles.Switches,
                  is_shown: Callable[[str, int], bool],
                  forget: Mapping[str, Callable[[int], None]]) -> None:

@@ -27,7 +27,6 @@ from k2_sim.state import accountant
 from k2_sim.state import catalogue
 from k2_sim.state import commits
 from k2_sim.state import disk as disk_module
-from k2_sim.state import reused_ids
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 from k2_sim.state import table
@@ -55,8 +54,8 @@ class Store:
     """All tables, counters and sequence numbers of one array.
 
     Not safe for threads: the array holds its lock around every use.
-    listeners hear of every change of a row, undone ones too. reused_ids
-    may have an id for a new row.
+    listeners hear of every change of a row, undone ones too. reused_id may
+    have an id for a new row of a resource.
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
@@ -64,7 +63,7 @@ class Store:
         self.listeners: list[table.Listener] = [self._accountant.changed]
         self.tables = {name: table.Table(resource, self._changed)
                        for name, resource in catalogue.RESOURCES.items()}
-        self.reused_ids: reused_ids.ReusedIds | None = None
+        self.reused_id: Callable[[str], int | None] = lambda resource: None
         self._reads: set[Read] | None = None
         self.counters: dict[str, int] = {}
         self.sequences: dict[str, tuple[int, int]] = {}
@@ -197,7 +196,7 @@ class Store:
 
         OBJ-7: counted, unless ids are reused.
         """
-        number = self.reused_ids and self.reused_ids.take(resource)
+        number = self.reused_id(resource)
         return self.insert_as(
             resource, number or self.next_number(resource), values)
 

@@ -519,7 +519,7 @@ class TestControlPage(base.ArrayTest):
         self.api('POST', 'link', {'cut': True})
         self.api('POST', 'switches', {'state': 'OFFLINE'})
         self.assertEqual((0.005, True, 'OFFLINE'), (
-            self.array.faults.delay(), self.control.is_cut,
+            self.array.core.faults.delay(), self.control.is_cut,
             self.array.switches.state))
         self.api('POST', 'reset', status=204)
         self.assertFalse(self.control.is_cut)
@@ -585,17 +585,18 @@ class TestTime(ConsoleTest):
 
     def test_what_is_due_is_left_to_who_tends_the_array(self):
         """A page must not keep others from being served meanwhile."""
-        self.array.is_tended = True
+        self.array.core.is_tended = True
         with mock.patch.object(self.array, 'tend', autospec=True) as tend:
             self.visitor.feed('overview')
             tend.assert_not_called()
-            self.array.is_tended = False
+            self.array.core.is_tended = False
             self.visitor.feed('overview')
             tend.assert_called_once_with()
 
     def test_what_goes_wrong_has_a_reply(self):
         self.useFixture(fixtures.FakeLogger())
-        with mock.patch.object(self.array.journal, 'newest', autospec=True,
+        journal = self.array.core.journal
+        with mock.patch.object(journal, 'newest', autospec=True,
                                side_effect=RuntimeError('bug')):
             reply = self.visitor.ask('GET', 'feed/requests')
         self.assertEqual((500, {'error_msg': 'Internal error'}),

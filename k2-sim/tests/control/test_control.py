@@ -347,7 +347,7 @@ class TestControlApi(base.ArrayTest):
 
         self.useFixture(fixtures.FakeLogger())
         self.useFixture(fixtures.MockPatchObject(
-            self.array.faults, 'plan', fail))
+            self.array.core.faults, 'plan', fail))
         self.useFixture(fixtures.MockPatchObject(
             self.control, 'save', fail))
         self.assertEqual({'error_msg': 'Internal error'},

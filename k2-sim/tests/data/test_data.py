@@ -375,7 +375,7 @@ class TestLive(DataTest):
             'snapshot_scheduler': base.ref('snapshot_scheduler', scheduler),
             'volume_group': base.ref('volume_groups', group)})
         self.serve('volumes/31')
-        self.array.is_tended = True
+        self.array.core.is_tended = True
         self.clock.advance(3601)
         self.assertEqual(0, self.get('snapshots')['total'])
         self.control.look()
@@ -411,7 +411,7 @@ class TestLive(DataTest):
         self.volume(group)
         self.write('volumes/31', 0, b'a')
         taker = threading.Thread(target=self.snapshot, args=(group,))
-        with self.array.keeper.writing('volumes', 31) as token:
+        with self.array.core.keeper.writing('volumes', 31) as token:
             taker.start()
             taker.join(0.05)
             self.assertTrue(taker.is_alive())

@@ -95,7 +95,7 @@ class DataPairTest(pairs.PairTest):
                      for row in side.array.store.rows(name)
                      if row.get('content')}
             self.assertEqual(named, {path.name for path in (
-                side.array.contents.directory.iterdir())})
+                side.array.core.contents.directory.iterdir())})
 
     def sent(self, side):
         """Bytes of each round that is remembered."""
@@ -140,13 +140,13 @@ class TestTravel(DataPairTest):
         self.clock.advance(300)
         self.assertSame(bytes(3 * MIB))
         row = self.b.array.store.get('volumes', self.remote)
-        self.assertEqual(0, self.b.array.contents.used(row['content']))
+        self.assertEqual(0, self.b.array.core.contents.used(row['content']))
 
     def test_what_is_served_travels_frozen(self):
         """A round of a volume that initiators write to."""
         self.prepare()
         token = self.a.array.own('volumes', self.volume['id'], live=True)
-        file = self.a.array.contents.path(token)
+        file = self.a.array.core.contents.path(token)
         file.write_bytes(b'one')
         self.write('in_sync')
         file.write_bytes(b'two')
@@ -218,7 +218,7 @@ class TestLoss(DataPairTest):
     def test_cut_when_all_was_due(self):
         """What was due before has arrived with its data."""
         self.prepare()
-        self.a.array.is_tended = True
+        self.a.array.core.is_tended = True
         self.put(0, b'a')
         self.write('in_sync')
         self.a.control.cut_link()
@@ -357,7 +357,7 @@ class TestSizes(DataPairTest):
         self.assertSame(b'a' * 5 * 1024)
         row = self.b.array.store.get('volumes', self.remote)
         self.assertEqual(
-            5 * 1024, self.b.array.contents.size(row['content']))
+            5 * 1024, self.b.array.core.contents.size(row['content']))
 
     def test_compression(self):
         """Physical is what the blocks take that are sent (section 10.5)."""
@@ -395,7 +395,7 @@ class TestSizes(DataPairTest):
             self.put(0, b'a')
             self.a.array.own('volumes', self.volume['id'], live=True)
             self.write('in_sync')
-        self.a.array.contents.pause = pause
+        self.a.array.core.contents.pause = pause
         self.clock.advance(300)
         self.look()
         self.assertEqual([1], pauses)
@@ -424,7 +424,7 @@ class TestRefusals(DataPairTest):
                        {'runs': [(0, b'x')]}):
             self.assertEqual({'fits': True, 'whole': True},
                              self.give(**fields))
-        self.assertEqual(bytes(1), self.b.array.contents.read(
+        self.assertEqual(bytes(1), self.b.array.core.contents.read(
             'a' * 32, 0, 1))
 
     def test_no_piece_at_all(self):
@@ -451,7 +451,7 @@ class TestRefusals(DataPairTest):
         self.give(token='b' * 32, runs=[(0, b'x')], last=True)
         self.clock.advance(2)
         self.b.control.look()
-        self.assertEqual({'b' * 32}, self.b.array.contents.tokens())
+        self.assertEqual({'b' * 32}, self.b.array.core.contents.tokens())
         self.assertFalse(self.give(last=True)['fits'])
         self.clock.advance(600)
         self.assertTidy()

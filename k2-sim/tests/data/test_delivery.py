@@ -34,7 +34,7 @@ class TestDelivery(test_data.DataTest):
         def push(piece):
             self.pieces.append(piece)
             return peering.Taken(*taken)
-        return delivery.send(self.array.keeper, token, known, push)
+        return delivery.send(self.array.core.keeper, token, known, push)
 
     def test_pieces(self):
         """The first has the size, the last has the end, none is large."""

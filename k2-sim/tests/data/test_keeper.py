@@ -95,7 +95,7 @@ class TestTokens(KeeperTest):
     def test_while_somebody_reads_it(self):
         """What was sent in part does not change behind the other part."""
         before = self.share()
-        with self.array.keeper.holding(lambda: before):
+        with self.array.core.keeper.holding(lambda: before):
             self.write('volumes/31', 0, b'new')
             self.assertEqual(b'old', self.contents.read(before, 0, 3))
         self.assertEqual(b'new', self.read('volumes/31', 0, 3))
@@ -161,14 +161,15 @@ class TestOneMoment(KeeperTest):
 
     def after_copies(self, action):
         """Do something when the copies are made, and not yet used."""
-        freeze = self.array.keeper.freeze
+        freeze = self.array.core.keeper.freeze
 
         def frozen(*args):
             freeze(*args)
             action()
 
         self.enterContext(mock.patch.object(
-            self.array.keeper, 'freeze', autospec=True, side_effect=frozen))
+            self.array.core.keeper, 'freeze', autospec=True,
+            side_effect=frozen))
 
     def held(self):
         """What the one snapshot holds."""
@@ -238,7 +239,7 @@ class TestRemoval(KeeperTest):
     def test_volume_that_goes_while_it_is_written(self):
         """The write is as if it had come before."""
         self.write('volumes/31', 0, b'x')
-        with self.array.keeper.writing('volumes', 31) as token:
+        with self.array.core.keeper.writing('volumes', 31) as token:
             self.delete('volumes/31')
             self.control.look()
             self.contents.write(token, 0, b'y')

@@ -267,14 +267,14 @@ class SurveyTest(test_data.DataTest):
     def test_what_goes_meanwhile(self):
         volume = self.volume(self.group())
         self.fill(volume, *self.noise(3))
-        look = self.array.surveyor._reduction.look
+        look = self.array.core.surveyor._reduction.look
 
         def meanwhile(groups):
             found = look(groups)
             self.delete(f'volumes/{volume["id"]}')
             return found
 
-        with mock.patch.object(self.array.surveyor._reduction, 'look',
+        with mock.patch.object(self.array.core.surveyor._reduction, 'look',
                                autospec=True, side_effect=meanwhile):
             self.control.survey()
         self.assertEqual(0, self.capacity()['physical'])
@@ -282,7 +282,7 @@ class SurveyTest(test_data.DataTest):
     def test_who_asks_while_it_looks(self):
         """A survey has what was written before it, whoever else looks."""
         volume = self.volume(self.group())
-        look = self.array.surveyor._reduction.look
+        look = self.array.core.surveyor._reduction.look
         entered, go_on = threading.Event(), threading.Event()
 
         def slow(groups):
@@ -293,7 +293,7 @@ class SurveyTest(test_data.DataTest):
 
         first = threading.Thread(target=self.control.survey)
         second = threading.Thread(target=self.control.survey)
-        with mock.patch.object(self.array.surveyor._reduction, 'look',
+        with mock.patch.object(self.array.core.surveyor._reduction, 'look',
                                autospec=True, side_effect=slow):
             first.start()
             entered.wait(10)

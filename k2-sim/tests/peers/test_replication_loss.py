@@ -336,7 +336,7 @@ class TestRestart(pairs.PairTest):
 
         def send(address, message, kind):
             if len(sent) >= times:
-                array.closed = True
+                array.core.closed = True
                 raise wire.LinkDownError('killed')
             sent.append(message)
             return real(address, message, kind)
@@ -411,7 +411,7 @@ class TestRestart(pairs.PairTest):
 
         def ask(*args):
             real(*args)
-            array.closed = True
+            array.core.closed = True
             raise wire.LinkDownError('killed')
 
         array.links.ask = ask
@@ -423,7 +423,7 @@ class TestRestart(pairs.PairTest):
         body = pairs.session_body(self.a.group())
         self.kill_in_the_middle(pairs.SESSIONS, body)
         array = self.a.array
-        array.closed = False
+        array.core.closed = False
         del array.links.ask
         self.a.post(pairs.SESSIONS, body)
         self.assertEqual(1, self.b.get(pairs.SESSIONS)['total'])

@@ -34,7 +34,7 @@ class TestTrouble(test_planes.ServedTest):
     def failing(self, name):
         """The file system refuses something."""
         return mock.patch.object(
-            self.array.contents, name, autospec=True,
+            self.array.core.contents, name, autospec=True,
             side_effect=k2_sim.StateError('no room'))
 
     def fail(self, method, path, body=None):
@@ -68,7 +68,7 @@ class TestTrouble(test_planes.ServedTest):
             self.fail('PATCH', f'volumes/{self.vol["id"]}',
                       {'size': 2 * base.GIB})
         self.assertEqual(before, self.seen()[1].path)
-        self.assertEqual({before.name}, self.array.contents.live)
+        self.assertEqual({before.name}, self.array.core.contents.live)
 
     def test_tried_again(self):
         """Without any news: there may be room by now."""
@@ -95,7 +95,8 @@ class TestTrouble(test_planes.ServedTest):
         self.assertTrue(lun.is_read_only)
         self.assertEqual(2 ** 31, lun.path.stat().st_size)
         row, = self.array.store.rows('volsnaps')
-        self.assertEqual(2 ** 30, self.array.contents.size(row['content']))
+        self.assertEqual(
+            2 ** 30, self.array.core.contents.size(row['content']))
 
     def test_failure_for_nobody(self):
         """What the array does by itself fails no later request."""

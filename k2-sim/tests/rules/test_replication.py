@@ -383,7 +383,7 @@ class TestSettingUp(pairs.PairTest):
     def test_statistics_name_the_peer(self):
         """Section 8: peer_k2_name of a volume in a session."""
         self.start()
-        self.a.array.io.note(self.volume['id'], 1, 0, 4096, 0.001)
+        self.a.array.core.io.note(self.volume['id'], 1, 0, 4096, 0.001)
         self.assertEqual([{'peer_k2_name': 'k2-b'}], self.a.hits(
             'stats/volumes?__fields=peer_k2_name'))
 

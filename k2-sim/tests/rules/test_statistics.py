@@ -53,7 +53,7 @@ class TestSystemStatistics(base.ArrayTest):
         self.assertEqual(0, self.hits('stats/system')[0]['iops_avg'])
 
     def test_figures_can_be_taken_back(self):
-        self.array.io.note(1, 5, 0, 5 * 4096, 0.01)
+        self.array.core.io.note(1, 5, 0, 5 * 4096, 0.01)
         self.set({'iops_avg': 7})
         self.assertEqual(7, self.hits('stats/system')[0]['iops_avg'])
         for _ in range(2):
@@ -119,7 +119,7 @@ class TestCounted(base.ArrayTest):
         self.first = self.volume(group, 'vol-1')['id']
         self.second = self.volume(group, 'vol-2')['id']
         self.idle = self.volume(group, 'vol-3')['id']
-        self.io = self.array.io
+        self.io = self.array.core.io
 
     def test_one_volume(self):
         """OBJ-2, STA-2, STA-5: in an envelope, bytes and milliseconds."""

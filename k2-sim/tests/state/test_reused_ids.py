@@ -143,13 +143,13 @@ class TestReuse(base.ArrayTest):
     def test_statistics(self):
         """STA-3: a volume has no part in what another one did."""
         one = self.volume(self.first)['id']
-        self.array.io.note(one, 8, 0, 65536, 0.004)
+        self.array.core.io.note(one, 8, 0, 65536, 0.004)
         before = self.hits('stats/system')
         self.delete(f'volumes/{one}')
         self.assertEqual(one, self.volume(self.first, 'again')['id'])
         self.assertEqual([], self.hits('stats/volumes'))
         self.assertEqual(before, self.hits('stats/system'))
-        self.array.io.note(one, 1, 0, 4096, 0.004)
+        self.array.core.io.note(one, 1, 0, 4096, 0.004)
         point, = self.hits('stats/volumes')
         self.assertEqual('again', point['volume_name'])
 

@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the parts of one array share; none of them has the others."""
+
+import dataclasses
+import threading
+
+from k2_sim.blocks import contents as contents_module
+from k2_sim import clock as clock_module
+from k2_sim.data import absent
+from k2_sim.data import keeper as keeper_module
+from k2_sim.data import surveyor as surveyor_module
+from k2_sim.faults import faults as faults_module
+from k2_sim import profiles
+from k2_sim.protocol import conversation
+from k2_sim.recording import journal as journal_module
+from k2_sim.recording import performance
+from k2_sim.recording import recorder as recorder_module
+from k2_sim.rules import base
+from k2_sim.state import store as store_module
+
+
+@dataclasses.dataclass
+class Core:
+    """The state of one array, its data, its clock, and what watches it.
+
+    lock: held while rows are read or changed, and never while another array
+    is waited for. io: what moves data notes there what statistics show.
+    contents: the bytes of volumes, if there are any. is_tended: what is due
+    is done all the time, so that no request has to. closed: for its peers
+    the array is lost.
+    """
+
+    profile: str
+    clock: clock_module.Clock
+    switches: profiles.Switches
+    store: store_module.Store
+    faults: faults_module.Faults
+    journal: journal_module.Journal
+    recorder: recorder_module.Recorder
+    io: performance.Performance
+    contents: contents_module.Contents | None
+    lock: threading.RLock
+    keeper: keeper_module.Keeper | absent.NoKeeper
+    surveyor: surveyor_module.Surveyor | absent.NoSurveyor
+    is_tended: bool = False
+    closed: bool = False
+
+    def scope(self, role: str = 'admin') -> base.Scope:
+        """The rows as a user of a role sees and changes them."""
+        return base.Scope(self.store, self.switches, self.clock, role,
+                          talk=conversation.Conversation(self.contents))
