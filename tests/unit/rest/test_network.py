@@ -298,8 +298,9 @@ class PeerTest(unittest.TestCase):
 
     def _serve(self, talk, tls=True):
         authority = simulator_tls.make_authority(self.directory)
-        context = simulator_tls.issue(
-            authority, (), self.directory).server_context()
+        certificate = simulator_tls.issue(authority, (), self.directory)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.path, certificate.key_path)
 
         def accept():
             with contextlib.suppress(OSError):
