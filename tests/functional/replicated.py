@@ -128,12 +128,17 @@ class ReplicatedTest(base.FunctionalTest):
                 self.assertIn(name, self.log.errors_text())
         self.remove(array, row)
 
-    @staticmethod
-    def remove(array: arrays.Served, row: Any) -> None:
+    @classmethod
+    def remove(cls, array: arrays.Served, row: Any) -> None:
         """Delete all of a volume that is not attached, as administrators."""
-        admin, key = array.admin, row.name_id
+        cls.remove_all(array, row.name_id)
+
+    @staticmethod
+    def remove_all(array: arrays.Served, *keys: str) -> None:
+        """Delete all whose names have one of the keys, sessions first."""
+        admin = array.admin
         for one in admin.list('replication/sessions'):
-            if one['name'].endswith(key):
+            if one['name'].endswith(keys):
                 stop = ('suspended' if one['current_role'] == 'source'
                         else 'failed_over')
                 for state in (stop, 'idle'):
@@ -143,7 +148,7 @@ class ReplicatedTest(base.FunctionalTest):
                 admin.delete('replication/sessions', one['id'])
         for resource in ('snapshots', 'volumes', 'volume_groups'):
             for one in admin.list(resource):
-                if key in one['name']:
+                if any(key in one['name'] for key in keys):
                     admin.delete(resource, one['id'])
 
     def pass_time(self, seconds: float = 400) -> None:

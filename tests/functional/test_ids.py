@@ -80,9 +80,10 @@ class IdsTest(base.FunctionalTest):
             'volumes', mine['id'], name='payroll-data', size=GIB,
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
 
-    def stranger_for_snapshot(self, snapshot: Any) -> Any:
-        """Remove a snapshot; one of a stranger gets its id."""
-        mine, = self.admin.list('snapshots', short_name=f'cs-{snapshot.id}')
+    def stranger_for_snapshot(self, snapshot: Any, prefix: str = 'cs') -> Any:
+        """Remove a snapshot, of a group with "cgs"; a stranger gets its id."""
+        mine, = self.admin.list(
+            'snapshots', short_name=f'{prefix}-{snapshot.id}')
         group = self.make('volume_groups', name='payroll', quota=0)
         self.make('volumes', name='payroll-data', size=GIB,
                   volume_group={'ref': f'/volume_groups/{group["id"]}'})

@@ -52,18 +52,6 @@ class GroupIdsTest(test_ids.IdsTest):
             'volumes', None, name='payroll-data', size=GIB,
             volume_group={'ref': f'/volume_groups/{mine["id"]}'})
 
-    def stranger_for_taken(self, taken: Any) -> Any:
-        """Remove a group snapshot; a stranger's snapshot gets its id."""
-        mine, = self.admin.list('snapshots', short_name=f'cgs-{taken.id}')
-        group = self.make('volume_groups', name='payroll', quota=0)
-        self.make('volumes', name='payroll-data', size=GIB,
-                  volume_group={'ref': f'/volume_groups/{group["id"]}'})
-        self.admin.delete('snapshots', mine['id'])
-        return self.stranger(
-            'snapshots', mine['id'], short_name='nightly',
-            is_auto_deleteable=False, retention_policy=self.policy(),
-            source={'ref': f'/volume_groups/{group["id"]}'})
-
     def test_snapshot(self) -> None:
         self.stranger_for_member()
         why = self.assert_fails(self.backend.create_group_snapshot,
@@ -83,18 +71,18 @@ class GroupIdsTest(test_ids.IdsTest):
 
     def test_copy_of_a_snapshot(self) -> None:
         taken = self.backend.create_group_snapshot(self.group)
-        self.stranger_for_taken(taken)
+        self.stranger_for_snapshot(taken, 'cgs')
         self.assert_fails(self.backend.group_from, taken)
 
     def test_volume_from_a_snapshot(self) -> None:
         taken = self.backend.create_group_snapshot(self.group)
-        self.stranger_for_taken(taken)
+        self.stranger_for_snapshot(taken, 'cgs')
         self.assert_fails(self.backend.volume_from_snapshot,
                           taken.snapshots[0])
 
     def test_delete_snapshot(self) -> None:
         taken = self.backend.create_group_snapshot(self.group)
-        self.stranger_for_taken(taken)
+        self.stranger_for_snapshot(taken, 'cgs')
         self.backend.delete_group_snapshot(taken)
         self.assert_untouched()
 

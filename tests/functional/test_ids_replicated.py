@@ -40,23 +40,6 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
             self.addCleanup(array.control.set_switches, reuse_ids=before)
         self.addCleanup(self._remove_theirs)
 
-    def remove_mine(self, array: arrays.Served, *keys: str) -> None:
-        """Delete all of a session with its volumes, as administrators."""
-        admin = array.admin
-        for one in admin.list('replication/sessions'):
-            if one['name'].endswith(keys):
-                stop = ('suspended' if one['current_role'] == 'source'
-                        else 'failed_over')
-                for state in (stop, 'idle'):
-                    if one['state'] not in (state, 'idle'):
-                        admin.update('replication/sessions', one['id'],
-                                     name=one['name'], state=state)
-                admin.delete('replication/sessions', one['id'])
-        for resource in ('snapshots', 'volumes', 'volume_groups'):
-            for one in admin.list(resource):
-                if any(key in one['name'] for key in keys):
-                    admin.delete(resource, one['id'])
-
     def ids_of(self, array: arrays.Served, prefix: str, key: str,
                group: str) -> tuple[int, int]:
         """Ids of volume and group."""
@@ -118,7 +101,7 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
         ids = self.ids_of(self.primary, '', key, group or f'cvg-{key}')
         keys = [session or key, *[v.id for v in volumes]]
         for array in (self.primary, self.secondary):
-            self.remove_mine(array, *keys)
+            self.remove_all(array, *keys)
         self.take_ids(self.primary, *ids)
 
     def assert_theirs_stay(self, operation: Callable[[], Any], *,
@@ -177,7 +160,7 @@ class VolumeTest(ReplicatedIdsTest):
         key = self.volume.id
         ids = self.ids_of(self.secondary, 'r', key, f'cvg-{key}')
         for array in (self.primary, self.secondary):
-            self.remove_mine(array, key)
+            self.remove_all(array, key)
         self.take_ids(self.secondary, *ids)
         self.assert_theirs_stay(
             lambda: self.backend.fail_over(replicated.TARGET), fails=False)
@@ -190,7 +173,7 @@ class VolumeTest(ReplicatedIdsTest):
         key = self.volume.id
         ids = self.ids_of(self.primary, '', key, f'cvg-{key}')
         self.backend.fail_over(replicated.TARGET)
-        self.remove_mine(self.primary, key)
+        self.remove_all(self.primary, key)
         self.take_ids(self.primary, *ids)
         self.assert_theirs_stay(self.backend.fail_back, fails=False)
         self.assertIs(self.secondary, self.holder(self.volume))
@@ -205,7 +188,7 @@ class VolumeTest(ReplicatedIdsTest):
         ids = self.ids_of(self.secondary, 'r', key, f'cvg-{key}')
         self.backend.fail_over(replicated.TARGET)
         for array in (self.primary, self.secondary):
-            self.remove_mine(array, key)
+            self.remove_all(array, key)
         self.take_ids(self.secondary, *ids)
         self.assert_theirs_stay(
             lambda: self.backend.driver.initialize_connection(
