@@ -143,6 +143,30 @@ class PagesTest(unittest.TestCase):
         return package.is_file() and module.name in package.read_text()
 
 
+class DesignTest(unittest.TestCase):
+
+    # What saves something in Cinder's database.
+    WRITES = {'save', 'conditional_update', 'destroy',
+              'insert_driver_initiator_data', '_create_temp_snapshot'}
+
+    def test_writes_to_the_database_have_a_reason(self):
+        page = (SOURCE / 'internals' / 'design.rst').read_text()
+        cells = re.findall(r'^     - ``cinder_k2/driver/.*$', page.split(
+            '.. _database-writes:')[1], re.M)
+        listed = re.findall(r'cinder_k2/driver/[\w/]+\.py', ' '.join(cells))
+        writing = {str(path.relative_to(ROOT)) for path in (
+            ROOT / 'cinder_k2' / 'driver').rglob('*.py')
+            if self._writes(path)}
+        self.assertTrue(writing)
+        self.assertEqual(set(), writing - set(listed))
+
+    def _writes(self, path):
+        return any(isinstance(node, ast.Call)
+                   and isinstance(node.func, ast.Attribute)
+                   and node.func.attr in self.WRITES
+                   for node in ast.walk(ast.parse(path.read_text())))
+
+
 class OptionsTest(unittest.TestCase):
 
     def test_options_are_printed_from_the_code(self):
