@@ -23,6 +23,7 @@ import re
 import unittest
 
 from oslo_config import cfg
+import yaml
 
 from cinder_k2.cmd import admin
 from cinder_k2 import options
@@ -165,6 +166,15 @@ class DesignTest(unittest.TestCase):
                    and isinstance(node.func, ast.Attribute)
                    and node.func.attr in self.WRITES
                    for node in ast.walk(ast.parse(path.read_text())))
+
+    def test_files_of_the_questions_for_readers_exist(self):
+        questions = yaml.safe_load(
+            (ROOT / 'tests' / 'readers' / 'questions.yaml').read_text())
+        self.assertEqual(20, len(questions))
+        for one in questions:
+            self.assertEqual({'question', 'file', 'also', 'answer'}, set(one))
+            for name in [one['file'], *one['also']]:
+                self.assertTrue((ROOT / name).is_file(), name)
 
 
 class OptionsTest(unittest.TestCase):
