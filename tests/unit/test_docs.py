@@ -150,6 +150,30 @@ class DesignTest(unittest.TestCase):
     WRITES = {'save', 'conditional_update', 'destroy',
               'insert_driver_initiator_data', '_create_temp_snapshot'}
 
+    def test_layers_import_what_they_may(self):
+        page = (SOURCE / 'internals' / 'design.rst').read_text()
+        table = page.split('\nLayers\n')[1].split('\nImports point')[0]
+        layers = {name: set(LITERAL.findall(may)) | (
+            {'Cinder'} if 'Cinder' in may else set()) for name, may in
+            re.findall(r'^   \* - ``cinder_k2/(\w+)/``\n.*?^     - .*?'
+                       r'^     - (.*?)(?=^   \* |\Z)', table, re.M | re.S)}
+        found = {path.parent.name for path in (ROOT / 'cinder_k2').glob(
+            '*/__init__.py')}
+        self.assertEqual(found, set(layers))
+        for name, may in layers.items():
+            self.assertEqual(set(), self._imports(name, found) - may, name)
+
+    def _imports(self, name, layers):
+        """Other layers, and Cinder, that the modules of a layer import."""
+        names = {f'{node.module}.{alias.name}'
+                 for path in (ROOT / 'cinder_k2' / name).rglob('*.py')
+                 for node in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(node, ast.ImportFrom) for alias in node.names}
+        own = {each.split('.')[1] for each in names
+               if each.startswith('cinder_k2.')}
+        cinder = {'Cinder' for each in names if each.startswith('cinder.')}
+        return (own & layers | cinder) - {name}
+
     def test_writes_to_the_database_have_a_reason(self):
         page = (SOURCE / 'internals' / 'design.rst').read_text()
         cells = re.findall(r'^     - ``cinder_k2/driver/.*$', page.split(
