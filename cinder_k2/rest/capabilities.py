@@ -532,6 +532,9 @@ class Capabilities:
 def _once(novel: Callable[[], T]) -> _Outcome[T]:
     try:
         return _Outcome((novel(),))
+    except errors.OtherObject:
+        # The older road would do the same to what is not meant.
+        raise
     except errors.RestError as error:
         return _Outcome(error=error, clear=is_refusal(error))
 

@@ -158,6 +158,13 @@ class Refused(RestError):
     """400 and what else the array will not do however often it is asked."""
 
 
+class OtherObject(Refused):
+    """The id is that of another object by now (OBJ-7); nothing was sent.
+
+    That is no refusal of the array's, so it tells nothing of what it offers.
+    """
+
+
 class PassedOver(RestError):
     """A 2xx reply to a change that was not made."""
 

@@ -108,12 +108,12 @@ class Update(Generic[R]):
     def look(self, certain: bool) -> R | None:
         """Get the object; None if it does not show the values.
 
-        :raises errors.Refused: the id is that of another object (OBJ-7)
+        :raises errors.OtherObject: the id is another one's by now (OBJ-7)
         """
         record = self._reader.get(self._id)
         name = getattr(record, 'name', '')
         if self._names and name not in self._names:
-            raise errors.Refused(
+            raise errors.OtherObject(
                 f'its id is that of {name} now, not of '
                 f'{" or ".join(self._names)} any more',
                 self._reader.session.transport.place(self.request))

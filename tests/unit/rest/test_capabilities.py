@@ -459,6 +459,18 @@ class VerdictTest(Case):
                      'HTTP 400: no such thing'):
             self.assertIn(text, self.logs.output[1])
 
+    def test_an_id_that_is_another_objects_is_no_refusal(self):
+        """OBJ-7: the older road would change that object as well."""
+        calls = []
+
+        def novel():
+            raise errors.OtherObject('its id is that of payroll now')
+
+        self.assertRaises(errors.OtherObject, self.known.prefer, NAME, novel,
+                          lambda: calls.append('older'))
+        self.assertRaises(errors.OtherObject, self.known.require, NAME, novel)
+        self.assertEqual(([], 'unknown'), (calls, self.state()))
+
     def test_another_version_is_asked_again(self):
         self.known.note_version('v1')
         self.refuse()
