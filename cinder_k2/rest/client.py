@@ -76,9 +76,11 @@ class Client:
     def system_state(self) -> records.SystemState:
         """What the array is and whether it serves (section 7.1)."""
         state = self._state.first()
-        self.capabilities.note_version(
-            f'{state.system_id} {state.rest_api_version} '
-            f'{state.system_version}')
+        version = (state.system_id, state.rest_api_version,
+                   state.system_version)
+        # An array that leaves one out for once has no new version.
+        if all(version):
+            self.capabilities.note_version(' '.join(map(str, version)))
         return state
 
     def capacity(self) -> records.Capacity:

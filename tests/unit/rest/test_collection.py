@@ -162,6 +162,20 @@ class GetTest(Case):
         self.assertEqual(['GET /system/state', 'GET /system/capacity'],
                          self.array.calls)
 
+    def test_a_version_that_is_told_in_part_is_no_new_one(self):
+        told = {'id': 1, 'state': 'ONLINE', 'system_id': 'a1b2',
+                'rest_api_version': '2.2', 'system_version': '7.0'}
+        replies = (told, {**told, 'system_version': None},
+                   {**told, 'system_id': None},
+                   {**told, 'system_version': '8.0'})
+        self.make(*map(scripted.hits, replies))
+        self.client.capabilities.found('paging')
+        works = []
+        for _ in replies:
+            self.client.system_state()
+            works.append(self.client.capabilities.works('paging'))
+        self.assertEqual([True, True, True, False], works)
+
     def test_no_system(self):
         self.make(scripted.hits())
         with self.assertRaises(rest.BadReply):
