@@ -574,12 +574,12 @@ class GroupExtendTest(groups.GroupsTest, TruthTest):
         self.look()
         grow, seen = Volumes.grow, []
 
-        def look(this: Any, volume: int, size: int) -> None:
+        def look(this: Any, *args: Any, **options: Any) -> None:
             if ('source', 'idle') in self.sessions().values():
                 self.look()
                 self.refresh()
                 seen.append(self.statuses())
-            grow(this, volume, size)
+            grow(this, *args, **options)
 
         with mock.patch.object(Volumes, 'grow', look):
             self.backend.extend_volume(self.volumes[0], 2)
