@@ -15,9 +15,9 @@
 import math
 
 import k2_sim
+from tests import base
 from tests.e2e import browser
-from tests.unit.simulator import base
-from tests.unit.simulator import pairs
+from tests import pairs
 
 _GIB = base.GIB
 _STEPS = 700

@@ -13,10 +13,10 @@
 """The console in a browser: login, live views, keys, hostile names."""
 
 from k2_sim.config import settings
+from tests import base
 from tests.e2e import browser
 from tests.e2e.browser import Keys
-from tests.unit.simulator import base
-from tests.unit.simulator import pairs
+from tests import pairs
 
 HOSTILE = '<img src=x onerror=alert(1)>'
 

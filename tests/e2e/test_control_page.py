@@ -15,7 +15,7 @@
 from tests.e2e import browser
 from tests.e2e.browser import Keys
 from tests.e2e.browser import Select
-from tests.unit.simulator import pairs
+from tests import pairs
 
 
 class TestControlPage(browser.BrowserTest):
