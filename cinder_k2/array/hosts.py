@@ -17,6 +17,7 @@ the array does not search for these is it found by name, as the in-tree
 driver does.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -271,6 +272,16 @@ class Hosts:
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._client.capabilities.refuse(self._records.deletion, refusal)
+
+    def delete_whole(self, host: int, one_by_one: Callable[[], None]
+                     ) -> None:
+        """Delete a host that has initiators but no mappings (HST-3).
+
+        :param one_by_one: deletes the initiators, then the host
+        """
+        self._client.capabilities.prefer(
+            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host),
+            one_by_one)
 
     def adopt_initiator(self, host: int, record: int, name: str) -> None:
         """Give a host an initiator that the array has seen (INI-2)."""

@@ -17,6 +17,7 @@ something else. So an id is a hint, and the name is the truth: it is looked
 at before an operation touches the object or shows it to anybody.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 import dataclasses
 
@@ -77,6 +78,17 @@ class Identity:
             if found.short_name in names:
                 return self._as_found(stored, found)
         return self._adopted(stored, siblings)
+
+    @staticmethod
+    def is_view_among(stored: backings.Backing, names: Sequence[str],
+                      siblings: Iterable[rest.Snapshot]) -> bool:
+        """Whether a stored view has one of its names there. No call.
+
+        :param names: those that it may have
+        :param siblings: all snapshots and views of its group
+        """
+        return any(s.id == stored.view and s.short_name in names
+                   for s in siblings)
 
     def name_now(self, stored: backings.Backing) -> tuple[str, str]:
         """Names that the objects with stored ids have now. Two calls.

@@ -13,6 +13,7 @@
 """Snapshots, views and thin clones."""
 
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from cinder_k2.array import backing as backings
@@ -157,8 +158,14 @@ class Snapshots:
 
         It may have become another object's (OBJ-7).
         """
+        return self.is_hidden_among(snapshot, self.of_group(group))
+
+    @staticmethod
+    def is_hidden_among(snapshot: int, siblings: Iterable[rest.Snapshot]
+                        ) -> bool:
+        """As ``is_hidden``, among all snapshots of its group. No call."""
         return any(s.id == snapshot and naming.is_hidden_snapshot(
-            s.short_name) for s in self.of_group(group))
+            s.short_name) for s in siblings)
 
     def check_unused(self, snapshot: int, group: int) -> None:
         """See that nothing on the array needs a snapshot or view of a group.

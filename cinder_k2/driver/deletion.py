@@ -126,8 +126,16 @@ class DeletionMixin(attachments.AttachmentsMixin,
         parent = known.parent
         if parent is None or not known.hidden_parent:
             return look(), known
-        as_noted, there = self._array.beside(
-            look, lambda: self._array.snapshots.is_hidden(parent, known.home))
+        if known.view is not None and not known.moving:
+            # It is in the group of that snapshot, so one call shows both.
+            siblings = self._array.snapshots.of_group(known.home)
+            as_noted = seen or self._array.identity.is_view_among(
+                known, self._names_of(volume, known), siblings) or look()
+            there = self._array.snapshots.is_hidden_among(parent, siblings)
+        else:
+            as_noted, there = self._array.beside(
+                look,
+                lambda: self._array.snapshots.is_hidden(parent, known.home))
         return as_noted, known if there else dataclasses.replace(
             known, hidden_parent=False)
 

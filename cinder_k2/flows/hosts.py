@@ -281,10 +281,11 @@ def _run(flow: linear_flow.Flow, order: _Order, **inputs: typing.Any
 def remove(array: Array, registry: hosts.Hosts, host: int,
            initiators: Mapping[str, int] | None = None,
            protection: chap.Chap | None = None) -> None:
-    """Delete a host that has no mappings, with its initiators. Two calls.
+    """Delete a host that has no mappings, with its initiators.
 
-    If the array refuses, the host gets its initiators back. Its CHAP
-    profile goes after it (CHP-4).
+    One call where the array deletes them together (HST-3), else two; if it
+    then refuses, the host gets its initiators back. Its CHAP profile goes
+    after it (CHP-4).
 
     :param initiators: those that it was seen to have since it is held, with
         their records; whether it has others is looked up if the array
@@ -305,9 +306,16 @@ def remove(array: Array, registry: hosts.Hosts, host: int,
         protection.forget(initiators)
 
 
-def _remove(**inputs: typing.Any) -> None:
-    engine.run(linear_flow.Flow('remove-host').add(
-        RemoveInitiators(), DeleteHost()), **inputs)
+def _remove(registry: hosts.Hosts, host: int, **inputs: typing.Any) -> None:
+    def one_by_one() -> None:
+        engine.run(linear_flow.Flow('remove-host').add(
+            RemoveInitiators(), DeleteHost()), registry=registry, host=host,
+            **inputs)
+
+    if inputs['initiators']:
+        registry.delete_whole(host, one_by_one)
+    else:
+        one_by_one()
 
 
 def _adoption(inputs: dict[str, typing.Any], initiator: str,

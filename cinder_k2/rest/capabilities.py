@@ -49,6 +49,7 @@ FIELDS = 'fields'
 VALUE_LISTS = 'value-lists'
 SEQUENCE = 'sequence'
 STATISTICS = 'statistics'
+WHOLE_HOSTS = 'deletions:hosts:with_initiators'
 
 # Seconds after which an array is asked again for what it refused.
 ASK_AGAIN = 86400.0
@@ -131,6 +132,9 @@ CAPABILITIES: dict[str, tuple[str, str]] = {
     'deletions': (
         'deleting objects that the in-tree driver does not delete',
         'they stay on the array'),
+    WHOLE_HOSTS: (
+        'deleting a host together with its initiators (HST-3)',
+        'initiators are deleted before their host, with one more call'),
     'deletions:host_iqns': (
         'deleting iSCSI initiators',
         'a host is deleted together with its initiators'),

@@ -82,6 +82,18 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(calls + 1):
             self.backend.clone(self.volume, **specs)
 
+    @ddt.data(('k2', 'view', 4), ('sdp', 'view', 4), ('sdp', 'thin', 6))
+    @ddt.unpack
+    def test_deleting_a_clone(self, profile: str, strategy: str, calls: int
+                              ) -> None:
+        """With the snapshot that was made for it."""
+        self._warm('iscsi', profile)
+        clone = self.backend.clone(self.volume,
+                                   kaminario__clone_strategy=strategy)
+        with self.assert_calls(calls):
+            self.backend.delete_volume(clone)
+        self.assert_left(volumes=1, volume_groups=1)
+
     def test_larger_copies(self) -> None:
         self._warm('iscsi', 'sdp')
         snapshot = self.backend.create_snapshot(self.volume)
@@ -106,6 +118,19 @@ class BudgetsTest(base.FunctionalTest):
         with self.assert_calls(7):
             self.backend.detach(second)
         self.assertNotIn('hosts', self.left())
+
+    @ddt.data('iscsi', 'fc')
+    def test_hosts_that_go_with_their_initiators(self, protocol: str) -> None:
+        """HST-3: as many calls as the in-tree driver."""
+        self._warm(protocol)
+        # No other test's back end learns of this.
+        self.own(protocol)
+        self.switch(delete_host_with_initiators=True)
+        self.backend.detach(self.backend.attach(self.volume, self.host()))
+        made = self.backend.attach(self.volume, self.host(ports=2))
+        with self.assert_calls(6):
+            self.backend.detach(made)
+        self.assert_left(volumes=1, volume_groups=1)
 
     def test_a_host_without_bulk_calls(self) -> None:
         self._warm('fc')

@@ -130,6 +130,18 @@ class HostsTest(simulated.SimulatedTest):
         self.assertEqual(calls + 1, len(self.calls()), self.calls())
         self.assertEqual(self.before, self.leftovers())
 
+    def test_a_host_goes_with_its_initiators_in_one_call(self):
+        """HST-3."""
+        self.sim.control.set_switches(delete_host_with_initiators=True)
+        registry = self.array.fc_hosts
+        self.attach(registry, PORTS)
+        (host, known), = registry.owners(sought(PORTS)).items()
+        self.array.access.revoke(self.backing, host)
+        self.sim.control.clear_journal()
+        hosts.remove(self.array, registry, host, known)
+        self.assertEqual(1, len(self.calls()), self.calls())
+        self.assertEqual(self.before, self.leftovers())
+
     @ddt.data(*[(bulk, known, after, commit, status)
                 for bulk in (True, False) for known in (True, False)
                 for after in (0, 1, 2)
