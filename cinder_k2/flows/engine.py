@@ -21,7 +21,7 @@ from taskflow import task
 from taskflow.types import failure
 
 from cinder_k2.array import Array
-from cinder_k2 import rest
+from cinder_k2.flows import undo
 
 LOG = logging.getLogger(__name__)
 
@@ -61,18 +61,13 @@ class Step(task.Task):
             with array.grace():
                 if not isinstance(result, failure.Failure):
                     self.undo(result, array=array, **inputs)
-                elif self.always_doubtful or _in_doubt(result.exception):
+                elif (self.always_doubtful
+                      or undo.is_in_doubt(result.exception)):
                     self.undo_doubtful(array=array, **inputs)
         except Exception as error:
             LOG.warning('Could not undo step %(step)s (result %(result)s): '
                         '%(error)s',
                         {'step': self.name, 'result': result, 'error': error})
-
-
-def _in_doubt(error: BaseException | None) -> bool:
-    """Whether the array may have done what it did not answer for."""
-    return isinstance(error, rest.RestError) and not isinstance(
-        error, (rest.Refused, rest.Forbidden))
 
 
 def run(flow: flows.Flow, **inputs: typing.Any) -> dict[str, typing.Any]:

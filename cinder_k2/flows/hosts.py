@@ -16,14 +16,12 @@ from collections.abc import Mapping
 import dataclasses
 import typing
 
-from taskflow.patterns import linear_flow
-
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts
 from cinder_k2.flows import chap
-from cinder_k2.flows import engine
+from cinder_k2.flows import undo
 from cinder_k2 import rest
 
 
@@ -54,7 +52,10 @@ class MustBeAlone(Exception):
 
 
 class Hold(typing.Protocol):
-    """What is needed of the lock of a host, see ``driver.host_holds``."""
+    """What is needed of the lock of a host.
+
+    See ``driver.operations.host_holds``.
+    """
 
     def share(self) -> None:
         """Let others map to the host, too: it is there, and stays."""
@@ -64,145 +65,6 @@ class Hold(typing.Protocol):
 
         :raises MustBeAlone: somebody may
         """
-
-
-class MakeProfile(engine.Step):
-    """Make the CHAP profile that the host is about to get."""
-
-    default_provides = 'login'
-    always_doubtful = True
-
-    def execute(self, array: Array, guard: chap.Guard) -> array_chap.Login:
-        return guard.make()
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        inputs['array'].chap.discard(inputs['guard'].name)
-
-
-class CreateHost(engine.Step):
-    """Make the host, unless its initiators have one."""
-
-    default_provides = 'host'
-
-    def execute(self, array: Array, registry: hosts.Hosts,
-                sought: hosts.Sought, found: hosts.HostInitiators) -> int:
-        if found.host is not None:
-            return found.host
-        return registry.create(sought.name)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        if inputs['found'].host is None:
-            inputs['registry'].delete(done)
-
-
-class GiveProfile(engine.Step):
-    """Ask the host for CHAP (CHP-2).
-
-    Before it has initiators, so that a host that is found by one has the
-    profile, too, whenever the service was killed.
-    """
-
-    def execute(self, array: Array, host: int, login: array_chap.Login,
-                found: hosts.HostInitiators) -> None:
-        array.chap.give(host, login.name)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        # A new host goes with all that it has.
-        found = inputs['found']
-        if found.host is not None and _may_undo(found):
-            inputs['array'].chap.take(inputs['host'])
-
-
-class AdoptInitiator(engine.Step):
-    """Give the host an initiator that the array has seen before (INI-1)."""
-
-    def __init__(self, initiator: str, **settings: typing.Any) -> None:
-        super().__init__(name=f'AdoptInitiator {initiator}', **settings)
-        self._initiator = initiator
-
-    def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                record: int) -> None:
-        registry.adopt_initiator(host, record, self._initiator)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['registry'].release_initiator(inputs['record'])
-
-
-class AddInitiators(engine.Step):
-    """Give the host the initiators that the array does not know."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        # One is made or refused; of several, some may be there (BLK-4).
-        self.always_doubtful = count > 1
-
-    def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                found: hosts.HostInitiators) -> list[int]:
-        return registry.add_initiators(host, found.missing)
-
-    def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        if _may_undo(inputs['found']):
-            inputs['registry'].remove_initiators(dict(zip(
-                inputs['found'].missing, done, strict=False)))
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        if not _may_undo(inputs['found']):
-            return
-        registry = inputs['registry']
-        names = {name.lower() for name in inputs['found'].missing}
-        registry.remove_initiators({
-            name: record for name, record
-            in registry.initiators(inputs['host']).items()
-            if name.lower() in names})
-
-
-def _may_undo(found: hosts.HostInitiators) -> bool:
-    """Whether what is there was not there before, as far as one can know.
-
-    Which initiators a host has that was found by its name is not known.
-    """
-    return found.host is None or not found.by_name
-
-
-class RemoveInitiators(engine.Step):
-    """Take initiators away; a host with initiators cannot go (HST-3)."""
-
-    always_doubtful = True
-
-    def execute(self, array: Array, registry: hosts.Hosts, host: int,
-                initiators: Mapping[str, int]) -> None:
-        registry.remove_initiators(initiators)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        registry, host = inputs['registry'], inputs['host']
-        there = registry.initiators(host)
-        missing = [i for i in inputs['initiators'] if i not in there]
-        if missing:
-            registry.add_initiators(host, missing)
-
-
-class DeleteHost(engine.Step):
-    """Delete the host; refused if it was mapped meanwhile (HST-2)."""
-
-    def execute(self, array: Array, registry: hosts.Hosts, host: int) -> None:
-        registry.delete(host)
-
-
-class MapVolume(engine.Step):
-    """Map the volume, as the last step of bringing a host to the array."""
-
-    default_provides = 'lun'
-    always_doubtful = True
-
-    def execute(self, array: Array, backing: Backing, host: int,
-                found: hosts.HostInitiators, look_first: bool) -> int:
-        return array.access.grant(backing, host, look_first=look_first)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        # The mapping may be there, and would keep a new host from being
-        # removed. On a host that was there it may be another attachment's.
-        if inputs['found'].host is None:
-            inputs['array'].access.revoke(inputs['backing'], inputs['host'])
 
 
 def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
@@ -225,7 +87,7 @@ def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
     found = registry.clear(found)
     order = dataclasses.replace(order, found=found)
     try:
-        return _attach_new(order)
+        return _register(order)
     except rest.Refused as refusal:
         # Does the array know the initiators in another spelling?
         again = registry.locate_in_any_case([*found.loose, *found.missing])
@@ -233,7 +95,7 @@ def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
             # An initiator may have been made without a reply, and where the
             # array does not search for them nothing tells so. It went with
             # the new host.
-            return _attach_new(order)
+            return _register(order)
         if again.host is None or again.host == found.host:
             raise
         return _attach_known(dataclasses.replace(order, found=again),
@@ -247,35 +109,117 @@ def _attach_known(order: _Order, host: int) -> Attached:
         login = guard.login(host)
         if login is None and guard.may_give(host):
             order.hold.claim()
-            return _run(_protecting('protect-host', guard), order)
+            return _register(order)
     order.hold.share()
     return Attached(order.array.access.grant(
         order.backing, host, look_first=order.look_first), login)
 
 
-def _attach_new(order: _Order) -> Attached:
-    """Register a host, or what it lacks, and map a volume to it."""
-    flow = _protecting('attach-new-host', order.guard)
-    inputs: dict[str, typing.Any] = {}
-    for initiator, record in order.found.loose.items():
-        flow.add(_adoption(inputs, initiator, record))
-    if order.found.missing:
-        flow.add(AddInitiators(len(order.found.missing)))
-    return _run(flow, order, **inputs)
+def _register(order: _Order) -> Attached:
+    """Give the array what it lacks of a host, and map a volume to it."""
+    guard = order.guard if order.guard and order.guard.required else None
+    with undo.Undo(order.array) as steps:
+        login = None if guard is None else _make_profile(order, guard, steps)
+        host = _make_host(order, steps)
+        if login is not None:
+            _give_profile(order, host, login, steps)
+        for initiator, record in order.found.loose.items():
+            _adopt_initiator(order, host, initiator, record, steps)
+        if order.found.missing:
+            _add_initiators(order, host, steps)
+        return Attached(_map(order, host, steps), login)
 
 
-def _protecting(name: str, guard: chap.Guard | None) -> linear_flow.Flow:
-    """A flow that begins with a host, which gets CHAP if it must."""
-    flow = linear_flow.Flow(name)
-    if guard is None or not guard.required:
-        return flow.add(CreateHost())
-    return flow.add(MakeProfile(), CreateHost(), GiveProfile())
+def _make_profile(order: _Order, guard: chap.Guard, steps: undo.Undo
+                  ) -> array_chap.Login:
+    """Make the CHAP profile that the host is about to get."""
+    def discard() -> None:
+        order.array.chap.discard(guard.name)
+
+    with steps.step('create CHAP profile', discard, always_in_doubt=True):
+        login = guard.make()
+    steps.on_failure('create CHAP profile', discard)
+    return login
 
 
-def _run(flow: linear_flow.Flow, order: _Order, **inputs: typing.Any
-         ) -> Attached:
-    made = engine.run(flow.add(MapVolume()), **vars(order), **inputs)
-    return Attached(made['lun'], made.get('login'))
+def _make_host(order: _Order, steps: undo.Undo) -> int:
+    """Make the host, unless its initiators have one."""
+    if order.found.host is not None:
+        return order.found.host
+    # A host without a reply is taken over when its name is used again.
+    host = order.registry.create(order.sought.name)
+    steps.on_failure('create host', lambda: order.registry.delete(host))
+    return host
+
+
+def _give_profile(order: _Order, host: int, login: array_chap.Login,
+                  steps: undo.Undo) -> None:
+    """Ask the host for CHAP (CHP-2).
+
+    Before it has initiators, so that a host that is found by one has the
+    profile, too, whenever the service was killed.
+    """
+    def take() -> None:
+        # A new host goes with all that it has.
+        if order.found.host is not None and _may_undo(order.found):
+            order.array.chap.take(host)
+
+    with steps.step('give CHAP profile', take):
+        order.array.chap.give(host, login.name)
+    steps.on_failure('give CHAP profile', take)
+
+
+def _adopt_initiator(order: _Order, host: int, initiator: str, record: int,
+                     steps: undo.Undo) -> None:
+    """Give the host an initiator that the array has seen before (INI-1)."""
+    order.registry.adopt_initiator(host, record, initiator)
+    steps.on_failure(f'adopt initiator {initiator}', lambda:
+                     order.registry.release_initiator(record))
+
+
+def _add_initiators(order: _Order, host: int, steps: undo.Undo) -> None:
+    """Give the host the initiators that the array does not know."""
+    found, registry = order.found, order.registry
+
+    def find_and_remove() -> None:
+        if _may_undo(found):
+            names = {name.lower() for name in found.missing}
+            registry.remove_initiators({
+                name: record for name, record
+                in registry.initiators(host).items()
+                if name.lower() in names})
+
+    def remove_made() -> None:
+        if _may_undo(found):
+            registry.remove_initiators(dict(zip(found.missing, made,
+                                                strict=False)))
+
+    # One is made or refused; of several, some may be there (BLK-4).
+    with steps.step('add initiators', find_and_remove,
+                    always_in_doubt=len(found.missing) > 1):
+        made = registry.add_initiators(host, found.missing)
+    steps.on_failure('add initiators', remove_made)
+
+
+def _map(order: _Order, host: int, steps: undo.Undo) -> int:
+    """Map the volume, as the last step of bringing a host to the array."""
+    def unmap() -> None:
+        # The mapping may be there, and would keep a new host from being
+        # removed. On a host that was there it may be another attachment's.
+        if order.found.host is None:
+            order.array.access.revoke(order.backing, host)
+
+    with steps.step('map volume', unmap, always_in_doubt=True):
+        return order.array.access.grant(order.backing, host,
+                                        look_first=order.look_first)
+
+
+def _may_undo(found: hosts.HostInitiators) -> bool:
+    """Whether what is there was not there before, as far as one can know.
+
+    Which initiators a host has that was found by its name is not known.
+    """
+    return found.host is None or not found.by_name
 
 
 def remove(array: Array, registry: hosts.Hosts, host: int,
@@ -291,36 +235,44 @@ def remove(array: Array, registry: hosts.Hosts, host: int,
         their records; whether it has others is looked up if the array
         refuses, or at once, with one more call, if this is None
     """
-    inputs = {'array': array, 'registry': registry, 'host': host}
     if initiators is None:
         initiators = registry.initiators(host)
     try:
-        _remove(initiators=initiators, **inputs)
+        _remove(array, registry, host, initiators)
     except rest.Refused:
         others = registry.initiators(host)
         if others.keys() <= initiators.keys():
             raise
         initiators = others
-        _remove(initiators=initiators, **inputs)
+        _remove(array, registry, host, initiators)
     if protection is not None:
         protection.forget(initiators)
 
 
-def _remove(registry: hosts.Hosts, host: int, **inputs: typing.Any) -> None:
-    def one_by_one() -> None:
-        engine.run(linear_flow.Flow('remove-host').add(
-            RemoveInitiators(), DeleteHost()), registry=registry, host=host,
-            **inputs)
-
-    if inputs['initiators']:
-        registry.delete_whole(host, one_by_one)
+def _remove(array: Array, registry: hosts.Hosts, host: int,
+            initiators: Mapping[str, int]) -> None:
+    if initiators:
+        registry.delete_whole(host, lambda: _remove_one_by_one(
+            array, registry, host, initiators))
     else:
-        one_by_one()
+        registry.delete(host)
 
 
-def _adoption(inputs: dict[str, typing.Any], initiator: str,
-              record: int) -> engine.Step:
-    """The step for one initiator, its input under a name of its own."""
-    name = f'record {initiator}'
-    inputs[name] = record
-    return AdoptInitiator(initiator, rebind={'record': name})
+def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: int,
+                       initiators: Mapping[str, int]) -> None:
+    """Take initiators away; a host with initiators cannot go (HST-3).
+
+    It is refused if it was mapped meanwhile (HST-2).
+    """
+    def give_back() -> None:
+        there = registry.initiators(host)
+        missing = [i for i in initiators if i not in there]
+        if missing:
+            registry.add_initiators(host, missing)
+
+    with undo.Undo(array) as steps:
+        with steps.step('remove initiators', give_back,
+                        always_in_doubt=True):
+            registry.remove_initiators(initiators)
+        steps.on_failure('remove initiators', give_back)
+        registry.delete(host)

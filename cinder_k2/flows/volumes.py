@@ -14,11 +14,10 @@
 
 import typing
 
-from taskflow.patterns import linear_flow
-
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.flows import engine
+from cinder_k2.flows import undo
 
 
 class CreateGroup(engine.Step):
@@ -33,10 +32,7 @@ class CreateGroup(engine.Step):
         inputs['array'].volumes.delete_group(done, [inputs['group_name']])
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        volumes = inputs['array'].volumes
-        group = volumes.find_group(inputs['group_name'])
-        if group is not None:
-            volumes.delete_group(group, [inputs['group_name']])
+        _drop_group(inputs['array'], inputs['group_name'])
 
 
 class CreateVolume(engine.Step):
@@ -52,25 +48,41 @@ class CreateVolume(engine.Step):
                                        [inputs['name']])
 
     def undo_doubtful(self, **inputs: typing.Any) -> None:
-        volumes = inputs['array'].volumes
-        made = volumes.find(inputs['name'])
-        if made is not None and made.volume is not None:
-            volumes.delete(made.volume, made.group, [inputs['name']])
+        _drop_volume(inputs['array'], inputs['name'])
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,
            dedup: bool) -> Backing:
     """Make a volume of ``size`` KiB, alone in a new group. Two calls."""
-    flow = linear_flow.Flow('create-volume').add(CreateGroup(),
-                                                 CreateVolume())
-    made = engine.run(flow, array=array, name=name, group_name=group_name,
-                      size=size, dedup=dedup)
-    return Backing(group=made['group'], volume=made['volume'])
+    with undo.Undo(array) as steps:
+        with steps.step('create volume group',
+                        lambda: _drop_group(array, group_name)):
+            group = array.volumes.create_group(group_name, dedup)
+        steps.on_failure('create volume group', lambda:
+                         array.volumes.delete_group(group, [group_name]))
+        with steps.step('create volume', lambda: _drop_volume(array, name)):
+            volume = array.volumes.create(name, size, group)
+    return Backing(group=group, volume=volume)
 
 
 def create_member(array: Array, *, name: str, size: int,
                   group: int) -> Backing:
     """Make a volume of ``size`` KiB in the group of others. One call."""
-    flow = linear_flow.Flow('create-member').add(CreateVolume())
-    made = engine.run(flow, array=array, name=name, size=size, group=group)
-    return Backing(group=group, volume=made['volume'], shared=True)
+    with undo.Undo(array).step('create volume',
+                               lambda: _drop_volume(array, name)):
+        volume = array.volumes.create(name, size, group)
+    return Backing(group=group, volume=volume, shared=True)
+
+
+def _drop_group(array: Array, name: str) -> None:
+    """Delete a volume group that may have been made."""
+    group = array.volumes.find_group(name)
+    if group is not None:
+        array.volumes.delete_group(group, [name])
+
+
+def _drop_volume(array: Array, name: str) -> None:
+    """Delete a volume that may have been made."""
+    made = array.volumes.find(name)
+    if made is not None and made.volume is not None:
+        array.volumes.delete(made.volume, made.group, [name])
