@@ -20,6 +20,7 @@ from collections.abc import Mapping
 import dataclasses
 import functools
 import re
+import typing
 
 from oslo_log import log as logging
 
@@ -181,6 +182,16 @@ def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
         replicated=_is_replicated(found[REPLICATION.key], extra_specs),
         rpo=next(map(int, found[RPO.key]), None),
         target=next(iter(found[TARGET.key]), None))
+
+
+def of(row: typing.Any) -> TypeSpec:
+    """What the type of a volume or snapshot says to the driver.
+
+    :param row: Cinder's row of it
+    :raises InvalidExtraSpec: unknown value
+    """
+    kind = row.volume_type
+    return parse((kind and kind.extra_specs) or {})
 
 
 def dedup_of(extra_specs: Mapping[str, str]) -> bool:

@@ -208,7 +208,7 @@ class Member:
 
     def rows(self):
         """What Cinder has, by the array's ids."""
-        system = self._k2.driver._sides.serving._array.system.id
+        system = self._k2.driver._arrays.active.array.system.id
         volumes, attachments = [], []
         for row in self._k2.volumes():
             made = provider.load(Backing, system, row.provider_id,

@@ -27,7 +27,7 @@ from oslo_utils import units
 
 from cinder_k2.array import survey
 from cinder_k2.cmd import backends
-from cinder_k2.driver import reclaim as reclaiming
+from cinder_k2.driver.operations import reclaim as reclaiming
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 

@@ -10,17 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What both drivers share: Cinder's interface, and which array is asked."""
+"""Cinder's driver interface: which array each call goes to.
+
+Each method chooses the array, and calls the one part of
+``cinder_k2.driver.operations`` that the call is about.
+"""
 
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+import contextlib
 import dataclasses
-import functools
-import inspect
-import operator
 import typing
 
 from cinder import exception
@@ -29,172 +32,46 @@ from cinder.objects import fields
 from cinder.volume import driver
 from oslo_log import log as logging
 
-from cinder_k2.driver import attachments
+from cinder_k2.array import Array
 from cinder_k2.driver import config
 from cinder_k2.driver import errors
-from cinder_k2.driver import failover
+from cinder_k2.driver.failover import arrays
+from cinder_k2.driver.failover import failover
 from cinder_k2.driver import locks
-from cinder_k2.driver import lookup
-from cinder_k2.driver import membership
+from cinder_k2.driver.operations import ArrayOperations
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import Fabric
+from cinder_k2.driver.operations import manage
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import resolver
 from cinder_k2.driver import provider
-from cinder_k2.driver.side import Side
-from cinder_k2.driver import sides
 from cinder_k2.driver import stats
 from cinder_k2 import exceptions
 from cinder_k2 import rest
+from cinder_k2 import transport
+from cinder_k2 import volume_types
 
 LOG = logging.getLogger(__name__)
 
-Updates = list[lookup.ModelUpdate]
-M = typing.TypeVar('M', bound=Callable[..., typing.Any])
+Updates = list[resolver.ModelUpdate]
+Row = typing.Any
 
 
-def _route(method: M, names: Iterable[str],
-           choose: Callable[[sides.Sides[Side], typing.Any], Side]) -> M:
-    """Send a call to the array that is chosen by one of its arguments.
-
-    :param names: parameters with a row or rows; the first that is not empty
-        is used, and without any it is the array that serves
-    """
-    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
-        row = next((_first(given[name]) for name in names
-                    if _first(given.get(name)) is not None), None)
-        return (driver._sides.serving if row is None
-                else choose(driver._sides, row))
-    return _sent_to(method, side_of)
-
-
-def _sent_to(method: M, side_of: Callable[
-        ['K2Driver', Mapping[str, typing.Any]], Side]) -> M:
-    """Send a call to the array that its arguments, by name, tell."""
-    places = inspect.signature(method)
-
-    @functools.wraps(method)
-    @errors.translated
-    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
-             ) -> typing.Any:
-        side = side_of(self, places.bind(self, *args, **kwargs).arguments)
-        return getattr(side, method.__name__)(*args, **kwargs)
-    return typing.cast(M, call)
-
-
-def _unless_generic(method: M, name: str) -> M:
-    """A call about a group that the arrays know, whatever its rows say.
-
-    :param name: the parameter with the group, or group snapshot
-    :raises NotImplementedError: Cinder does it, volume by volume
-    """
-    places = inspect.signature(method)
-
-    @functools.wraps(method)
-    def call(self: 'K2Driver', *args: typing.Any, **kwargs: typing.Any
-             ) -> typing.Any:
-        membership.check_consistent(
-            places.bind(self, *args, **kwargs).arguments[name])
-        return method(self, *args, **kwargs)
-    return typing.cast(M, call)
-
-
-def _first(rows: typing.Any) -> typing.Any:
-    """A row, or the first of several; None if there is none."""
-    # A row can be iterated over, too.
-    if rows is None or hasattr(rows, 'provider_id'):
-        return rows
-    return next(iter(rows), None)
-
-
-def _serving(method: M) -> M:
-    """A call to the array that serves."""
-    return _route(method, (), sides.Sides.of)
-
-
-def _having(method: M, *names: str) -> M:
-    """A call to the array that has a row."""
-    return _route(method, names, sides.Sides.of)
-
-
-def _having_now(method: M, *names: str) -> M:
-    """The same, by the row as it is now.
-
-    Whoever asks may have read it before a failover.
-    """
-    def choose(known: sides.Sides[Side], row: typing.Any) -> Side:
-        _renew(known, row)
-        return known.of(row)
-    return _route(method, names, choose)
-
-
-def _renew(known: sides.Sides[Side], row: typing.Any) -> None:
-    """Have a row say where its volume is now; the rest stays as it is."""
-    if known.targets:
-        found = lookup.current(row).provider_id
-        if found != row.provider_id:
-            row.provider_id = found
-            row.obj_reset_changes(['provider_id'])
-
-
-def _together(method: M, rows_of: Callable[
-        [Mapping[str, typing.Any]], Iterable[typing.Any]]) -> M:
-    """A call to the array that has all rows, as they are now.
-
-    :param rows_of: which, by the arguments
-    """
-    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
-        found = driver._by_side(rows_of(given))
-        if len(found) > 1:
-            raise exceptions.GroupUnsuitable(
-                'its volumes are on different arrays: '
-                f'{", ".join(side.array.address for side in found)}. Fail '
-                'them over, or back, to one of them first.')
-        return next(iter(found), driver._sides.serving)
-    return _sent_to(method, side_of)
-
-
-def _changed(given: Mapping[str, typing.Any]) -> list[typing.Any]:
-    """Rows that tell where a group is that is updated.
-
-    What leaves it may be elsewhere, or was never made; what joins may not.
-    """
-    added = given.get('add_volumes') or ()
-    leaving = [row for row in given.get('remove_volumes') or ()
-               if row.provider_id]
-    if leaving and not added:
-        return leaving
-    return [*added, *leaving, *(row for row in given['group'].volumes
-                                if row.provider_id)]
-
-
-def _with_source(method: M, *names: str) -> M:
-    """A call that makes something of a row, where new things are made."""
-    return _route(method, names, sides.Sides.with_source)
-
-
-def _with_group(method: M, source: str | None = None) -> M:
-    """A call that makes a volume, of a row if it is given one.
-
-    It is made where new things are made, or not at all.
-    """
-    def side_of(driver: 'K2Driver', given: Mapping[str, typing.Any]) -> Side:
-        driver._check_group(given['volume'])
-        return (driver._sides.serving if source is None
-                else driver._sides.with_source(given[source]))
-    return _sent_to(method, side_of)
-
-
-class K2Driver(stats.StatsMixin, failover.FailoverMixin,
-               driver.VolumeDriver):
-    """Sends each call of Cinder's to the array that it concerns.
-
-    What the array is asked to do is in ``cinder_k2.driver.side``.
-    """
+class K2Driver(driver.VolumeDriver):
+    """Sends each call of Cinder's to the array that it concerns."""
 
     VERSION = '1.0.0'
     CI_WIKI_NAME = 'Cinder_K2_CI'
     SUPPORTS_ACTIVE_ACTIVE = True
 
+    VENDOR = 'Kaminario'
+
     #: As in statistics: iSCSI or FC.
     protocol: str
-    _side: type[Side]
+    # Without volume_backend_name the driver inside Cinder reports its class,
+    # and Cinder's rows carry that name as their pool.
+    _default_name: str
 
     def __init__(self, *args: typing.Any,
                  active_backend_id: str | None = None,
@@ -202,6 +79,7 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
         super().__init__(*args, **kwargs)
         config.register(self.configuration)
         self._active_id = active_backend_id
+        self._backend_rows = backend_rows.BackendRows(self)
 
     @classmethod
     def get_driver_options(cls) -> list[typing.Any]:
@@ -217,31 +95,47 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
         :raises InvalidInput: an option is missing or wrong
         """
         settings = config.rest_settings(self.configuration)
-        primary = self._make_side(settings)
-        targets: dict[str, Side] = {}
+        primary = self._operations(settings)
+        targets: dict[str, ArrayOperations] = {}
         for target in config.replication_targets(self.configuration):
-            side = targets[target.backend_id] = self._make_side(
+            other = targets[target.backend_id] = self._operations(
                 target.settings)
-            primary.meet(lookup.Peer(
-                target.backend_id, side.array, target.address, target.rpo,
-                side.release_copies, side.leave_copies))
-            side.primary = primary
-            side.meet(lookup.Peer(
-                sides.DEFAULT, primary.array, str(settings.endpoint),
-                target.rpo, primary.release_copies, primary.leave_copies))
+            primary.meet(_peer(target.backend_id, other, target.address,
+                               target.rpo))
+            other.replication.primary = primary.replication
+            other.meet(_peer(config.PRIMARY_ID, primary,
+                             str(settings.endpoint), target.rpo))
+        self._use(primary, targets)
+
+    def _use(self, primary: ArrayOperations,
+             targets: Mapping[str, ArrayOperations]) -> None:
+        """Use these arrays from now on.
+
+        :raises InvalidInput: the active one is not among them
+        """
+        conf = self.configuration
         try:
-            self._sides = sides.Sides(primary, targets, self._active_id)
+            self._arrays = arrays.ArraySet(primary, targets, self._active_id)
         except KeyError:
             raise exception.InvalidInput(reason=_(
                 'The back end was failed over to %(id)s, but section '
                 '[%(section)s] of cinder.conf has no replication_device '
                 'with that backend_id; put it back.') % {
                     'id': self._active_id,
-                    'section': self.configuration.config_group}) from None
+                    'section': conf.config_group}) from None
+        self._failover = failover.Failover(
+            self._arrays, self._backend_rows, conf.k2_failback_timeout)
+        self._statistics = stats.Statistics(
+            self._arrays, conf, str(
+                self.configuration.safe_get('volume_backend_name')
+                or self._default_name),
+            {'vendor_name': self.VENDOR, 'driver_version': self.VERSION,
+             'storage_protocol': self.protocol})
 
-    def _make_side(self, settings: rest.Settings) -> Side:
-        return self._side(self, rest.Client(dataclasses.replace(
-            settings, verdicts=config.verdicts_directory())))
+    def _operations(self, settings: rest.Settings) -> ArrayOperations:
+        client = rest.Client(dataclasses.replace(
+            settings, verdicts=config.verdicts_directory()))
+        return ArrayOperations(self, client, self._fabric)
 
     @errors.reported_at_start
     def check_for_setup_error(self) -> None:
@@ -251,208 +145,397 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
         the same: it is needed for the failover.
         """
         try:
-            self._sides.serving.check()
+            self._arrays.active.check()
         except (rest.RestError, exceptions.ArrayUnsuitable) as error:
-            if not self._sides.targets:
+            if not self._arrays.targets:
                 raise
             LOG.error('The array that serves cannot be used. Mend that, or '
                       'fail the back end over to one of %(targets)s if it is '
-                      'lost. %(error)s', {'targets': self._sides.targets,
+                      'lost. %(error)s', {'targets': self._arrays.targets,
                                           'error': error})
+
+    def _fabric(self, array: Array) -> Fabric:
+        """How hosts reach an array."""
+        raise NotImplementedError
 
     # Volumes
 
-    create_volume = _with_group(Side.create_volume)
-    create_volume_from_snapshot = _with_group(
-        Side.create_volume_from_snapshot, 'snapshot')
-    create_cloned_volume = _with_group(Side.create_cloned_volume, 'src_vref')
-    extend_volume = _having_now(Side.extend_volume, 'volume')
-    revert_to_snapshot = _having_now(Side.revert_to_snapshot, 'volume')
-    snapshot_revert_use_temp_snapshot = _serving(
-        Side.snapshot_revert_use_temp_snapshot)
+    def create_volume(self, volume: Row) -> resolver.ModelUpdate:
+        """Make a volume on the active array."""
+        with self._on_active() as active:
+            self._check_group(volume)
+            return active.volumes.create_volume(volume)
 
-    @errors.translated
-    def delete_volume(self, volume: typing.Any) -> None:
+    def create_volume_from_snapshot(self, volume: Row, snapshot: Row
+                                    ) -> resolver.ModelUpdate:
+        """Make a volume from a snapshot, on the active array."""
+        with self._on_active_with(snapshot) as active:
+            self._check_group(volume)
+            return active.volumes.create_volume_from_snapshot(volume, snapshot)
+
+    def create_cloned_volume(self, volume: Row, src_vref: Row
+                             ) -> resolver.ModelUpdate:
+        """Make a clone of a volume, on the active array."""
+        with self._on_active_with(src_vref) as active:
+            self._check_group(volume)
+            return active.volumes.create_cloned_volume(volume, src_vref)
+
+    def extend_volume(self, volume: Row, new_size: int) -> None:
+        """Grow a volume to ``new_size`` GiB, attached or not."""
+        with self._on_current_array_of(volume) as array:
+            array.volumes.extend_volume(volume, new_size)
+
+    def delete_volume(self, volume: Row) -> None:
         """Delete a volume on the array that has it.
 
         One that was never made may have left something on an array that
-        served before a failover, or failback.
+        was active before a failover, or failback.
 
         :raises VolumeIsBusy: the array must keep it
         """
-        _renew(self._sides, volume)
-        side = self._sides.of(volume)
-        if (volume.launched_at is None
-                and provider.system_of(volume.provider_id) is None):
-            self._on_others([side], f'volume {volume.id}',
-                            lambda other: other.delete_volume(volume))
-        side.delete_volume(volume)
+        with errors.translated():
+            self._renew(volume)
+            place = self._arrays.of(volume)
+            if (volume.launched_at is None
+                    and provider.system_of(volume.provider_id) is None):
+                self._on_others([place], f'volume {volume.id}',
+                                lambda other: other.deletion.delete_volume(
+                                    volume))
+            with place.array.deadline():
+                place.deletion.delete_volume(volume)
 
-    def _on_others(self, those: Collection[Side], what: str,
-                   clear: Callable[[Side], None]) -> None:
-        """Clear up on all arrays but those, as far as they let it."""
-        for other in self._sides.others(those):
-            try:
-                with other.array.grace():
-                    clear(other)
-            except (rest.RestError, exceptions.K2Error,
-                    exception.CinderException) as error:
-                LOG.warning('Whether something of %(what)s is left on the '
-                            'array at %(address)s is not known: %(error)s', {
-                                'what': what, 'error': error,
-                                'address': other.array.address})
+    def revert_to_snapshot(self, context: typing.Any, volume: Row,
+                           snapshot: Row) -> None:
+        """Put a volume back to a snapshot."""
+        with self._on_current_array_of(volume) as array:
+            array.revert.revert_to_snapshot(context, volume, snapshot)
 
-    def _check_group(self, volume: typing.Any) -> None:
-        """See that the array that serves has a new volume's group.
+    def snapshot_revert_use_temp_snapshot(self) -> bool:
+        """Whether Cinder is to take a snapshot before each revert.
 
-        :raises GroupUnsuitable: another one has volumes of it
+        A restore happens as a whole or not at all; where data is copied,
+        the snapshot is taken by the driver.
         """
-        if not (self._sides.targets and volume.group_id
-                and membership.is_consistent(volume.group)):
-            return
-        for row in volume.group.volumes:
-            side = self._sides.of(row)
-            if side is not self._sides.serving:
-                raise exceptions.GroupUnsuitable(
-                    f'its volumes are on the array at {side.array.address}, '
-                    'and new ones are made on that at '
-                    f'{self._sides.serving.array.address}. Fail the back end '
-                    'over to the first, or back, and try again.')
+        return False
 
     # Snapshots
 
-    create_snapshot = _having_now(Side.create_snapshot, 'snapshot')
+    def create_snapshot(self, snapshot: Row) -> resolver.ModelUpdate:
+        """Take a snapshot of a volume."""
+        with self._on_current_array_of(snapshot) as array:
+            return array.volumes.create_snapshot(snapshot)
 
-    @errors.translated
-    def delete_snapshot(self, snapshot: typing.Any) -> None:
+    def delete_snapshot(self, snapshot: Row) -> None:
         """Delete a snapshot on the array that has it.
 
         The driver inside Cinder took its own on the primary, where they stay
         when their volume is failed over; their rows have no ids. Nor has
         that of one that was never made, maybe where its volume was before.
+
+        :raises SnapshotIsBusy: the array must keep it
         """
-        places = [self._sides.of(snapshot)]
-        if provider.system_of(snapshot.provider_id) is None:
-            places.append(self._sides.named(sides.DEFAULT))
-            if provider.is_replicated(snapshot.volume.provider_id):
-                self._on_others(places, f'snapshot {snapshot.id}',
-                                lambda other: other.delete_snapshot(snapshot))
-        for side in dict.fromkeys(places):
-            side.delete_snapshot(snapshot)
+        with errors.translated():
+            places = [self._arrays.of(snapshot)]
+            if provider.system_of(snapshot.provider_id) is None:
+                places.append(self._arrays.named(config.PRIMARY_ID))
+                if provider.is_replicated(snapshot.volume.provider_id):
+                    self._on_others(
+                        places, f'snapshot {snapshot.id}',
+                        lambda other: other.deletion.delete_snapshot(
+                            snapshot))
+            for place in dict.fromkeys(places):
+                with place.array.deadline():
+                    place.deletion.delete_snapshot(snapshot)
 
     # Type and place
 
-    retype = _having_now(Side.retype, 'volume')
-    migrate_volume = _having_now(Side.migrate_volume, 'volume')
-    update_migrated_volume = _having(Side.update_migrated_volume,
-                                     'new_volume')
+    def retype(self, context: typing.Any, volume: Row, new_type: Row,
+               diff: Mapping[str, typing.Any],
+               host: Mapping[str, typing.Any]
+               ) -> bool | tuple[bool, resolver.ModelUpdate]:
+        """Give a volume the new type where it is, if the array can."""
+        with self._on_current_array_of(volume) as array:
+            return array.migration.retype(context, volume, new_type, diff,
+                                          host)
+
+    def migrate_volume(self, context: typing.Any, volume: Row,
+                       host: Mapping[str, typing.Any]
+                       ) -> tuple[bool, resolver.ModelUpdate | None]:
+        """Hand a detached volume to a back end on the same array."""
+        with self._on_current_array_of(volume) as array:
+            return array.migration.migrate_volume(context, volume, host)
+
+    def update_migrated_volume(self, ctxt: typing.Any, volume: Row,
+                               new_volume: Row, original_volume_status: str
+                               ) -> resolver.ModelUpdate:
+        """Say what ``volume``'s row needs to have ``new_volume``'s volume."""
+        with self._on_array_of(new_volume) as array:
+            return array.migration.update_migrated_volume(
+                ctxt, volume, new_volume, original_volume_status)
 
     # Connections
 
-    validate_connector = _serving(Side.validate_connector)
-    initialize_connection = _having_now(Side.initialize_connection,
-                                        'volume')
-    terminate_connection = _having(Side.terminate_connection, 'volume')
-    initialize_connection_snapshot = _having(
-        Side.initialize_connection_snapshot, 'snapshot')
-    terminate_connection_snapshot = _having(
-        Side.terminate_connection_snapshot, 'snapshot')
-    backup_use_temp_snapshot = _serving(Side.backup_use_temp_snapshot)
+    def validate_connector(self, connector: transport.Connector) -> None:
+        """See that a connector has initiators of this back end's kind.
+
+        :raises InvalidConnectorException: it has none
+        """
+        with self._on_active() as active:
+            active.transport.initiators(connector)
+
+    def initialize_connection(self, volume: Row,
+                              connector: transport.Connector,
+                              **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a volume to a host; where and under which LUN to find it."""
+        with self._on_current_array_of(volume) as array:
+            return array.connections.initialize_connection(volume, connector)
+
+    def terminate_connection(self, volume: Row,
+                             connector: transport.Connector | None,
+                             **kwargs: typing.Any
+                             ) -> dict[str, typing.Any] | bool:
+        """Unmap a volume from a host, from all hosts without a connector."""
+        with self._on_array_of(volume) as array:
+            return array.connections.terminate_connection(volume, connector)
+
+    def initialize_connection_snapshot(
+            self, snapshot: Row, connector: transport.Connector,
+            **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a snapshot to a host; where and under which LUN to find it."""
+        with self._on_array_of(snapshot) as array:
+            return (array.snapshot_connections
+                    .initialize_connection_snapshot(snapshot, connector))
+
+    def terminate_connection_snapshot(
+            self, snapshot: Row, connector: transport.Connector | None,
+            **kwargs: typing.Any) -> dict[str, typing.Any] | bool:
+        """Unmap a snapshot from a host, from all without a connector."""
+        with self._on_array_of(snapshot) as array:
+            return (array.snapshot_connections
+                    .terminate_connection_snapshot(snapshot, connector))
+
+    def backup_use_temp_snapshot(self) -> bool:
+        """Whether volumes in use are backed up from a snapshot: always."""
+        return True
 
     def _detach_volume(self, context: typing.Any, attach_info: typing.Any,
-                       volume: typing.Any, properties: dict[str, typing.Any],
+                       volume: Row, properties: dict[str, typing.Any],
                        *args: typing.Any, **kwargs: typing.Any) -> None:
         """Cinder's own detach, after it has copied data."""
         super()._detach_volume(
             context, attach_info, volume,
-            {**properties, attachments.INTERNAL: True}, *args, **kwargs)
+            {**properties, connections.INTERNAL: True}, *args, **kwargs)
 
     # Management
 
-    manage_existing_get_size = _having(Side.manage_existing_get_size,
-                                       'volume')
-    manage_existing = _having(Side.manage_existing, 'volume')
-    unmanage = _having(Side.unmanage, 'volume')
-    get_manageable_volumes = _serving(Side.get_manageable_volumes)
-    manage_existing_snapshot_get_size = _having(
-        Side.manage_existing_snapshot_get_size, 'snapshot')
-    manage_existing_snapshot = _having(Side.manage_existing_snapshot,
-                                       'snapshot')
-    unmanage_snapshot = _having(Side.unmanage_snapshot, 'snapshot')
-    get_manageable_snapshots = _serving(Side.get_manageable_snapshots)
+    def manage_existing_get_size(self, volume: Row,
+                                 existing_ref: manage.Reference) -> int:
+        """Size in GiB, rounded up, of a volume to be managed."""
+        with self._on_array_of(volume) as array:
+            return array.manage.manage_existing_get_size(volume, existing_ref)
 
-    # Groups
+    def manage_existing(self, volume: Row, existing_ref: manage.Reference
+                        ) -> resolver.ModelUpdate:
+        """Take a volume over."""
+        with self._on_array_of(volume) as array:
+            return array.manage.manage_existing(volume, existing_ref)
 
-    create_group = _serving(Side.create_group)
-    update_group = _unless_generic(
-        _together(Side.update_group, _changed), 'group')
-    create_group_from_src = _unless_generic(_with_source(
-        Side.create_group_from_src, 'snapshots', 'source_vols'), 'group')
-    create_group_snapshot = _unless_generic(_having(
-        Side.create_group_snapshot, 'snapshots'), 'group_snapshot')
-    delete_group_snapshot = _unless_generic(_having(
-        Side.delete_group_snapshot, 'snapshots'), 'group_snapshot')
+    def unmanage(self, volume: Row) -> None:
+        """Let a volume go; it stays on the array."""
+        with self._on_array_of(volume) as array:
+            array.unmanaging.unmanage(volume)
 
-    @errors.translated
-    def delete_group(self, context: typing.Any, group: typing.Any,
-                     volumes: Sequence[typing.Any]
-                     ) -> tuple[lookup.ModelUpdate, Updates]:
+    def get_manageable_volumes(
+            self, cinder_volumes: Iterable[Row], marker: typing.Any,
+            limit: int | None, offset: int | None, sort_keys: list[str],
+            sort_dirs: list[str]) -> manage.Entries:
+        """Volumes of the active array, and what is against each of them."""
+        with self._on_active() as active:
+            return active.manage.get_manageable_volumes(
+                cinder_volumes, marker, limit, offset, sort_keys, sort_dirs)
+
+    def manage_existing_snapshot_get_size(
+            self, snapshot: Row, existing_ref: manage.Reference) -> int:
+        """Size in GiB, rounded up, of a snapshot to be managed."""
+        with self._on_array_of(snapshot) as array:
+            return array.manage.manage_existing_snapshot_get_size(
+                snapshot, existing_ref)
+
+    def manage_existing_snapshot(
+            self, snapshot: Row, existing_ref: manage.Reference
+    ) -> resolver.ModelUpdate:
+        """Take a snapshot over."""
+        with self._on_array_of(snapshot) as array:
+            return array.manage.manage_existing_snapshot(snapshot,
+                                                         existing_ref)
+
+    def unmanage_snapshot(self, snapshot: Row) -> None:
+        """Let a snapshot go; it stays on the array as it is. No call."""
+
+    def get_manageable_snapshots(
+            self, cinder_snapshots: Iterable[Row], marker: typing.Any,
+            limit: int | None, offset: int | None, sort_keys: list[str],
+            sort_dirs: list[str]) -> manage.Entries:
+        """Snapshots of the active array, and what is against each."""
+        with self._on_active() as active:
+            return active.manage.get_manageable_snapshots(
+                cinder_snapshots, marker, limit, offset, sort_keys, sort_dirs)
+
+    # Groups. Of those without consistent snapshots the arrays know nothing:
+    # Cinder does the work volume by volume when NotImplementedError is raised.
+
+    def create_group(self, context: typing.Any, group: Row
+                     ) -> resolver.ModelUpdate:
+        """Make the volume group of a consistency group."""
+        with self._on_active() as active:
+            return active.groups.create_group(context, group)
+
+    def update_group(self, context: typing.Any, group: Row,
+                     add_volumes: Sequence[Row] | None = None,
+                     remove_volumes: Sequence[Row] | None = None
+                     ) -> tuple[None, Updates, Updates]:
+        """Move volumes into a group's volume group, and out of it."""
+        placement.check_consistent(group)
+        with self._on_common_array_of(_changed(
+                group, add_volumes, remove_volumes)) as array:
+            return array.group_update.update_group(
+                context, group, add_volumes, remove_volumes)
+
+    def create_group_from_src(
+            self, context: typing.Any, group: Row, volumes: Sequence[Row],
+            group_snapshot: Row = None,
+            snapshots: Sequence[Row] | None = None, source_group: Row = None,
+            source_vols: Sequence[Row] | None = None
+    ) -> tuple[resolver.ModelUpdate, Updates]:
+        """Make a group with the data of a group snapshot or of a group."""
+        placement.check_consistent(group)
+        source = next(iter([*(snapshots or ()), *(source_vols or ())]), None)
+        with self._on_active_with(source) as active:
+            return active.groups.create_group_from_src(
+                context, group, volumes, group_snapshot, snapshots,
+                source_group, source_vols)
+
+    def create_group_snapshot(
+            self, context: typing.Any, group_snapshot: Row,
+            snapshots: Sequence[Row]) -> tuple[resolver.ModelUpdate, Updates]:
+        """Take one snapshot of all volumes of a group at one instant."""
+        placement.check_consistent(group_snapshot)
+        with self._on_array_of(next(iter(snapshots), None)) as array:
+            return array.groups.create_group_snapshot(
+                context, group_snapshot, snapshots)
+
+    def delete_group_snapshot(
+            self, context: typing.Any, group_snapshot: Row,
+            snapshots: Sequence[Row]) -> tuple[resolver.ModelUpdate, Updates]:
+        """Delete a group snapshot."""
+        placement.check_consistent(group_snapshot)
+        with self._on_array_of(next(iter(snapshots), None)) as array:
+            return array.groups.delete_group_snapshot(
+                context, group_snapshot, snapshots)
+
+    def delete_group(self, context: typing.Any, group: Row,
+                     volumes: Sequence[Row]
+                     ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete a group and its volumes, on whichever arrays they are.
 
-        Another array may have its volume group, from when that one served.
+        Another array may have its volume group, from when it was active.
         """
-        membership.check_consistent(group)
-        told, updates = self._on_each(Side.delete_group, context, group,
-                                      volumes)
-        if told['status'] == fields.GroupStatus.DELETED:
-            self._on_others([self._sides.of(row) for row in volumes]
-                            or [self._sides.serving], f'group {group.id}',
-                            lambda other: other.drop_group(group))
-        return told, updates
+        placement.check_consistent(group)
+        with errors.translated():
+            told, updates = self._on_each(
+                group, volumes, lambda array, rows:
+                array.group_replication.delete_group(context, group, rows))
+            if told['status'] == fields.GroupStatus.DELETED:
+                self._on_others([self._arrays.of(row) for row in volumes]
+                                or [self._arrays.active],
+                                f'group {group.id}',
+                                lambda other: other.groups.drop_group(group))
+            return told, updates
 
-    # Replication of groups; failover is in cinder_k2.driver.failover
+    # Replication
 
-    @errors.translated
-    def disable_replication(self, context: typing.Any, group: typing.Any,
-                            volumes: Sequence[typing.Any]
-                            ) -> tuple[lookup.ModelUpdate, Updates]:
+    def enable_replication(self, context: typing.Any, group: Row,
+                           volumes: Sequence[Row]
+                           ) -> tuple[resolver.ModelUpdate, Updates]:
+        """Replicate all volumes of a group."""
+        with self._on_common_array_of(volumes) as array:
+            return array.group_replication.enable_replication(
+                context, group, volumes)
+
+    def disable_replication(self, context: typing.Any, group: Row,
+                            volumes: Sequence[Row]
+                            ) -> tuple[resolver.ModelUpdate, Updates]:
         """End the replication of volumes, on whichever arrays they are."""
-        return self._on_each(Side.disable_replication, context, group,
-                             volumes)
+        with errors.translated():
+            return self._on_each(
+                group, volumes, lambda array, rows:
+                array.group_replication.disable_replication(
+                    context, group, rows))
 
-    def _on_each(self, method: Callable[..., typing.Any],
-                 context: typing.Any, group: typing.Any,
-                 volumes: Sequence[typing.Any]
-                 ) -> tuple[lookup.ModelUpdate, Updates]:
-        """Call each array that has volumes of a group.
+    def get_replication_error_status(
+            self, context: typing.Any, groups: Iterable[Row]
+    ) -> tuple[Updates, Updates]:
+        """What is wrong with the replication of volumes."""
+        with self._on_active() as active:
+            return active.monitor.get_replication_error_status(context, groups)
 
-        :raises GroupUnsuitable: they are one replicated whole
+    def failover_host(self, context: typing.Any, volumes: Sequence[Row],
+                      secondary_id: str | None = None,
+                      groups: Sequence[Row] | None = None
+                      ) -> tuple[str, Updates, Updates]:
+        """Make another array active; "default" fails back.
+
+        :raises InvalidReplicationTarget: nothing was done
         """
-        found = self._by_side(volumes) or {self._sides.serving: []}
-        if len(found) > 1 and membership.is_consistent(group) and any(
-                provider.is_replicated(row.provider_id) for row in volumes):
-            raise exceptions.GroupUnsuitable(
-                'its volumes are on different arrays; fail them over, or '
-                'back, to one of them first.')
-        done = [getattr(side, method.__name__)(context, group, rows)
-                for side, rows in found.items()]
-        worst = next((one for one, _ in done if 'error' in (
-            one.get('status'), one.get('replication_status'))), done[0][0])
-        return worst, [update for _, rows in done for update in rows]
+        return self._failover.failover_host(context, volumes, secondary_id,
+                                            groups)
 
-    def _by_side(self, rows: Iterable[typing.Any]
-                 ) -> dict[Side, list[typing.Any]]:
-        """Rows by the array that has them now."""
-        found: dict[Side, list[typing.Any]] = {}
-        for row in rows:
-            _renew(self._sides, row)
-            found.setdefault(self._sides.of(row), []).append(row)
-        return found
+    def failover(self, context: typing.Any, volumes: Sequence[Row],
+                 secondary_id: str | None = None,
+                 groups: Sequence[Row] | None = None
+                 ) -> tuple[str, Updates, Updates]:
+        """The same in a cluster, whose services hear of it afterwards."""
+        return self._failover.failover(context, volumes, secondary_id, groups)
 
-    enable_replication = _together(Side.enable_replication,
-                                   operator.itemgetter('volumes'))
-    get_replication_error_status = _serving(
-        Side.get_replication_error_status)
+    def failover_completed(self, context: typing.Any,
+                           active_backend_id: str | None = None) -> None:
+        """Use the array that is active from now on."""
+        self._failover.failover_completed(context, active_backend_id)
+
+    def failover_replication(self, context: typing.Any, group: Row,
+                             volumes: Sequence[Row],
+                             secondary_backend_id: str | None = None
+                             ) -> tuple[resolver.ModelUpdate, Updates]:
+        """Let another array serve one group; "default": its first again."""
+        return self._failover.failover_replication(
+            context, group, volumes, secondary_backend_id)
+
+    # Statistics
+
+    def get_default_filter_function(self) -> str:
+        """No new volumes for an array that is down, degraded or full."""
+        return stats.FILTER_FUNCTION
+
+    def get_default_goodness_function(self) -> str:
+        """The share of the array that is free; 0 if it is degraded."""
+        return stats.GOODNESS_FUNCTION
+
+    def _init_vendor_properties(self) -> tuple[dict[str, typing.Any], str]:
+        """The extra specs, for get-capabilities."""
+        properties: dict[str, typing.Any] = {}
+        for spec, default in stats.extra_specs(
+                self.configuration.k2_clone_strategies):
+            enum = {'enum': list(spec.values)} if spec.values else {}
+            self._set_property(
+                properties, spec.key, spec.title, spec.description, 'string',
+                default=default, **enum)
+        return properties, volume_types.PREFIX
+
+    def _update_volume_stats(self) -> None:
+        """Refresh ``self._stats``; an array that is lost is down."""
+        self._stats = self._statistics.read({
+            'filter_function': self.get_filter_function(),
+            'goodness_function': self.get_goodness_function()})
 
     # Exports are made when a host connects, and nothing needs to be done
     # to them when the service starts.
@@ -484,3 +567,154 @@ class K2Driver(stats.StatsMixin, failover.FailoverMixin,
     def clean_snapshot_file_locks(self, snapshot_id: str) -> None:
         """Remove the lock files of a snapshot that Cinder has forgotten."""
         locks.forget_snapshot(snapshot_id)
+
+    # Which array
+
+    @contextlib.contextmanager
+    def _on_active(self) -> Iterator[ArrayOperations]:
+        """One operation on the array where new things are made."""
+        active = self._arrays.active
+        with errors.operation(active.array):
+            yield active
+
+    @contextlib.contextmanager
+    def _on_active_with(self, source: Row) -> Iterator[ArrayOperations]:
+        """The same, for what is made of a row; of nothing if it is None.
+
+        :raises VolumeBackendAPIException: another array has the row
+        """
+        with errors.translated():
+            active = (self._arrays.active if source is None
+                      else self._arrays.with_source(source))
+            with active.array.deadline():
+                yield active
+
+    @contextlib.contextmanager
+    def _on_array_of(self, row: Row) -> Iterator[ArrayOperations]:
+        """One operation on the array that has a row; the active for None."""
+        with errors.translated():
+            chosen = (self._arrays.active if row is None
+                      else self._arrays.of(row))
+            with chosen.array.deadline():
+                yield chosen
+
+    @contextlib.contextmanager
+    def _on_current_array_of(self, row: Row) -> Iterator[ArrayOperations]:
+        """The same, by the row as it is now.
+
+        Whoever asks may have read it before a failover.
+        """
+        with errors.translated():
+            self._renew(row)
+            chosen = self._arrays.of(row)
+            with chosen.array.deadline():
+                yield chosen
+
+    @contextlib.contextmanager
+    def _on_common_array_of(self, rows: Iterable[Row]
+                            ) -> Iterator[ArrayOperations]:
+        """One operation on the array that has all rows, as they are now.
+
+        :raises InvalidGroup: several arrays have them
+        """
+        with errors.translated():
+            found = self._by_array(rows)
+            if len(found) > 1:
+                places = ', '.join(each.array.address for each in found)
+                raise exceptions.GroupUnsuitable(
+                    f'its volumes are on different arrays: {places}. Fail '
+                    'them over, or back, to one of them first.')
+            chosen = next(iter(found), self._arrays.active)
+            with chosen.array.deadline():
+                yield chosen
+
+    def _on_each(self, group: Row, volumes: Sequence[Row],
+                 act: Callable[[ArrayOperations, list[Row]], tuple[
+                     resolver.ModelUpdate, Updates]]
+                 ) -> tuple[resolver.ModelUpdate, Updates]:
+        """Do something on each array that has volumes of a group.
+
+        :raises GroupUnsuitable: they are one replicated whole
+        """
+        found = self._by_array(volumes) or {self._arrays.active: []}
+        if len(found) > 1 and placement.is_consistent(group) and any(
+                provider.is_replicated(row.provider_id) for row in volumes):
+            raise exceptions.GroupUnsuitable(
+                'its volumes are on different arrays; fail them over, or '
+                'back, to one of them first.')
+        done = []
+        for chosen, rows in found.items():
+            with chosen.array.deadline():
+                done.append(act(chosen, rows))
+        worst = next((one for one, _ in done if 'error' in (
+            one.get('status'), one.get('replication_status'))), done[0][0])
+        return worst, [update for _, rows in done for update in rows]
+
+    def _on_others(self, those: Collection[ArrayOperations], what: str,
+                   clear: Callable[[ArrayOperations], None]) -> None:
+        """Clear up on all arrays but those, as far as they let it."""
+        for other in self._arrays.others(those):
+            try:
+                with errors.translated(), other.array.grace():
+                    clear(other)
+            except exception.CinderException as error:
+                LOG.warning('Whether something of %(what)s is left on the '
+                            'array at %(address)s is not known: %(error)s', {
+                                'what': what, 'error': error,
+                                'address': other.array.address})
+
+    def _by_array(self, rows: Iterable[Row]
+                  ) -> dict[ArrayOperations, list[Row]]:
+        """Rows by the array that has them now."""
+        found: dict[ArrayOperations, list[Row]] = {}
+        for row in rows:
+            self._renew(row)
+            found.setdefault(self._arrays.of(row), []).append(row)
+        return found
+
+    def _renew(self, row: Row) -> None:
+        """Have a row say where its volume is now; the rest stays as it is."""
+        if self._arrays.targets:
+            found = resolver.current(row).provider_id
+            if found != row.provider_id:
+                row.provider_id = found
+                row.obj_reset_changes(['provider_id'])
+
+    def _check_group(self, volume: Row) -> None:
+        """See that the active array has a new volume's group.
+
+        :raises GroupUnsuitable: another one has volumes of it
+        """
+        if not (self._arrays.targets and volume.group_id
+                and placement.is_consistent(volume.group)):
+            return
+        active = self._arrays.active
+        for row in volume.group.volumes:
+            other = self._arrays.of(row)
+            if other is not active:
+                raise exceptions.GroupUnsuitable(
+                    f'its volumes are on the array at {other.array.address}, '
+                    'and new ones are made on that at '
+                    f'{active.array.address}. Fail the back end over to the '
+                    'first, or back, and try again.')
+
+
+def _peer(backend_id: str, other: ArrayOperations, address: str, rpo: int
+          ) -> resolver.Peer:
+    """An array, as another one sees it."""
+    return resolver.Peer(backend_id, other.array, address, rpo,
+                         other.deletion.release_copies,
+                         other.deletion.leave_copies)
+
+
+def _changed(group: Row, added: Sequence[Row] | None,
+             removed: Sequence[Row] | None) -> list[Row]:
+    """Rows that tell where a group is that is updated.
+
+    What leaves it may be elsewhere, or was never made; what joins may not.
+    """
+    leaving = [row for row in removed or () if row.provider_id]
+    if leaving and not added:
+        return leaving
+    return [*(added or ()), *leaving, *(row for row in group.volumes
+                                        if row.provider_id)]

@@ -42,8 +42,9 @@ _SECRETS = ('san_password', 'k2_app_token', 'k2_replication_password',
             'replication_device')
 _DEVICE_KEYS = ('backend_id', 'san_ip', 'port', 'login', 'password', 'rpo',
                 'tls_fingerprint')
-# What Cinder calls the array of the back end's own options at failback.
-_OWN_ID = 'default'
+#: What Cinder calls the array of the back end's own options: VolumeManager's
+#: FAILBACK_SENTINEL.
+PRIMARY_ID = 'default'
 _RPO = 300
 _READ_FROM_CINDER = ('san_ip', 'san_login', 'san_password', 'san_api_port',
                      'driver_ssl_cert_verify', 'driver_ssl_cert_path',
@@ -239,7 +240,7 @@ def _check_keys(device: Mapping[str, str]) -> None:
     if not backend_id:
         raise ValueError(_('it has no backend_id; add one, by which Cinder '
                            'shall call that array'))
-    if backend_id.lower() == _OWN_ID:
+    if backend_id.lower() == PRIMARY_ID:
         raise ValueError(_('"%s" is what Cinder calls the array of san_ip; '
                            'choose another backend_id') % backend_id)
 

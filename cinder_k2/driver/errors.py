@@ -22,6 +22,7 @@ from cinder import exception
 from cinder.i18n import _
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import transport
@@ -34,22 +35,9 @@ P = typing.ParamSpec('P')
 R = typing.TypeVar('R')
 
 
-def operation(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method of the driver be one operation of Cinder's.
-
-    It has k2_retry_timeout for all its calls together, and raises Cinder's
-    exceptions only, as ``translated`` says.
-    """
-    @functools.wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        driver = typing.cast(typing.Any, args[0])
-        with driver.deadline():
-            return method(*args, **kwargs)
-    return translated(call)
-
-
-def translated(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method raise Cinder's exceptions only.
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Let what is inside raise Cinder's exceptions only.
 
     :raises InvalidConnectorException: the connector lacks initiators
     :raises InvalidVolumeType: an extra spec has an unknown value
@@ -57,22 +45,29 @@ def translated(method: Callable[P, R]) -> Callable[P, R]:
     :raises VolumeBackendAPIException: everything else the array or the
         layers below say; the text is one line for the operator
     """
-    @functools.wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except transport.NoInitiators as error:
-            raise exception.InvalidConnectorException(
-                missing=error.missing) from error
-        except volume_types.InvalidExtraSpec as error:
-            raise exception.InvalidVolumeType(reason=str(error)) from error
-        except exceptions.GroupUnsuitable as error:
-            raise exception.InvalidGroup(reason=str(error)) from error
-        except (rest.RestError, exceptions.K2Error,
-                waiting.WaitTimeout) as error:
-            raise exception.VolumeBackendAPIException(
-                data=str(error)) from error
-    return call
+    try:
+        yield
+    except transport.NoInitiators as error:
+        raise exception.InvalidConnectorException(
+            missing=error.missing) from error
+    except volume_types.InvalidExtraSpec as error:
+        raise exception.InvalidVolumeType(reason=str(error)) from error
+    except exceptions.GroupUnsuitable as error:
+        raise exception.InvalidGroup(reason=str(error)) from error
+    except (rest.RestError, exceptions.K2Error,
+            waiting.WaitTimeout) as error:
+        raise exception.VolumeBackendAPIException(data=str(error)) from error
+
+
+@contextlib.contextmanager
+def operation(array: Array) -> Iterator[None]:
+    """Let what is inside be one operation of Cinder's on an array.
+
+    It has k2_retry_timeout for all its calls together, and raises Cinder's
+    exceptions only, as ``translated`` says.
+    """
+    with translated(), array.deadline():
+        yield
 
 
 def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:

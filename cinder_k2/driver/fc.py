@@ -12,46 +12,16 @@
 
 """The Fibre Channel driver."""
 
-import typing
-
 from cinder.common import constants
 from cinder import interface
 from cinder.zonemanager import utils as fczm_utils
 
-from cinder_k2.driver import attachments
+from cinder_k2.array import Array
 from cinder_k2.driver import base
 from cinder_k2.driver import chap
-from cinder_k2.driver import side
+from cinder_k2.driver import operations
+from cinder_k2.driver.operations import zoning
 from cinder_k2.transport import fc
-
-
-class FCSide(side.Side):
-    """An array over Fibre Channel."""
-
-    _transport: fc.FCTransport
-
-    def _make_transport(self) -> fc.FCTransport:
-        return fc.FCTransport(fczm_utils.create_lookup_service())
-
-    def _make_chap(self) -> None:
-        chap.warn_without_iscsi(self.configuration)
-
-    def _connected(self, connection: dict[str, typing.Any]) -> None:
-        fczm_utils.add_fc_zone(connection)
-
-    def _now_idle(self, initiators: list[str]) -> None:
-        fczm_utils.remove_fc_zone(self._unzoning(initiators))
-
-    def _unzoning(self, initiators: list[str]) -> dict[str, typing.Any]:
-        return self._transport.former_targets(
-            self._array, initiators).unzoning()
-
-    def _report(self, done: attachments.Disconnected
-                ) -> dict[str, typing.Any]:
-        """The zones that were removed."""
-        if not done.idle:
-            return {'driver_volume_type': 'fibre_channel', 'data': {}}
-        return self._unzoning(sorted(done.idle))
 
 
 @interface.volumedriver
@@ -65,4 +35,9 @@ class K2FCDriver(base.K2Driver):
 
     protocol = constants.FC
     _default_name = 'KaminarioFCDriver'
-    _side = FCSide
+
+    def _fabric(self, array: Array) -> operations.Fabric:
+        chap.warn_without_iscsi(self.configuration)
+        network = fc.FCTransport(fczm_utils.create_lookup_service())
+        return operations.Fabric(
+            network, zoning.FabricZoning(array, network), None)

@@ -15,23 +15,13 @@
 from cinder.common import constants
 from cinder import interface
 
+from cinder_k2.array import Array
 from cinder_k2.driver import base
 from cinder_k2.driver import chap
 from cinder_k2.driver import config
-from cinder_k2.driver import side
-from cinder_k2.flows import chap as flows_chap
+from cinder_k2.driver import operations
+from cinder_k2.driver.operations import zoning
 from cinder_k2.transport import iscsi
-
-
-class ISCSISide(side.Side):
-    """An array over iSCSI."""
-
-    def _make_transport(self) -> iscsi.ISCSITransport:
-        with config.option_errors('k2_iscsi_cidrs'):
-            return iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
-
-    def _make_chap(self) -> flows_chap.Chap:
-        return chap.for_iscsi(self.configuration, self._driver.db, self._array)
 
 
 @interface.volumedriver
@@ -45,4 +35,9 @@ class K2ISCSIDriver(base.K2Driver):
 
     protocol = constants.ISCSI
     _default_name = 'KaminarioISCSIDriver'
-    _side = ISCSISide
+
+    def _fabric(self, array: Array) -> operations.Fabric:
+        with config.option_errors('k2_iscsi_cidrs'):
+            network = iscsi.ISCSITransport(self.configuration.k2_iscsi_cidrs)
+        return operations.Fabric(network, zoning.NoZoning(), chap.for_iscsi(
+            self.configuration, self.db, array))

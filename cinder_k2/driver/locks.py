@@ -22,7 +22,7 @@ of a cluster. In the order in which they may be taken:
 ``snapshot``       the attachments of one Cinder snapshot, which share a view
 ``hosts``          one host, by its initiators: finding, making, mapping,
                    unmapping and removing it are one piece; threads of one
-                   service may share it, see ``driver.host_holds``
+                   service may share it, see ``driver.operations.host_holds``
 ``host_groups``    host groups as far as they have one volume: whether it
                    leaves a group depends on attachments to all its members
 =================  ========================================================
@@ -41,6 +41,7 @@ import re
 from cinder import coordination
 from tooz import coordination as tooz
 
+from cinder_k2.array import Array
 from cinder_k2 import exceptions
 
 # Longer than an operation may take with k2_retry_timeout at its default and
@@ -71,6 +72,16 @@ def group(system_id: str, group_id: int) -> Iterator[None]:
     :raises LockTimeout: another operation held it too long
     """
     with _lock(_group_name(system_id, group_id)):
+        yield
+
+
+@contextlib.contextmanager
+def group_on(array: Array, group_id: int) -> Iterator[None]:
+    """Hold a volume group; the time for the array begins then.
+
+    :raises LockTimeout: another operation held it too long
+    """
+    with group(array.system.id, group_id), array.deadline(fresh=True):
         yield
 
 

@@ -12,6 +12,9 @@
 
 """What the scheduler hears of a back end."""
 
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 import typing
 
@@ -20,9 +23,9 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import meter
+from cinder_k2.driver.failover import arrays
 from cinder_k2.driver import location
-from cinder_k2.driver.side import Side
-from cinder_k2.driver import sides
+from cinder_k2.driver.operations import ArrayOperations
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2 import volume_types
@@ -64,59 +67,39 @@ _FEATURES: dict[str, typing.Any] = {
 }
 
 
-class StatsMixin:
-    """Statistics: few calls to the array, however many volumes it has."""
+class Statistics:
+    """Statistics: few calls to the array, however many volumes it has.
 
-    VENDOR = 'Kaminario'
-    VERSION: str
-    _sides: sides.Sides[Side]
-    configuration: typing.Any
-    protocol: str
-    # Without volume_backend_name the driver inside Cinder reports its class,
-    # and Cinder's rows carry that name as their pool.
-    _default_name: str
-    _stats: dict[str, typing.Any]
-    _set_property: typing.Callable[..., None]
-    get_filter_function: typing.Callable[[], str | None]
-    get_goodness_function: typing.Callable[[], str | None]
+    :param configuration: the options of the back end
+    :param name: that of the back end
+    :param fixed: what is always told of the driver
+    """
 
-    # What was known last of the array.
-    _usage = meter.Usage()
+    def __init__(self, known: arrays.ArraySet[ArrayOperations],
+                 configuration: typing.Any, name: str,
+                 fixed: Mapping[str, str]) -> None:
+        self._arrays = known
+        self._configuration = configuration
+        self._name = name
+        self._fixed = fixed
+        self._state = 'up'
+        # What was known last of the array.
+        self._usage = meter.Usage()
 
-    def get_default_filter_function(self) -> str:
-        """No new volumes for an array that is down, degraded or full."""
-        return FILTER_FUNCTION
+    def read(self, functions: Mapping[str, str | None]
+             ) -> dict[str, typing.Any]:
+        """What is told now; an array that is lost is down.
 
-    def get_default_goodness_function(self) -> str:
-        """The share of the array that is free; 0 if it is degraded."""
-        return GOODNESS_FUNCTION
-
-    def _init_vendor_properties(self
-                                ) -> tuple[dict[str, typing.Any], str]:
-        """The extra specs, for get-capabilities."""
-        defaults = {volume_types.STRATEGY.key: ','.join(
-            self.configuration.k2_clone_strategies)}
-        properties: dict[str, typing.Any] = {}
-        for spec in volume_types.EXTRA_SPECS:
-            enum = {'enum': list(spec.values)} if spec.values else {}
-            self._set_property(
-                properties, spec.key, spec.title, spec.description, 'string',
-                default=defaults.get(spec.key, spec.default), **enum)
-        return properties, volume_types.PREFIX
-
-    def _update_volume_stats(self) -> None:
-        """Refresh ``self._stats``; an array that is lost is down."""
+        :param functions: of filter and goodness
+        """
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
         self._tell_of_change(state, why)
-        self._stats = {
-            'volume_backend_name': self._backend_name(),
-            'vendor_name': self.VENDOR,
-            'driver_version': self.VERSION,
-            'storage_protocol': self.protocol,
+        return {
+            'volume_backend_name': self._name, **self._fixed,
             'backend_state': state,
             **self._replication(), **self._replication_status(state),
-            'pools': [self._pool(self._usage, state)]}
+            'pools': [{**self._pool(self._usage, state), **functions}]}
 
     def _measure(self) -> tuple[meter.Usage, str]:
         """The usage of the array, and why it is down if it is.
@@ -126,16 +109,17 @@ class StatsMixin:
         Cinder's looks at its state.
         """
         try:
-            return self._sides.serving.array.system.usage(), ''
+            return self._arrays.active.array.system.usage(), ''
         except (rest.RestError, exceptions.K2Error) as error:
             return dataclasses.replace(
                 self._usage, state=None, capacity=meter.NOTHING), str(error)
 
     def _tell_of_change(self, state: str, why: str) -> None:
         """Say once that the array went down, and once that it is back."""
-        if state == (self._stats or {}).get('backend_state', 'up'):
+        if state == self._state:
             return
-        details = {'address': self._sides.serving.array.address, 'why': why}
+        self._state = state
+        details = {'address': self._arrays.active.array.address, 'why': why}
         if state == 'down':
             LOG.error('The array at %(address)s is reported as down: %(why)s',
                       details)
@@ -145,30 +129,29 @@ class StatsMixin:
     def _pool(self, usage: meter.Usage, state: str
               ) -> dict[str, typing.Any]:
         return {
-            'pool_name': self._backend_name(),
+            'pool_name': self._name,
             # From here it gets into "openstack volume service list".
             'backend_state': state,
             'location_info': location.info(
-                self._sides.serving.array.system.known_id, self.protocol),
-            'reserved_percentage': self.configuration.reserved_percentage,
+                self._arrays.active.array.system.known_id,
+                self._fixed['storage_protocol']),
+            'reserved_percentage': self._configuration.reserved_percentage,
             'max_over_subscription_ratio': self._ratio(usage),
             **_FEATURES, **self._replication(), **_capacity(usage),
             **_health(usage), **_load(usage.performance), **_counts(usage),
-            volume_types.DEDUP.key: list(volume_types.DEDUP.values),
-            'filter_function': self.get_filter_function(),
-            'goodness_function': self.get_goodness_function()}
+            volume_types.DEDUP.key: list(volume_types.DEDUP.values)}
 
     def _replication_status(self, state: str) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.
 
         What can go on is resumed. Cinder asks for what is left then.
         """
-        if not self._sides.targets or state != 'up':
+        if not self._arrays.targets or state != 'up':
             return {}
-        serving = self._sides.serving
+        active = self._arrays.active
         try:
-            with serving.deadline():
-                broken = serving.watch_replication()
+            with active.array.deadline():
+                broken = active.monitor.watch_replication()
         except rest.RestError as error:
             LOG.warning('The state of replication is not known: %s', error)
             return {}
@@ -176,7 +159,7 @@ class StatsMixin:
                 else fields.ReplicationStatus.ENABLED}
 
     def _replication(self) -> dict[str, typing.Any]:
-        targets = self._sides.targets
+        targets = self._arrays.targets
         return {'replication_enabled': bool(targets),
                 'replication_type': ['async'] if targets else [],
                 'replication_count': len(targets),
@@ -184,7 +167,7 @@ class StatsMixin:
 
     def _ratio(self, usage: meter.Usage) -> float:
         """``max_over_subscription_ratio``, from the array where asked."""
-        conf, capacity = self.configuration, usage.capacity
+        conf, capacity = self._configuration, usage.capacity
         used = capacity.total - capacity.free
         if (conf.auto_calc_max_oversubscription_ratio
                 and used > 0 and capacity.provisioned_volumes):
@@ -196,9 +179,16 @@ class StatsMixin:
             return _FIRST_RATIO
         return usage.data_reduction or _FIRST_RATIO
 
-    def _backend_name(self) -> str:
-        return str(self.configuration.safe_get('volume_backend_name')
-                   or self._default_name)
+
+def extra_specs(strategies: Sequence[str]
+                ) -> Iterator[tuple[volume_types.ExtraSpec, str | None]]:
+    """The extra specs, and what each stands for when it is not set.
+
+    :param strategies: ways to clone of this back end
+    """
+    for spec in volume_types.EXTRA_SPECS:
+        yield spec, (','.join(strategies) if spec is volume_types.STRATEGY
+                     else spec.default)
 
 
 def _gib(kib: int | None) -> float:

@@ -356,7 +356,7 @@ class Backend:
     @property
     def side(self) -> Any:
         """The driver's side for the array that serves."""
-        return self.driver._sides.serving
+        return self.driver._arrays.active
 
     def beat(self) -> None:
         """Tell Cinder, as services do every now and then: still alive."""

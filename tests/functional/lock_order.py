@@ -24,8 +24,8 @@ import threading
 from typing import Any
 from unittest import mock
 
-from cinder_k2.driver import copying
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import host_copy
 
 # As the documentation of the locks has it. Copies have no lock, but those
 # that wait for their turn hold what they hold.
@@ -48,13 +48,13 @@ class Watch:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Watch the locks of this process."""
-        lock, turn = locks._lock, copying.CopyingMixin._turn
+        lock, turn = locks._lock, host_copy.HostCopy._turn
         with mock.patch.object(
                 locks, '_lock', lambda name: self._taking(
                     _kind(name), name, lock(name))), \
             mock.patch.object(
-                copying.CopyingMixin, '_turn', lambda driver: self._taking(
-                    'copy', 'copy', turn(driver))):
+                host_copy.HostCopy, '_turn', lambda copies: self._taking(
+                    'copy', 'copy', turn(copies))):
             yield
 
     @contextlib.contextmanager

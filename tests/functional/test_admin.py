@@ -262,7 +262,7 @@ class ReclaimTest(AdminTest):
         """An operation holds its lock: the others are reclaimed."""
         group, _ = self.leave_something()
         self.leave_something()
-        name = locks._group_name(self.backend.side._array.system.id, group)
+        name = locks._group_name(self.backend.side.array.system.id, group)
         with mock.patch.object(locks, 'PATIENCE', 0.2), \
                 coordination.COORDINATOR.get_lock(name):
             output = self.refused(f'volume group {group}: Waited', 'reclaim')

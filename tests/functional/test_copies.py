@@ -177,8 +177,8 @@ class StaleRowTest(DataTest):
         stale = self.backend.volume(view.id)
         full = self.backend.extend_volume(view, 2)
         target = self.backend.volume(self.volume.id)
-        made = self.backend.side._marked(
-            stale, self.backend.side._backing)
+        made = self.backend.side.volumes._sources.marked(
+            stale, self.backend.side.resolver.resolve)
         self.assertIsNotNone(made.volume)
         self.assertEqual(full.id, self.backend.volume(view.id).id)
         self.assertIn('has_clones', self.backend.volume(view.id).provider_id)

@@ -264,7 +264,7 @@ class TargetsTest(FailoverTest):
             backend_id='spare', san_ip='127.0.0.2', port=1)
             + f'\nreplication_device = {self.device()}')
         self.assertEqual(['spare', replicated.TARGET],
-                         self.backend.driver._sides.targets)
+                         self.backend.driver._arrays.targets)
         volume = self.replicated(
             kaminario__replication_target=replicated.TARGET)
         self.fails_over(None)
@@ -952,7 +952,7 @@ class ClusterTest(FailoverTest):
             member.report()
 
     def active(self) -> list[str]:
-        return [member.driver._sides.active_id
+        return [member.driver._arrays.active_id
                 for member in (self.first, self.second)]
 
     def test_there_and_back(self) -> None:
@@ -981,7 +981,7 @@ class ClusterTest(FailoverTest):
         """It goes by the rows, not by what it believes."""
         volume, other = self.replicated(), self.replicated()
         self.first.fail_over(replicated.TARGET)
-        self.second.driver._sides.activate(None)
+        self.second.driver._arrays.activate(None)
         attachment = self.second.attach(volume, self.host())
         self.assertTrue(self.is_mapped(volume, self.secondary))
         self.second.detach(attachment)
@@ -995,7 +995,7 @@ class ClusterTest(FailoverTest):
 
     def test_a_member_without_the_target(self) -> None:
         """It says so in its row, and is disabled."""
-        del self.second.driver._sides._by_id[replicated.TARGET]
+        del self.second.driver._arrays._by_id[replicated.TARGET]
         self.first.fail_over(replicated.TARGET)
         service = self.second.service()
         self.assertEqual(('error', True), (service.replication_status,

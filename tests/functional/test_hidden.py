@@ -296,12 +296,13 @@ class CarefulTest(HiddenTest):
                   host={'ref': f'/hosts/{made["id"]}'})
 
         def killed(driver: Any, source: Any, target: Any, size: int) -> None:
-            driver._sides.serving._connect_backing(None, target, host)
+            driver._arrays.active.connections.connect_backing(
+                None, target, host)
             self.fault('status', '*', '*', status=403, times=None)
             raise exceptions.CopyTimeout('killed')
 
         own = self.own('iscsi')
-        with mock.patch.object(own.side._cloner, '_strategies', {
+        with mock.patch.object(own.side.cloner, '_strategies', {
                 'copy': functools.partial(
                     clones.copied,
                     functools.partial(killed, own.driver))}):

@@ -351,14 +351,14 @@ class VolumeIdsTest(IdsTest):
         volume = self.admin.create(
             'volumes', name='db-data', size=GIB,
             volume_group={'ref': f'/volume_groups/{group["id"]}'})
-        look = type(self.backend.side._array.inventory).examine_volume
+        look = type(self.backend.side.array.inventory).examine_volume
 
         def examine(inventory: Any, found: Any) -> Any:
             self.admin.delete('volumes', volume['id'])
             self.stranger('volumes', volume['id'], name='payroll', size=GIB,
                           volume_group=volume['volume_group'])
             return look(inventory, found)
-        with mock.patch.object(type(self.backend.side._array.inventory),
+        with mock.patch.object(type(self.backend.side.array.inventory),
                                'examine_volume', examine):
             self.assert_fails(self.backend.manage,
                               {'source-name': 'db-data'})

@@ -302,7 +302,7 @@ class ManageIdsTest(test_ids.IdsTest):
                   'source': {'ref': f'/volume_groups/{group["id"]}'}}
         made = self.admin.create('snapshots', short_name='ours', **fields)
         get_size = type(
-            self.backend.side).manage_existing_snapshot_get_size
+            self.backend.side.manage).manage_existing_snapshot_get_size
 
         def then(side: Any, *args: Any, **more: Any) -> Any:
             found = get_size(side, *args, **more)
@@ -310,7 +310,7 @@ class ManageIdsTest(test_ids.IdsTest):
             self.stranger('snapshots', made['id'], short_name='theirs',
                           **fields)
             return found
-        with mock.patch.object(type(self.backend.side),
+        with mock.patch.object(type(self.backend.side.manage),
                                'manage_existing_snapshot_get_size', then):
             managed = self.backend.manage_snapshot(
                 self.volume, {'source-name': 'ours'})

@@ -115,7 +115,7 @@ class RacesTest(GuestsTest):
         """It seemed idle, and keeps its initiators all the time."""
         other, host = self.backend.create_volume(1), self.host()
         self.attach_guests(host)
-        access, made = self.backend.side._array.access, []
+        access, made = self.backend.side.array.access, []
         busy = access.busy
 
         def then_attach(hosts: Any) -> Any:
@@ -205,7 +205,7 @@ class RacesTest(GuestsTest):
     def test_portals_cannot_be_read(self) -> None:
         """They are read before anything is changed."""
         mine = self.own('iscsi')
-        mine.side._array.system._cache.drop('net_ips')
+        mine.side.array.system._cache.drop('net_ips')
         self.fault('status', 'GET', 'system/net_ips', status=403)
         self.assertRaises(FAILED, mine.attach, self.volume, self.host())
         self.array.control.clear_faults()
@@ -217,7 +217,7 @@ class RacesTest(GuestsTest):
         records = self.backend.side._client.host_iqns.search()
         with mock.patch.object(rest.Collection, 'search', autospec=True,
                                return_value=records):
-            found = self.backend.side._array.iscsi_hosts.locate(
+            found = self.backend.side.array.iscsi_hosts.locate(
                 hosts.Sought(('iqn.1994-05.com.example:stranger',)))
         self.assertIsNone(found.host)
 
@@ -320,7 +320,7 @@ class FabricRacesTest(base.FunctionalTest):
     def test_unhealthy_ports_are_unzoned_too(self) -> None:
         volume = self.backend.create_volume(1)
         attachment = self.backend.attach(volume, self.host())
-        system = self.backend.side._array.system
+        system = self.backend.side.array.system
         with mock.patch.object(system, 'healthy_fc_wwpns', lambda: []), \
                 mock.patch.object(fczm_utils, 'remove_fc_zone',
                                   autospec=True) as remove:

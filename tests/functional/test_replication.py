@@ -1199,7 +1199,7 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         service = self.backend.fail_over()
         self.assertEqual('failed-over', service.replication_status)
         self._use_ours()
-        self.assertIs(self.backend.side, self.backend.driver._sides.named(
+        self.assertIs(self.backend.side, self.backend.driver._arrays.named(
             self.secondary.host))
         self.backend.detach(self.backend.attach(self.volume, self.host()))
         self.backend.extend_volume(self.volume, 2)

@@ -176,7 +176,7 @@ class DesignTest(unittest.TestCase):
 
     def test_writes_to_the_database_have_a_reason(self):
         page = (SOURCE / 'internals' / 'design.rst').read_text()
-        cells = re.findall(r'^     - ``cinder_k2/driver/.*$', page.split(
+        cells = re.findall(r'^ {5,7}(?:- )?``cinder_k2/driver/.*$', page.split(
             '.. _database-writes:')[1], re.M)
         listed = re.findall(r'cinder_k2/driver/[\w/]+\.py', ' '.join(cells))
         writing = {str(path.relative_to(ROOT)) for path in (
@@ -221,7 +221,7 @@ class OptionsTest(unittest.TestCase):
         # The simulated array, and its fixtures for pytest.
         known.update({'k2_sim', 'k2_array', 'k2_pair', 'k2_sim_options'})
         # Keys that the driver puts into connectors.
-        for path in (ROOT / 'cinder_k2' / 'driver').glob('*.py'):
+        for path in (ROOT / 'cinder_k2' / 'driver').rglob('*.py'):
             known.update(re.findall(r"^_?[A-Z]+ = '(k2_[a-z]+)'$",
                                     path.read_text(), re.M))
         found = named(r'\bk2_[a-z_]+\b', [*TOP, *PAGES, *NOTES])

@@ -84,7 +84,7 @@ class BadWeatherTest(test_chap.ChapTestCase):
         """Before one of its writes; then somebody attaches again."""
         driver = self.backend.driver
         kill = mock.patch.object(
-            getattr(driver._sides.serving._array, part), step,
+            getattr(driver._arrays.active.array, part), step,
             autospec=True, side_effect=steps.Killed)
         with kill, steps.no_undoing():
             self.assertRaises(steps.Killed, driver.initialize_connection,
@@ -106,7 +106,7 @@ class BadWeatherTest(test_chap.ChapTestCase):
 
     def test_killed_before_the_profile_was_removed(self) -> None:
         first = self.backend.attach(self.volume, self.connector)
-        with mock.patch.object(self.backend.side._chap, 'forget',
+        with mock.patch.object(self.backend.side.connections._chap, 'forget',
                                autospec=True):
             self.backend.detach(first)
         self.assertEqual(1, len(self.profiles()))
@@ -159,12 +159,12 @@ class BadWeatherTest(test_chap.ChapTestCase):
 
     def _others_keep(self, secret: str) -> None:
         """Between looking into the database and keeping a password."""
-        secrets = self.backend.side._chap.secrets
+        secrets = self.backend.side.connections._chap.secrets
         generate = secrets.generate
 
         def meanwhile() -> str:
             driver_utils.VolumeDriverUtils(
-                f'k2-{self.backend.side._array.system.id}',
+                f'k2-{self.backend.side.array.system.id}',
                 self.backend.driver.db).insert_driver_initiator_data(
                     self.connector['initiator'], 'chap_password', secret)
             return str(generate())

@@ -161,7 +161,7 @@ class CutShortTest(CuttingTest):
 
     def test_a_host_is_just_getting_it(self) -> None:
         """It looked before, and is mapped after the row was reserved."""
-        side = self.backend.driver._sides.of(self.volume)
+        side = self.backend.driver._arrays.of(self.volume)
         grant = side.array.access.grant
 
         def late(*args: Any, **kwargs: Any) -> Any:

@@ -26,8 +26,10 @@ from cinder import exception
 import ddt
 
 from cinder_k2.array import replication
-from cinder_k2.driver import relocation
-from cinder_k2.driver.side import Side
+from cinder_k2.driver.failover import volumes as volume_failover
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import replication as operations
 from cinder_k2.flows.failover import takeover
 from cinder_k2.flows.replication import halves
 from tests.functional import arrays
@@ -138,8 +140,8 @@ class OperationsTest(MeanwhileTest):
     def test_replication_ends_before_rows_say_where_volumes_are(self
                                                                 ) -> None:
         """The other array has taken over: what it has is no copy now."""
-        volume, save, told = self.written(), relocation._saved, []
-        note = Side._note_unreplicated
+        volume, save, told = self.written(), volume_failover._saved, []
+        note = operations.Replication.note_unreplicated
 
         def saved(*args: Any) -> Any:
             """The copy is deleted before the row is saved, if at all."""
@@ -147,11 +149,12 @@ class OperationsTest(MeanwhileTest):
                 told.append(save(*args))
                 note(*of_volume)
 
-            with mock.patch.object(Side, '_note_unreplicated', late):
+            with mock.patch.object(operations.Replication,
+                                   'note_unreplicated', late):
                 self.refused(self.backend.retype, volume)
             return told[0] if told else save(*args)
 
-        with mock.patch.object(relocation, '_saved', saved):
+        with mock.patch.object(volume_failover, '_saved', saved):
             self.fails_over()
         self.write(volume, 'newest')
         self.assert_newest(volume, self.secondary, 'failed-over')
@@ -217,7 +220,7 @@ class OperationsTest(MeanwhileTest):
 
     def test_a_clone_that_notes_its_source(self) -> None:
         volume = self.written()
-        with self.once(Side, '_marked',
+        with self.once(clone_sources.CloneSources, 'marked',
                        lambda: self.fails_over_and_writes(volume)):
             self.refused(self.backend.clone, volume, **PLAIN)
         self.assert_newest(volume, self.secondary, 'failed-over')
@@ -252,7 +255,7 @@ class OperationsTest(MeanwhileTest):
         self.backend.detach(self.backend.attach(volume, self.host()))
 
     def test_a_clone_is_made_in_the_last_moments(self) -> None:
-        volume = self._clones(relocation._Reserver, '__call__',
+        volume = self._clones(volume_failover._Reserver, '__call__',
                               self.fails_back)
         self.assert_newest(volume, self.primary, 'enabled')
         self.backend.detach(self.backend.attach(volume, self.host()))
@@ -268,9 +271,9 @@ class OperationsTest(MeanwhileTest):
     def test_clones_all_the_time(self) -> None:
         """It stays where it is, and its row says why."""
         volume = self.away()
-        write = relocation._rewrite
+        write = volume_failover._rewrite
         with mock.patch.object(
-                relocation, '_rewrite', lambda row, update: False
+                volume_failover, '_rewrite', lambda row, update: False
                 if '"reserved"' in str(update) else write(row, update)):
             self.fails_back()
         self.assert_row(volume, 'error', 'available', self.secondary,
@@ -496,13 +499,13 @@ class WeatherTest(MeanwhileTest):
 
     def test_a_delete_that_waited_for_the_other_array(self) -> None:
         """What is left to do has time of its own."""
-        volume, unprotect = self.replicated(), Side._unprotect
+        volume, unprotect = self.replicated(), operations.Replication.unprotect
 
         def wait(this: Any, *args: Any) -> None:
             unprotect(this, *args)
             self.clock.sleep(3600)
 
-        with mock.patch.object(Side, '_unprotect', wait):
+        with mock.patch.object(operations.Replication, 'unprotect', wait):
             self.backend.delete_volume(volume)
 
     def test_a_mapping_that_cannot_go_now(self) -> None:
@@ -537,7 +540,7 @@ class WeatherTest(MeanwhileTest):
                 {'kind': 'reset', 'method': '*', 'path': '*'})
 
         begun = self.clock.slept
-        with self.once(Side, 'disconnect_volumes', die):
+        with self.once(connections.Connections, 'disconnect_volumes', die):
             self.backend.fail_back()
         self.assertLess(self.clock.slept - begun, 100)
         self._calm()
@@ -580,7 +583,7 @@ class WeatherTest(MeanwhileTest):
 
         with mock.patch.object(replication.Session, 'has_arrived', late), \
                 mock.patch.object(
-                    relocation._Reserver, '__call__',
+                    volume_failover._Reserver, '__call__',
                     lambda this, keys: begun.append(
                         self.clock.monotonic()) or list(keys)):
             self.fails_back()

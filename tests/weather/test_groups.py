@@ -18,8 +18,8 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.driver import groups
-from cinder_k2.driver import regroup
+from cinder_k2.driver.operations import group_update
+from cinder_k2.driver.operations import groups
 from cinder_k2.flows import clones
 from cinder_k2.flows import engine
 from cinder_k2.flows import groups as flows_groups
@@ -106,7 +106,7 @@ class WeatherTest(test_groups.GroupsTest):
         """A volume joins, another leaves, and the service dies then."""
         group = self.group(1)
         other = self.backend.create_volume(1)
-        with mock.patch.object(regroup.RegroupMixin, when, autospec=True,
+        with mock.patch.object(group_update.GroupUpdate, when, autospec=True,
                                side_effect=steps.Killed()):
             self.assertRaises(steps.Killed, self.backend.update_group, group,
                               add=[other], remove=self.volumes)
@@ -174,7 +174,7 @@ class WeatherTest(test_groups.GroupsTest):
         with mock.patch.object(clones.Cloner, 'from_snapshot',
                                autospec=True, side_effect=dies), \
                 mock.patch.object(engine.Step, 'revert', autospec=True), \
-                mock.patch.object(groups.GroupsMixin, '_leave_to_reclaim',
+                mock.patch.object(groups.Groups, '_leave_to_reclaim',
                                   autospec=True):
             self.attempt_killed(self.backend.group_from, origin)
         self.assertEqual(1, len(done))

@@ -134,7 +134,7 @@ class MissingTest(TruthTest):
         """The list of sessions is older than the rows."""
         self.assertTrue(self.backend.restart())
         with mock.patch.object(
-                self.backend.side._array.replication, 'all', autospec=True,
+                self.backend.side.array.replication, 'all', autospec=True,
                 return_value=[]):
             volume = self.replicated()
             self.look()
@@ -147,8 +147,8 @@ class MissingTest(TruthTest):
         self.replicated()
         self.look()
         with mock.patch.object(
-                type(self.backend.side), '_without_session', autospec=True,
-                side_effect=AssertionError):
+                type(self.backend.side.monitor), '_without_session',
+                autospec=True, side_effect=AssertionError):
             self.look()
             self.replicated()
             self.look()

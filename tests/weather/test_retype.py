@@ -18,7 +18,7 @@ import contextlib
 from typing import Any
 from unittest import mock
 
-from cinder_k2.driver.side import Side
+from cinder_k2.driver.operations import replication
 from tests.functional.replicated import REPLICATED
 from tests.functional import test_group_replication as groups
 from tests.functional import test_replication
@@ -90,8 +90,8 @@ class KilledRedirectTest(KilledRetypes, test_replication.ThreeArraysTest):
                                      **test_replication.MOON)
 
     def test_between_the_two(self) -> None:
-        with mock.patch.object(Side, '_protect', autospec=True,
-                               side_effect=steps.Killed):
+        with mock.patch.object(replication.Replication, 'protect',
+                               autospec=True, side_effect=steps.Killed):
             self.assertTrue(self.dies_in(contextlib.nullcontext(), REPLICATED,
                                          {**REPLICATED,
                                           **test_replication.MOON}))

@@ -17,7 +17,8 @@ import logging
 from typing import Any
 from unittest import mock
 
-from cinder_k2.driver import watch
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.rest import transport
 from tests.functional import replicated
 
@@ -27,7 +28,7 @@ class WatchTest(replicated.ReplicatedTest):
 
     def setUp(self) -> None:
         super().setUp()
-        watch.TOLD.clear()
+        replication_monitor.TOLD.clear()
         # One that has seen nothing yet.
         self.own(self.protocol, replication_device=self.device())
         self.volume = self.replicated()
@@ -249,7 +250,7 @@ class WatchTest(replicated.ReplicatedTest):
 
     def test_a_row_that_changes_while_it_is_set_right(self) -> None:
         """Whoever changes it knows better."""
-        is_failing_over = watch.WatchMixin.is_failing_over
+        is_failing_over = backend_rows.BackendRows.is_failing_over
         elsewhere = json.dumps({**self.ids(self.volume), 'reserved': True})
         for change in ({'status': 'retyping'}, {'provider_id': elsewhere}):
             self._in_error()
@@ -260,7 +261,7 @@ class WatchTest(replicated.ReplicatedTest):
                 self.volume.save()
                 return is_failing_over(side)
 
-            with mock.patch.object(watch.WatchMixin, 'is_failing_over',
+            with mock.patch.object(backend_rows.BackendRows, 'is_failing_over',
                                    late):
                 self.look()
             self.volume.refresh()

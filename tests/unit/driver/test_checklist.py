@@ -221,7 +221,8 @@ class OptionsTest(unittest.TestCase):
         """Names of options that the code reads from the configuration."""
         names = {node.attr for _, node in nodes(ast.Attribute)
                  if ast.unparse(node.value) in (
-                     'configuration', 'self.configuration', 'conf')}
+                     'configuration', 'self.configuration',
+                     'self._configuration', 'conf')}
         for _, call in [*calls('configuration.safe_get'),
                         *calls('self.configuration.safe_get')]:
             names.update(a.value for a in call.args
@@ -350,8 +351,9 @@ class CodeTest(unittest.TestCase):
                 def __str__(self):
                     return 'why'
 
-            with self.assertRaises(exception.CinderException, msg=cls):
-                errors.translated(lambda kind: _raise(kind))(Raised)
+            with self.assertRaises(exception.CinderException, msg=cls), \
+                    errors.translated():
+                raise Raised
 
     def test_messages_for_users_are_translated(self):
         """Texts in Cinder's exceptions are marked for translation."""
@@ -476,10 +478,6 @@ class DocumentsTest(unittest.TestCase):
         # ddt makes several tests of one.
         tests = {re.sub(r'_\d+_.*', '', name) for name in tests}
         self.assertEqual(tests - OWN_TESTS, named)
-
-
-def _raise(kind):
-    raise kind
 
 
 def _spelt(name):

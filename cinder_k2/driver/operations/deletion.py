@@ -23,15 +23,18 @@ import typing
 from cinder import exception
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hidden
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import attachments
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
-from cinder_k2.driver import parents
-from cinder_k2.driver import reclaim
-from cinder_k2.driver import replication
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import unmanaging
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2 import naming
@@ -40,15 +43,23 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 
-class DeletionMixin(attachments.AttachmentsMixin,
-                    replication.ReplicationMixin):
+class Deletion:
     """Volumes and snapshots go at any time, whatever was made from them.
 
     What the array must keep for clones is hidden there, and reclaimed by
     whoever deletes the last of them (``cinder_k2.array.hidden``).
     """
 
-    @errors.operation
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 hosts: connections.Connections,
+                 sessions: replication.Replication,
+                 others: unmanaging.Unmanaging) -> None:
+        self._array = array
+        self._resolver = known
+        self._connections = hosts
+        self._replication = sessions
+        self._unmanaging = others
+
     def delete_volume(self, volume: typing.Any, *, seen: bool = False
                       ) -> None:
         """Delete a volume; one that is gone already is no error.
@@ -60,7 +71,11 @@ class DeletionMixin(attachments.AttachmentsMixin,
         :raises VolumeIsBusy: somebody else's snapshots need it, or it is
             mapped to hosts that the driver does not know
         """
-        known = self._known_backing(volume)
+        if volume.status == unmanaging.FAILED:
+            # It is somebody else's, and may have Cinder's name by now.
+            self._unmanaging.end(volume)
+            return
+        known = self._resolver.known(volume)
         try:
             if known is not None:
                 self._delete_known(volume, known, seen)
@@ -75,7 +90,6 @@ class DeletionMixin(attachments.AttachmentsMixin,
                     data=str(error)) from error
             raise errors.busy_volume(error, volume.name) from error
 
-    @errors.operation
     def delete_snapshot(self, snapshot: typing.Any) -> None:
         """Delete a snapshot; one that is gone is no error. Two calls.
 
@@ -96,18 +110,18 @@ class DeletionMixin(attachments.AttachmentsMixin,
             if known.parent is not None:
                 # An interrupted deletion may have left it.
                 self._leave_parent(
-                    known, True, self._names_of(volume, known))
+                    known, True, self._resolver.names_of(volume, known))
             return
         if known.replicated:
             known = self._end_replication(volume, known, volume.name_id)
         # Without an answer of the other array that takes all the time.
-        with self.deadline(fresh=True):
+        with self._array.deadline(fresh=True):
             self._delete_single(volume, known)
 
     def _moves_as_noted(self, volume: typing.Any, known: Backing) -> bool:
         """Whether a volume is gone, or is the one that was being moved."""
         try:
-            return self._is_as_noted(volume, self._settled(known))
+            return self._is_as_noted(volume, self._resolver.settled(known))
         except rest.NotFound:
             return True
 
@@ -130,7 +144,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
             # It is in the group of that snapshot, so one call shows both.
             siblings = self._array.snapshots.of_group(known.home)
             as_noted = seen or self._array.identity.is_view_among(
-                known, self._names_of(volume, known), siblings) or look()
+                known, self._resolver.names_of(volume, known),
+                siblings) or look()
             there = self._array.snapshots.is_hidden_among(parent, siblings)
         else:
             as_noted, there = self._array.beside(
@@ -146,12 +161,12 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
         :raises ObjectRenamed: somebody has renamed it
         """
-        names = self._names_of(volume, known)
+        names = self._resolver.names_of(volume, known)
         if known.volume is not None:
             names.append(naming.kept_volume(known.volume))
         found = self._array.identity.volume(known, names)
         if found is None:
-            self._check_not_renamed(volume, known)
+            self._resolver.check_not_renamed(volume, known)
         return found == known
 
     def _delete_single(self, volume: typing.Any, known: Backing) -> None:
@@ -159,16 +174,16 @@ class DeletionMixin(attachments.AttachmentsMixin,
         if known.moving:
             known = self._delete_moving(volume, known)
         else:
-            self._delete_backing(known, self._names_of(volume, known))
+            self.delete_backing(known, self._resolver.names_of(volume, known))
         if known.shared and volume.group_id is None:
             # The service was killed when Cinder was to put it into a group,
             # and that may have been deleted since.
             with contextlib.suppress(rest.NotFound):
                 shared = self._array.volumes.group(known.group)
                 if naming.is_own_group(shared.name):
-                    self._drop_if_empty(known.group, shared.name)
+                    self.drop_if_empty(known.group, shared.name)
         if known.unfinished:
-            self._drop_unfinished(volume.name_id)
+            self.drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
 
     def _end_replication(self, volume: typing.Any, known: Backing,
@@ -179,8 +194,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
         :raises StillMapped, ObjectInUse: it has to stay
         """
-        self._check_deletable(known)
-        self._unprotect(volume, known, name_id)
+        self.check_deletable(known)
+        self._replication.unprotect(volume, known, name_id)
         return dataclasses.replace(known, replicated=False)
 
     def release_copies(self, volumes: Iterable[int]) -> None:
@@ -191,7 +206,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
         :param volumes: the array's ids of them
         """
         for volume in volumes:
-            self._disconnect_ours(Backing(group=0, volume=volume))
+            self._connections.disconnect_ours(Backing(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
         """Let go of what volumes here were made from, and which are deleted.
@@ -199,20 +214,20 @@ class DeletionMixin(attachments.AttachmentsMixin,
         For copies of volumes that another array has now. One call, and more
         for clones.
         """
-        for parent in parents.find(self._array, volumes).values():
+        for parent in clone_sources.find(self._array, volumes).values():
             self._leave_parent(parent.of(Backing(group=0, volume=0)), True,
                                [])
 
-    def _check_deletable(self, known: Backing) -> None:
+    def check_deletable(self, known: Backing) -> None:
         """See that nothing keeps a volume. Two calls, none but ours deleted.
 
         :raises StillMapped, ObjectInUse: it has to stay
         """
-        with self._group_held(known.group):
+        with locks.group_on(self._array, known.group):
             try:
                 self._array.volumes.check_unmapped(known)
             except exceptions.StillMapped:
-                self._disconnect_ours(known)
+                self._connections.disconnect_ours(known)
                 self._array.volumes.check_unmapped(known)
             self._array.hidden.is_volume_needed(known)
 
@@ -222,22 +237,21 @@ class DeletionMixin(attachments.AttachmentsMixin,
         :returns: what backed it
         """
         try:
-            known = self._settled(known)
-            self._delete_backing(known, self._names_of(volume, known))
+            known = self._resolver.settled(known)
+            self.delete_backing(known, self._resolver.names_of(volume, known))
         except rest.NotFound:
             pass
         self._delete_own_group_by_name(volume.name_id)
         return known
 
-    def _drop_if_empty(self, group: int, name: str) -> None:
+    def drop_if_empty(self, group: int, name: str) -> None:
         """Delete a shared group without volumes."""
-        with self._group_held(group):
+        with locks.group_on(self._array, group):
             gone = self._array.groups.delete_if_empty(group, name)
         if gone:
             locks.forget_group(self._array.system.id, group)
 
-    def _delete_backing(self, backing: Backing, names: Sequence[str]
-                        ) -> bool:
+    def delete_backing(self, backing: Backing, names: Sequence[str]) -> bool:
         """Delete what backs a volume, and what only it needed.
 
         :param names: those that it may have
@@ -246,14 +260,14 @@ class DeletionMixin(attachments.AttachmentsMixin,
         try:
             gone = self._retire(backing, names)
         except exceptions.StillMapped:
-            self._disconnect_ours(backing)
+            self._connections.disconnect_ours(backing)
             gone = self._retire(backing, names)
         if gone:
             self._forget_group(backing)
         if backing.parent is not None:
             self._leave_parent(backing, gone, names)
         elif not gone:
-            self._reclaim(backing.group, _ids_of(backing))
+            reclaim.run(self._array, backing.group, _ids_of(backing))
         return gone
 
     def _delete_former_view(self, name_id: str) -> None:
@@ -261,38 +275,38 @@ class DeletionMixin(attachments.AttachmentsMixin,
         view = self._array.volumes.find_view(naming.volume(name_id))
         parent = self._array.snapshots.find(naming.clone_source(name_id))
         if view is not None:
-            self._give_up(dataclasses.replace(
+            self.give_up(dataclasses.replace(
                 view, hidden_parent=parent is not None))
         elif parent is not None:
-            self._reclaim(parent.group)
+            reclaim.run(self._array, parent.group)
 
-    def _drop_unfinished(self, name_id: str) -> None:
+    def drop_unfinished(self, name_id: str) -> None:
         """Delete the volume that a view was being copied to."""
         name = naming.unfinished_volume(name_id)
         made = self._array.volumes.find(name)
         if made is not None:
-            self._disconnect_all(made)
-            self._delete_backing(made, [name, naming.volume(name_id)])
+            self._connections.disconnect_all(made)
+            self.delete_backing(made, [name, naming.volume(name_id)])
         else:
             self._delete_own_group_by_name(name_id)
 
-    def _give_up(self, view: Backing) -> None:
+    def give_up(self, view: Backing) -> None:
         """Delete a view that backs nothing now, and what only it needed.
 
         Snapshots of it may live, so it is noted as hidden first.
         """
         own = [view.view, view.parent if view.hidden_parent else None]
-        with self._group_held(view.group):
+        with locks.group_on(self._array, view.group):
             self._array.hidden.keep(view.group, hidden.Marks(
                 snapshots=frozenset(i for i in own if i is not None)))
-        self._reclaim(view.group)
+        reclaim.run(self._array, view.group)
 
     def _retire(self, backing: Backing, names: Sequence[str]) -> bool:
         """Delete or hide what backs a volume; whether it is gone."""
         if (not backing.has_clones
                 and deletion.try_delete_volume(self._array, backing, names)):
             return True
-        with self._group_held(backing.group):
+        with locks.group_on(self._array, backing.group):
             return deletion.retire_volume(self._array, backing, names)
 
     def _leave_parent(self, backing: Backing, gone: bool,
@@ -301,7 +315,7 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
         :param names: those that the volume may have
         """
-        with self._group_held(backing.home):
+        with locks.group_on(self._array, backing.home):
             if gone:
                 deletion.delete_parent(self._array, backing, names)
             else:
@@ -309,16 +323,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
         # Clones of a hidden one may have gone just now.
         for group in {backing.home} if gone else {backing.group,
                                                   backing.home}:
-            self._reclaim(group, frozenset() if gone else _ids_of(backing))
-
-    def _reclaim(self, group: int, needed: Set[int] = frozenset()) -> None:
-        """Delete what a group hides and nothing needs any more.
-
-        What hangs together by clones is followed up to its first source.
-
-        :param needed: as for ``reclaim.run``
-        """
-        reclaim.run(self._array, group, needed)
+            reclaim.run(self._array, group,
+                        frozenset() if gone else _ids_of(backing))
 
     def _forget_group(self, backing: Backing) -> None:
         if backing.volume is not None and not backing.shared:
@@ -328,32 +334,32 @@ class DeletionMixin(attachments.AttachmentsMixin,
         # A service that made a volume of it may have marked it since the row
         # was read. Now Cinder's lock keeps others from it.
         snapshot.refresh()
-        self._check_here(snapshot)
-        known = self._known_snapshot(snapshot)
+        self._resolver.check_here(snapshot)
+        known = self._resolver.known_snapshot(snapshot)
         if (known is not None and known.has_clones
                 and self._retire_taken(known, [snapshot])):
             return
         found = (self._array.snapshots.find(naming.snapshot(snapshot.id))
                  if known is None else self._array.identity.snapshot(
-                     known, self._snapshot_names(snapshot)))
+                     known, self._resolver.snapshot_names(snapshot)))
         if found is not None:
-            self._delete_taken(found, [snapshot])
+            self.delete_taken(found, [snapshot])
 
-    def _delete_taken(self, found: SnapshotBacking,
-                      snapshots: Collection[typing.Any]) -> None:
+    def delete_taken(self, found: SnapshotBacking,
+                     snapshots: Collection[typing.Any]) -> None:
         """Delete or hide what is behind a snapshot, or all of a group."""
         if found.has_clones or not deletion.try_delete_snapshot(
                 self._array, found, self._names_of_taken(snapshots)):
             self._retire_taken(found, snapshots)
         elif found.view is not None:
             # It may have been the last that needed a hidden view.
-            self._reclaim(found.group)
+            reclaim.run(self._array, found.group)
 
     def _retire_taken(self, found: SnapshotBacking,
                       snapshots: Collection[typing.Any]) -> bool:
         """Delete or hide a snapshot that may have clones; if it is there."""
         def retire() -> bool:
-            with self._group_held(found.group):
+            with locks.group_on(self._array, found.group):
                 return deletion.retire_snapshot(
                     self._array, found, self._names_of_taken(snapshots))
         try:
@@ -363,13 +369,13 @@ class DeletionMixin(attachments.AttachmentsMixin,
                 self._drop_temporary_view(snapshot.id)
             was_there = retire()
         if was_there and found.view is not None:
-            self._reclaim(found.group)
+            reclaim.run(self._array, found.group)
         return was_there
 
     def _names_of_taken(self, snapshots: Collection[typing.Any]
                         ) -> list[str]:
         return [name for snapshot in snapshots
-                for name in self._snapshot_names(snapshot)]
+                for name in self._resolver.snapshot_names(snapshot)]
 
     def _delete_by_name(self, volume: typing.Any) -> None:
         """Delete whatever a volume may have left, where no ids are known.
@@ -379,34 +385,34 @@ class DeletionMixin(attachments.AttachmentsMixin,
 
         :raises NotServing: another array has it
         """
-        self._check_here(volume)
+        self._resolver.check_here(volume)
         name_id, found = self._found_by_name(volume)
         parent = self._array.snapshots.find(naming.clone_source(name_id))
         origin = parent or self._origin(volume)
         if found is not None:
             if volume.launched_at is None:
                 # Whatever it is mapped to, that was to fill it.
-                self._disconnect_all(found)
-            if self._may_be_replicated(volume):
+                self._connections.disconnect_all(found)
+            if self._resolver.may_be_replicated(volume):
                 found = self._end_replication(volume, found, name_id)
             # Its group may be its source's, for a clone half made. With the
             # name of a copy it has a group of its own, which has that, too.
             found = dataclasses.replace(
                 found, has_clones=True,
-                shared=not self._may_be_copy(volume))
+                shared=not self._resolver.may_be_copy(volume))
             if origin is not None:
                 found = dataclasses.replace(
                     found, parent=origin.snapshot, parent_group=origin.group,
                     hidden_parent=parent is not None)
-            with self.deadline(fresh=True):
-                deleted = self._delete_backing(
-                    found, self._names(volume, name_id))
+            with self._array.deadline(fresh=True):
+                deleted = self.delete_backing(
+                    found, self._resolver.names(volume, name_id))
             if not deleted:
                 return
-        elif self._may_be_replicated(volume):
-            self._sweep(volume, name_id)
+        elif self._resolver.may_be_replicated(volume):
+            self._replication.sweep(volume, name_id)
         # As above: an array that is lost took its time, or the deletion did.
-        with self.deadline(fresh=True):
+        with self._array.deadline(fresh=True):
             self._drop_remains(name_id, parent)
 
     def _drop_remains(self, name_id: str, parent: SnapshotBacking | None
@@ -415,11 +421,11 @@ class DeletionMixin(attachments.AttachmentsMixin,
         self._delete_own_group_by_name(name_id)
         self._drop_temporary_view(name_id)
         if parent is not None:
-            with self._group_held(parent.group):
+            with locks.group_on(self._array, parent.group):
                 self._array.snapshots.delete_parent(
                     parent.snapshot, parent.group,
                     [naming.clone_source(name_id)])
-            self._reclaim(parent.group)
+            reclaim.run(self._array, parent.group)
 
     def _origin(self, volume: typing.Any) -> SnapshotBacking | None:
         """The snapshot that a volume was to be made from.
@@ -441,8 +447,9 @@ class DeletionMixin(attachments.AttachmentsMixin,
     def _found_by_name(self, volume: typing.Any
                        ) -> tuple[str, Backing | None]:
         """The id that stands in a volume's names, and what bears them."""
-        for name_id in self._name_ids(volume):
-            found = self._array.volumes.find(*self._names(volume, name_id))
+        for name_id in self._resolver.name_ids(volume):
+            found = self._array.volumes.find(
+                *self._resolver.names(volume, name_id))
             if found is not None:
                 return name_id, found
         return volume.name_id, None
@@ -452,7 +459,8 @@ class DeletionMixin(attachments.AttachmentsMixin,
         name = naming.temporary_view(owner_id)
         view = self._array.snapshots.find_view(name)
         if view is not None:
-            self._disconnect_all(Backing(group=view[1], view=view[0]))
+            self._connections.disconnect_all(
+                Backing(group=view[1], view=view[0]))
             self._array.snapshots.delete(*view, [name])
 
 

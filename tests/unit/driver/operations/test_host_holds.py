@@ -15,8 +15,8 @@ import threading
 import unittest
 from unittest import mock
 
-from cinder_k2.driver import host_holds
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import host_holds
 from cinder_k2 import exceptions
 from cinder_k2.flows import hosts
 

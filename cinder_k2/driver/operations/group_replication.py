@@ -25,12 +25,14 @@ import typing
 
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import errors
-from cinder_k2.driver import groups
-from cinder_k2.driver import lookup
-from cinder_k2.driver import membership
-from cinder_k2.driver import replication
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import flatten
+from cinder_k2.driver.operations import groups
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication as flows
 from cinder_k2 import naming
@@ -42,17 +44,27 @@ LOG = logging.getLogger(__name__)
 _IN_PART = ('Its replication has ended, that of others of its group has not: '
             'disable the replication of the group once more.')
 
-Updates = list[lookup.ModelUpdate]
+Updates = list[resolver.ModelUpdate]
 Pairs = Sequence[tuple[typing.Any, Backing]]
 
 
-class GroupReplicationMixin(groups.GroupsMixin):
+class GroupReplication:
     """Enables and disables the replication of groups."""
 
-    @errors.operation
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 made: groups.Groups, sessions: replication.Replication,
+                 deletions: deletion.Deletion,
+                 flattening: flatten.Flattening) -> None:
+        self._array = array
+        self._resolver = known
+        self._groups = made
+        self._replication = sessions
+        self._deletion = deletions
+        self._flattening = flattening
+
     def enable_replication(self, context: typing.Any, group: typing.Any,
                            volumes: Sequence[typing.Any]
-                           ) -> tuple[lookup.ModelUpdate, Updates]:
+                           ) -> tuple[resolver.ModelUpdate, Updates]:
         """Replicate all volumes of a group.
 
         Of a consistency group, or none; of others those that can be.
@@ -62,7 +74,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
             are not where the array needs them
         """
         link = self._link_of(volumes)
-        if link is not None and not membership.is_consistent(group):
+        if link is not None and not placement.is_consistent(group):
             failed = self._of_each(volumes, functools.partial(
                 self._start_one, link))
             return dict(replication.ERROR if failed else replication.ENABLED
@@ -72,12 +84,11 @@ class GroupReplicationMixin(groups.GroupsMixin):
         return dict(replication.ENABLED), _all(
             volumes, replication.VOLUME_ENABLED)
 
-    @errors.operation
     def disable_replication(self, context: typing.Any, group: typing.Any,
                             volumes: Sequence[typing.Any]
-                            ) -> tuple[lookup.ModelUpdate, Updates]:
+                            ) -> tuple[resolver.ModelUpdate, Updates]:
         """End the replication of a group; its copies are deleted."""
-        if not membership.is_consistent(group):
+        if not placement.is_consistent(group):
             failed = self._of_each(volumes, self._end_one)
             # Cinder takes no second request if one is said to be disabled.
             return dict(replication.ERROR if failed else replication.DISABLED
@@ -100,7 +111,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
             try:
                 if lost is not None:
                     raise lost
-                with self.deadline(fresh=True):
+                with self._array.deadline(fresh=True):
                     act(volume)
             except (rest.RestError, exceptions.K2Error) as error:
                 LOG.error('Volume %(id)s: %(why)s',
@@ -117,7 +128,8 @@ class GroupReplicationMixin(groups.GroupsMixin):
         :returns: None without volumes
         :raises GroupUnsuitable: to different places, by their types
         """
-        links = {self._link(self._type_spec(volume)) for volume in volumes}
+        links = {self._replication.link(volume_types.of(volume))
+                 for volume in volumes}
         if len(links) > 1:
             raise exceptions.GroupUnsuitable(
                 'the types of its volumes differ in '
@@ -127,31 +139,32 @@ class GroupReplicationMixin(groups.GroupsMixin):
 
     def _start_group(self, group: typing.Any, volumes: Sequence[typing.Any],
                      link: flows.Link) -> None:
-        members = self._members(volumes)
+        members = self._groups.members(volumes)
         if all(backing.replicated for backing in members):
             return
-        self._check_together(volumes, members)
+        self._groups.check_together(volumes, members)
         pairs = list(zip(volumes, members, strict=True))
         number, name = members[0].group, naming.consistency_group(group.id)
         order = flows.Order(
-            link, self._session_name(group.id, number, name), number, name,
-            [self._member(*pair) for pair in pairs])
-        with self._noted(pairs, order):
-            self._begin(volumes, order)
+            link, self._replication.session_name(group.id, number, name),
+            number, name,
+            [self._replication.member(*pair) for pair in pairs])
+        with self._replication.noted(pairs, order):
+            self._replication.begin(volumes, order)
 
     def _start_one(self, link: flows.Link, volume: typing.Any) -> None:
-        backing = self._confirmed(volume, self._full(
+        backing = self._resolver.confirm(volume, self._flattening.full(
             volume, 'which the array cannot replicate'))
         if not backing.replicated:
-            self._protect(volume, backing, link)
+            self._replication.protect(volume, backing, link)
 
     # Off
 
     def _end_one(self, volume: typing.Any) -> None:
         backing = self._made(volume)
         if backing and backing.replicated:
-            self._unprotect_for_good(volume,
-                                     self._confirmed(volume, backing))
+            self._replication.unprotect_for_good(
+                volume, self._resolver.confirm(volume, backing))
 
     def _end_group(self, group: typing.Any, volumes: Sequence[typing.Any]
                    ) -> None:
@@ -164,7 +177,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
     def _made(self, volume: typing.Any) -> Backing | None:
         """What backs a volume; None for one that was never made."""
         try:
-            return self._backing(volume)
+            return self._resolver.resolve(volume)
         except exceptions.ObjectMissing:
             return None
 
@@ -174,7 +187,7 @@ class GroupReplicationMixin(groups.GroupsMixin):
         :raises ObjectMissing: its id may be another's by now (OBJ-7)
         """
         volumes = [volume for volume, _ in known]
-        if not self._seen(volumes):
+        if not self._groups.seen(volumes):
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has none of the volumes '
                 f'{", ".join(naming.volume(v.name_id) for v in volumes)} in '
@@ -183,19 +196,18 @@ class GroupReplicationMixin(groups.GroupsMixin):
     def _end_session(self, group: typing.Any, volumes: Sequence[typing.Any],
                      known: Pairs) -> None:
         """End that of a consistency group, and have its rows say so."""
-        self._end(group.id, known[0][1].group,
-                  naming.consistency_group(group.id),
-                  {volume.name_id: volume for volume in volumes})
-        with self.deadline(fresh=True):
+        self._replication.end(group.id, known[0][1].group,
+                              naming.consistency_group(group.id),
+                              {volume.name_id: volume for volume in volumes})
+        with self._array.deadline(fresh=True):
             for volume, backing in known:
-                self._note_unreplicated(volume, backing)
+                self._replication.note_unreplicated(volume, backing)
 
     # Away
 
-    @errors.operation
     def delete_group(self, context: typing.Any, group: typing.Any,
                      volumes: Sequence[typing.Any]
-                     ) -> tuple[lookup.ModelUpdate, Updates]:
+                     ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete a group and its volumes, after ending their replication.
 
         A group of which one volume has to stay remains replicated.
@@ -203,31 +215,31 @@ class GroupReplicationMixin(groups.GroupsMixin):
         :returns: as for one that is not replicated
         """
         known = [(volume, backing) for volume in volumes if (
-            backing := self._known_backing(volume)) and backing.replicated]
-        seen = self._seen(volumes)
+            backing := self._resolver.known(volume)) and backing.replicated]
+        seen = self._groups.seen(volumes)
         known = [(volume, backing) for volume, backing in known
                  if volume.id in seen]
         if not known:
-            return self._delete_group(group, volumes, seen)
+            return self._groups.delete(group, volumes, seen)
         try:
             for _, backing in known:
-                self._check_deletable(backing)
+                self._deletion.check_deletable(backing)
             self._end_session(group, volumes, known)
         except exceptions.ObjectInUse as error:
             LOG.error('Group %(id)s stays: %(why)s',
                       {'id': group.id, 'why': error})
             return {'status': 'error'}, _all(volumes, {'status': 'available'})
-        of_group, of_volumes = self._delete_group(group, volumes, seen)
+        of_group, of_volumes = self._groups.delete(group, volumes, seen)
         return {**of_group, **replication.DISABLED}, [
             {**update, **replication.DISABLED} for update in of_volumes]
 
 
-def _all(rows: Iterable[typing.Any], update: lookup.ModelUpdate) -> Updates:
+def _all(rows: Iterable[typing.Any], update: resolver.ModelUpdate) -> Updates:
     return [{'id': row.id, **update} for row in rows]
 
 
 def _told(rows: Iterable[typing.Any], failed: Mapping[str, str],
-          others: lookup.ModelUpdate) -> Updates:
+          others: resolver.ModelUpdate) -> Updates:
     return [{'id': row.id, **(replication.in_error(failed[row.id])
                               if row.id in failed else others)}
             for row in rows]

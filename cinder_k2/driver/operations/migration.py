@@ -27,13 +27,13 @@ import typing
 from oslo_log import log as logging
 from oslo_utils import excutils
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
-from cinder_k2.driver import errors
 from cinder_k2.driver import location
-from cinder_k2.driver import lookup
-from cinder_k2.driver import promotion
-from cinder_k2.driver import replication
+from cinder_k2.driver.operations import flatten
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import renames
 from cinder_k2.flows import replication as flows
@@ -44,17 +44,24 @@ from cinder_k2 import volume_types
 LOG = logging.getLogger(__name__)
 
 
-class MigrationMixin(promotion.PromotionMixin):
+class Migration:
     """Retype and migration: what needs no copy of the data is done here.
 
     For everything else the methods say no, and Cinder copies.
     """
 
-    @errors.operation
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sessions: replication.Replication,
+                 flattening: flatten.Flattening) -> None:
+        self._array = array
+        self._resolver = known
+        self._replication = sessions
+        self._flattening = flattening
+
     def retype(self, context: typing.Any, volume: typing.Any,
                new_type: typing.Any, diff: Mapping[str, typing.Any],
                host: Mapping[str, typing.Any]
-               ) -> bool | tuple[bool, lookup.ModelUpdate]:
+               ) -> bool | tuple[bool, resolver.ModelUpdate]:
         """Give a volume the new type where it is. No call, or replication's.
 
         A change between dedup and nodedup is a new volume's (VG-4). QoS that
@@ -77,26 +84,27 @@ class MigrationMixin(promotion.PromotionMixin):
 
     def _change_replication(self, volume: typing.Any,
                             wanted: volume_types.TypeSpec
-                            ) -> tuple[bool, lookup.ModelUpdate]:
+                            ) -> tuple[bool, resolver.ModelUpdate]:
         """Turn replication on, off, or to another target or rpo.
 
         Volumes of groups do not come here: Cinder does not retype them. And
         without a status in the answer, it would take one from a word in the
         types that may not be the one that counts.
         """
-        has = self._is_replicated(volume)
+        has = self._replication.is_replicated(volume)
         if not wanted.replicated:
             if has:
-                self._unprotect_for_good(volume, self._confirmed(
-                    volume, self._backing(volume)))
+                self._replication.unprotect_for_good(
+                    volume, self._resolver.find(volume))
             return True, dict(replication.VOLUME_DISABLED)
-        link = self._link(wanted)
-        if not (has and self.asks_for_replication(volume)):
+        link = self._replication.link(wanted)
+        if not (has and self._resolver.asks_for_replication(volume)):
             # Or a retype to such a type was cut short.
-            self._protect(volume, self._confirmed(volume, self._full(
-                volume, 'which the array cannot replicate')), link)
+            self._replication.protect(
+                volume, self._resolver.confirm(volume, self._flattening.full(
+                    volume, 'which the array cannot replicate')), link)
             return True, dict(replication.VOLUME_ENABLED)
-        self._check_target(wanted.target)
+        self._replication.check_target(wanted.target)
         session = self._array.replication.find(
             *naming.session_names(volume.name_id))
         if (session is None or session.peer is None
@@ -104,7 +112,7 @@ class MigrationMixin(promotion.PromotionMixin):
             self._change_rpo(session, link.rpo)
             # It may be failed over, or in error for want of a session.
             return True, {'replication_status': volume.replication_status}
-        self._redirect(volume, link, self._link_with(session))
+        self._redirect(volume, link, self._replication.link_with(session))
         return True, dict(replication.VOLUME_ENABLED)
 
     def _change_rpo(self, session: array_replication.Session | None,
@@ -130,12 +138,12 @@ class MigrationMixin(promotion.PromotionMixin):
 
         :param before: None if cinder.conf does not have that any more
         """
-        self._unprotect_for_good(
-            volume, self._confirmed(volume, self._backing(volume)))
+        self._replication.unprotect_for_good(
+            volume, self._resolver.find(volume))
         try:
-            with self.deadline(fresh=True):
-                self._protect(volume, self._confirmed(
-                    volume, self._backing(volume)), link)
+            with self._array.deadline(fresh=True):
+                self._replication.protect(
+                    volume, self._resolver.find(volume), link)
         except Exception:
             with excutils.save_and_reraise_exception():
                 self._return_to(volume, before)
@@ -146,11 +154,11 @@ class MigrationMixin(promotion.PromotionMixin):
             if link is None:
                 raise exceptions.ReplicationError(
                     'Its former target is no replication_device any more.')
-            with self.deadline(fresh=True):
-                self._protect(volume, self._confirmed(
-                    volume, self._backing(volume)), link)
+            with self._array.deadline(fresh=True):
+                self._replication.protect(
+                    volume, self._resolver.find(volume), link)
         except (rest.RestError, exceptions.K2Error) as error:
-            self._tell_unprotected([volume], error)
+            self._replication.tell_unprotected([volume], error)
 
     def _dedup(self, volume: typing.Any) -> bool | None:
         """How a volume was made; None if its type does not tell."""
@@ -160,10 +168,9 @@ class MigrationMixin(promotion.PromotionMixin):
         except volume_types.InvalidExtraSpec:
             return None
 
-    @errors.operation
     def migrate_volume(self, context: typing.Any, volume: typing.Any,
                        host: Mapping[str, typing.Any]
-                       ) -> tuple[bool, lookup.ModelUpdate | None]:
+                       ) -> tuple[bool, resolver.ModelUpdate | None]:
         """Hand a detached volume to a back end on this array. No call.
 
         :param host: the other back end, with its ``capabilities``
@@ -172,22 +179,21 @@ class MigrationMixin(promotion.PromotionMixin):
         if (volume.volume_attachment or volume.group_id
                 or not self._is_host_here(host)):
             return False, None
-        backing = self._backing(volume)
+        backing = self._resolver.resolve(volume)
         if backing.replicated:
             # The other back end may know nothing of the peer.
             return False, None
-        return True, self._ids(backing, volume.name_id)
+        return True, self._resolver.ids(backing, volume.name_id)
 
     def _is_host_here(self, host: Mapping[str, typing.Any]) -> bool:
         """Whether a back end is on this array."""
         told = (host.get('capabilities') or {}).get('location_info')
         return location.system_of(told) == self._array.system.id
 
-    @errors.operation
     def update_migrated_volume(self, ctxt: typing.Any, volume: typing.Any,
                                new_volume: typing.Any,
                                original_volume_status: str
-                               ) -> lookup.ModelUpdate:
+                               ) -> resolver.ModelUpdate:
         """Say what ``volume``'s row needs to have ``new_volume``'s volume.
 
         The new volume gets the names that go with the id of that row, unless
@@ -204,13 +210,13 @@ class MigrationMixin(promotion.PromotionMixin):
     def _take_names(self, volume: typing.Any,
                     new_volume: typing.Any) -> bool:
         """Rename what backs ``new_volume``; whether it was done."""
-        known = self._known_backing(new_volume)
+        known = self._resolver.known(new_volume)
         if (known is None or known.replicated
-                or self._known_backing(volume) is not None):
+                or self._resolver.known(volume) is not None):
             return False
         try:
             # The in-tree driver may have given it the name already.
-            known = self._confirmed(new_volume, known, naming.volume(
+            known = self._resolver.confirm(new_volume, known, naming.volume(
                 volume.id))
             if not self._are_free(volume.id, known):
                 return False
@@ -223,7 +229,7 @@ class MigrationMixin(promotion.PromotionMixin):
             return False
         # The ids are those of the other row from now on. Cinder saves this
         # together with the names.
-        new_volume.update(self._ids(known, volume.id))
+        new_volume.update(self._resolver.ids(known, volume.id))
         return True
 
     def _are_free(self, volume_id: str, backing: Backing) -> bool:

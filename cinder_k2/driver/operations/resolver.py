@@ -14,8 +14,7 @@
 
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterator
-import contextlib
+from collections.abc import Mapping
 import dataclasses
 import typing
 
@@ -24,7 +23,6 @@ from cinder.objects import fields
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import locks
 from cinder_k2.driver import provider
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -67,48 +65,33 @@ def current(row: typing.Any) -> typing.Any:
     return type(row).get_by_id(row._context, row.id)
 
 
-class LookupMixin:
-    """Finds what stands behind a volume or a snapshot.
+class Resolver:
+    """Finds what stands behind a volume or a snapshot on one array.
 
     By the ids in its row, which costs no call; else by its name.
 
-    :ivar peers: by backend_id, that for types without a choice first; none
+    :param peers: by backend_id, that for types without a choice first; none
         without replication_device
     """
 
-    _array: Array
-    peers: dict[str, Peer]
+    def __init__(self, array: Array, peers: Mapping[str, Peer]) -> None:
+        self._array = array
+        self.peers = peers
 
-    def deadline(self, *, fresh: bool = False
-                 ) -> contextlib.AbstractContextManager[object]:
-        """One deadline, k2_retry_timeout, for all calls to the array inside.
-
-        A fresh one counts from now: waiting for a lock is not the array's
-        doing.
-        """
-        return self._array.deadline(fresh=fresh)
-
-    @contextlib.contextmanager
-    def _group_held(self, group: int) -> Iterator[None]:
-        """Hold a volume group; the time for the array begins then."""
-        with locks.group(self._array.system.id, group), \
-                self.deadline(fresh=True):
-            yield
-
-    def _ids(self, made: Backing | SnapshotBacking,
-             name_id: str = '') -> ModelUpdate:
+    def ids(self, made: Backing | SnapshotBacking,
+            name_id: str = '') -> ModelUpdate:
         """The update for the row of what was made.
 
         Making it may have taken all the time there was.
 
         :param name_id: that of the row, if it is a volume's
         """
-        with self.deadline(fresh=True):
+        with self._array.deadline(fresh=True):
             return {'provider_id': provider.dump(self._array.system.id, made,
                                                  name_id)}
 
-    def _note(self, volume: typing.Any, backing: Backing,
-              **changes: typing.Any) -> None:
+    def note(self, volume: typing.Any, backing: Backing,
+             **changes: typing.Any) -> None:
         """Change what a row knows of its volume.
 
         Another service may note meanwhile that it has clones; that stays.
@@ -119,10 +102,10 @@ class LookupMixin:
             cloned = backing.has_clones or (known and known.has_clones)
             return dataclasses.replace(backing, has_clones=bool(cloned),
                                        **changes)
-        self._rewrite(volume, self._known_backing, change)
+        self.rewrite(volume, self.known, change)
 
-    def _rewrite(self, row: typing.Any, find: Callable[[typing.Any], F],
-                 change: Callable[[F], T]) -> T:
+    def rewrite(self, row: typing.Any, find: Callable[[typing.Any], F],
+                change: Callable[[F], T]) -> T:
         """Save another backing in a row, over nothing but what was found.
 
         :param find: what backs the row, by the row as it is
@@ -135,30 +118,26 @@ class LookupMixin:
             found = find(row)
             wanted = change(found)
             # Snapshots have no name_id.
-            ids = self._ids(wanted, getattr(row, 'name_id', ''))
+            ids = self.ids(wanted, getattr(row, 'name_id', ''))
             if wanted == found or row.conditional_update(
                     ids, {'provider_id': row.provider_id}):
                 return wanted
             row.refresh()
-            self._check_here(row)
+            self.check_here(row)
         raise exceptions.RowChanged(
             f'The row of {row.id} changes all the time; try again.')
 
-    @staticmethod
-    def _type_spec(row: typing.Any) -> volume_types.TypeSpec:
-        """What the type of a volume or snapshot says to the driver."""
-        kind = row.volume_type
-        return volume_types.parse((kind and kind.extra_specs) or {})
-
-    def _known_backing(self, volume: typing.Any) -> Backing | None:
+    def known(self, volume: typing.Any) -> Backing | None:
+        """What backs a volume, by its row alone; None if that says nothing."""
         return provider.load(Backing, self._array.system.id,
                              volume.provider_id, volume.name_id)
 
-    def _known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
+    def known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
+        """The same for a snapshot."""
         return provider.load(SnapshotBacking, self._array.system.id,
                              snapshot.provider_id)
 
-    def _check_here(self, row: typing.Any) -> None:
+    def check_here(self, row: typing.Any) -> None:
         """See that no other array has a volume or snapshot, by its row.
 
         What has its name here may be an older copy then.
@@ -180,30 +159,39 @@ class LookupMixin:
                 'fail over, or back, to it first. If its replication_device '
                 'is gone from cinder.conf, put it back.')
 
-    def _backing(self, volume: typing.Any) -> Backing:
+    def resolve(self, volume: typing.Any) -> Backing:
         """What backs a volume.
 
         :raises ObjectMissing: the array has nothing of its name
         :raises NotServing: another array has it
         """
-        known = self._known_backing(volume)
+        known = self.known(volume)
         if known is not None:
-            return self._settled(known) if known.moving else known
-        self._check_here(volume)
-        names = [name for name_id in self._name_ids(volume)
-                 for name in self._names(volume, name_id)]
+            return self.settled(known) if known.moving else known
+        self.check_here(volume)
+        names = [name for name_id in self.name_ids(volume)
+                 for name in self.names(volume, name_id)]
         found = self._array.volumes.find(*names)
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no volume or view '
                 f'{names[0]}.')
         return dataclasses.replace(
-            found, replicated=self._may_be_replicated(volume),
+            found, replicated=self.may_be_replicated(volume),
             shared=volume.group_id is not None
             and self._array.groups.is_shared(found.group))
 
-    def _confirmed(self, volume: typing.Any, stored: Backing, *more: str
-                   ) -> Backing:
+    def find(self, volume: typing.Any) -> Backing:
+        """What backs a volume, seen by its name. One call mostly.
+
+        :raises ObjectMissing: nothing has its name
+        :raises ObjectRenamed: somebody has given it another one
+        :raises NotServing: another array has it
+        """
+        return self.confirm(volume, self.resolve(volume))
+
+    def confirm(self, volume: typing.Any, stored: Backing, *more: str
+                ) -> Backing:
         """What backs a volume, seen by its name. One call mostly.
 
         Before anything is done with it: its id may be another object's by
@@ -214,15 +202,15 @@ class LookupMixin:
         :raises ObjectRenamed: somebody has given it another one
         """
         found = self._array.identity.volume(stored, [
-            *self._names_of(volume, stored), *more])
+            *self.names_of(volume, stored), *more])
         if found is None:
-            self._check_not_renamed(volume, stored)
+            self.check_not_renamed(volume, stored)
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no volume or view '
                 f'{naming.volume(volume.name_id)}.')
         return found
 
-    def _check_not_renamed(self, volume: typing.Any, stored: Backing) -> None:
+    def check_not_renamed(self, volume: typing.Any, stored: Backing) -> None:
         """See that a volume is gone, and not just called something else.
 
         Where its group is not Cinder's either, its ids are another's. Two
@@ -237,11 +225,11 @@ class LookupMixin:
                 f'{self._array.address} is called {now} now. Give it back '
                 'its name there, then try again.')
 
-    def _names_of(self, volume: typing.Any, stored: Backing) -> list[str]:
+    def names_of(self, volume: typing.Any, stored: Backing) -> list[str]:
         """Names that a volume's object may have, the likely ones first."""
         own = naming.volume(volume.name_id)
         names = [own, naming.peer(own)] if self.peers else [own]
-        if self._may_be_copy(volume):
+        if self.may_be_copy(volume):
             names.reverse()
         if stored.unfinished:
             names.append(naming.unfinished_volume(volume.name_id))
@@ -249,14 +237,14 @@ class LookupMixin:
             names.append(naming.volume(volume.id))
         return names
 
-    def _confirmed_snapshot(self, snapshot: typing.Any,
-                            stored: SnapshotBacking) -> SnapshotBacking:
+    def confirm_snapshot(self, snapshot: typing.Any,
+                         stored: SnapshotBacking) -> SnapshotBacking:
         """What backs a snapshot, seen by its name. One call mostly.
 
         :raises ObjectMissing: nothing has its name
         """
         found = self._array.identity.snapshot(
-            stored, self._snapshot_names(snapshot))
+            stored, self.snapshot_names(snapshot))
         if found is None:
             raise exceptions.ObjectMissing(
                 f'The array at {self._array.address} has no snapshot '
@@ -265,14 +253,14 @@ class LookupMixin:
         return found
 
     @staticmethod
-    def _snapshot_names(snapshot: typing.Any) -> list[str]:
+    def snapshot_names(snapshot: typing.Any) -> list[str]:
         """Short names that a snapshot may have, the likely one first."""
         own = naming.snapshot(snapshot.id)
         if snapshot.group_snapshot_id is None:
             return [own]
         return [naming.group_snapshot(snapshot.group_snapshot_id), own]
 
-    def _may_be_replicated(self, volume: typing.Any) -> bool:
+    def may_be_replicated(self, volume: typing.Any) -> bool:
         """Whether a volume may have a session, by what Cinder knows of it."""
         return bool(self.peers) and (
             volume.replication_status not in UNREPLICATED
@@ -281,11 +269,11 @@ class LookupMixin:
     def asks_for_replication(self, volume: typing.Any) -> bool:
         """Whether the type of a volume does, as far as it can be read."""
         try:
-            return self._type_spec(volume).replicated
+            return volume_types.of(volume).replicated
         except volume_types.InvalidExtraSpec:
             return True
 
-    def _settled(self, known: Backing) -> Backing:
+    def settled(self, known: Backing) -> Backing:
         """What backs a volume that is moving, where it is now. Two calls.
 
         It counts as moving until somebody has cleared up behind it.
@@ -296,7 +284,7 @@ class LookupMixin:
         return dataclasses.replace(
             known, group=group, shared=self._array.groups.is_shared(group))
 
-    def _name_ids(self, volume: typing.Any) -> list[str]:
+    def name_ids(self, volume: typing.Any) -> list[str]:
         """The ids that may stand in the names of a volume's objects.
 
         The driver inside Cinder, which leaves provider_id empty, gives a
@@ -307,18 +295,18 @@ class LookupMixin:
         ids = [volume.name_id]
         if (volume.id != volume.name_id
                 and volume.migration_status != 'deleting'
-                and self._known_backing(volume) is None):
+                and self.known(volume) is None):
             ids.append(volume.id)
         return ids
 
-    def _names(self, volume: typing.Any, name_id: str) -> list[str]:
+    def names(self, volume: typing.Any, name_id: str) -> list[str]:
         """Names that a volume's object may have with an id."""
         name = naming.volume(name_id)
-        return ([name, naming.peer(name)] if self._may_be_copy(volume)
+        return ([name, naming.peer(name)] if self.may_be_copy(volume)
                 else [name])
 
     @staticmethod
-    def _may_be_copy(volume: typing.Any) -> bool:
+    def may_be_copy(volume: typing.Any) -> bool:
         """Whether a volume without ids may have the name of a copy.
 
         The driver inside Cinder leaves it that one when it fails over.
@@ -326,16 +314,16 @@ class LookupMixin:
         return bool(volume.replication_status
                     == fields.ReplicationStatus.FAILED_OVER)
 
-    def _snapshot_backing(self, snapshot: typing.Any) -> SnapshotBacking:
+    def resolve_snapshot(self, snapshot: typing.Any) -> SnapshotBacking:
         """What backs a snapshot.
 
         :raises ObjectMissing: the array has nothing of its name
         :raises NotServing: another array has it
         """
-        known = self._known_snapshot(snapshot)
+        known = self.known_snapshot(snapshot)
         if known is not None:
             return known
-        self._check_here(snapshot)
+        self.check_here(snapshot)
         found = self._find_snapshot_by_name(snapshot)
         if found is None:
             raise exceptions.ObjectMissing(

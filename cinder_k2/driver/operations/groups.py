@@ -30,16 +30,20 @@ from cinder import exception
 from cinder.objects import fields
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hidden
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import copies
 from cinder_k2.driver import errors
-from cinder_k2.driver import lookup
-from cinder_k2.driver import membership
-from cinder_k2.driver import regroup
-from cinder_k2.driver import replication
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
+from cinder_k2.flows import clones
 from cinder_k2.flows import groups
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -51,7 +55,7 @@ _ERROR = {'status': fields.GroupStatus.ERROR}
 _DELETED = {'status': fields.GroupStatus.DELETED}
 _BROKEN = (rest.RestError, exceptions.K2Error)
 
-Updates = list[lookup.ModelUpdate]
+Updates = list[resolver.ModelUpdate]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,45 +74,44 @@ class Source:
     backing: Backing
 
 
-class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
+class Groups:
     """Consistency groups: made, copied, snapshotted, deleted."""
+
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sources: clone_sources.CloneSources, cloner: clones.Cloner,
+                 deletions: deletion.Deletion) -> None:
+        self._array = array
+        self._resolver = known
+        self._sources = sources
+        self._cloner = cloner
+        self._deletion = deletions
 
     # Groups
 
-    @errors.operation
     def create_group(self, context: typing.Any, group: typing.Any
-                     ) -> lookup.ModelUpdate:
+                     ) -> resolver.ModelUpdate:
         """Make the volume group. One call.
 
         :raises InvalidGroup: its volume types differ in deduplication, or
             it is to be replicated
         """
-        membership.check_consistent(group)
+        placement.check_consistent(group)
         self._array.groups.create(naming.consistency_group(group.id),
-                                  membership.dedup_of(group))
+                                  placement.dedup_of(group))
         return dict(_AVAILABLE)
 
-    @errors.operation
-    def delete_group(self, context: typing.Any, group: typing.Any,
-                     volumes: Sequence[typing.Any]
-                     ) -> tuple[lookup.ModelUpdate, Updates]:
+    def delete(self, group: typing.Any, volumes: Sequence[typing.Any],
+               seen: Collection[str]
+               ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete a group and its volumes; what is gone is no error.
 
         What clones need is hidden. One call for each volume and four for
         the group, where nothing was cloned.
 
+        :param seen: as ``seen`` tells
         :returns: if something stays, the group is in error and each volume
             "deleted", "available" (the array must keep it) or
             "error_deleting"
-        """
-        return self._delete_group(group, volumes, self._seen(volumes))
-
-    def _delete_group(self, group: typing.Any, volumes: Sequence[typing.Any],
-                      seen: Collection[str]
-                      ) -> tuple[lookup.ModelUpdate, Updates]:
-        """Delete a group.
-
-        :param seen: as ``_seen`` tells
         """
         self._mark_together(volumes)
         updates = [self._delete_member(volume, volume.id in seen)
@@ -116,7 +119,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         if any(u['status'] != _DELETED['status'] for u in updates):
             return dict(_ERROR), updates
         try:
-            with self.deadline(fresh=True):
+            with self._array.deadline(fresh=True):
                 self._delete_volume_group(group)
         except _BROKEN as error:
             LOG.error('Volume group %(name)s of group %(id)s stays on the '
@@ -126,7 +129,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             return dict(_ERROR), updates
         return dict(_DELETED), updates
 
-    @errors.operation
     def drop_group(self, group: typing.Any) -> None:
         """Delete the volume group of a group that is gone. Two calls.
 
@@ -135,7 +137,6 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         """
         self._delete_volume_group(group)
 
-    @errors.operation
     def create_group_from_src(
             self, context: typing.Any, group: typing.Any,
             volumes: Sequence[typing.Any],
@@ -143,7 +144,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             snapshots: Sequence[typing.Any] | None = None,
             source_group: typing.Any = None,
             source_vols: Sequence[typing.Any] | None = None
-    ) -> tuple[lookup.ModelUpdate, Updates]:
+    ) -> tuple[resolver.ModelUpdate, Updates]:
         """Make a group with the data of a group snapshot or of a group.
 
         Each volume is a thin clone, or a copy. Of a group, one snapshot is
@@ -152,40 +153,39 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         """
         if snapshots:
             return self._copy_group(group, volumes,
-                                    self._sources(snapshots))
+                                    self._taken_from(snapshots))
         with self._hidden_snapshot(group, source_vols or []) as sources:
             return self._copy_group(group, volumes, sources)
 
     # Snapshots of groups
 
-    @errors.operation
     def create_group_snapshot(
             self, context: typing.Any, group_snapshot: typing.Any,
             snapshots: Sequence[typing.Any]
-    ) -> tuple[lookup.ModelUpdate, Updates]:
+    ) -> tuple[resolver.ModelUpdate, Updates]:
         """Take one snapshot of all volumes at one instant. One call.
 
         :raises InvalidGroup: the array has a volume in another place
         """
-        group = self._backing(snapshots[0].volume).group
-        with self._group_held(group):
+        group = self._resolver.resolve(snapshots[0].volume).group
+        with locks.group_on(self._array, group):
             # An update of the group may have come first.
             for snapshot in snapshots:
                 snapshot.volume.refresh()
-            members = self._members([s.volume for s in snapshots])
-            self._check_together([s.volume for s in snapshots], members)
+            members = self.members([s.volume for s in snapshots])
+            self.check_together([s.volume for s in snapshots], members)
             made = self._array.snapshots.create(
                 naming.group_snapshot(group_snapshot.id), members[0])
         return dict(_AVAILABLE), [
             {'id': snapshot.id, 'status': fields.SnapshotStatus.AVAILABLE,
-             **self._ids(dataclasses.replace(made, volume=member.volume))}
+             **self._resolver.ids(
+                 dataclasses.replace(made, volume=member.volume))}
             for snapshot, member in zip(snapshots, members, strict=True)]
 
-    @errors.operation
     def delete_group_snapshot(
             self, context: typing.Any, group_snapshot: typing.Any,
             snapshots: Sequence[typing.Any]
-    ) -> tuple[lookup.ModelUpdate, Updates]:
+    ) -> tuple[resolver.ModelUpdate, Updates]:
         """Delete it; it is hidden while volumes made from it live. One call.
 
         :returns: if somebody else's objects need it, all its snapshots are
@@ -194,7 +194,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         found = self._taken_together(group_snapshot, snapshots)
         try:
             if found is not None:
-                self._delete_taken(found, snapshots)
+                self._deletion.delete_taken(found, snapshots)
         except exceptions.ObjectInUse as error:
             LOG.error('Group snapshot %(id)s stays: %(why)s',
                       {'id': group_snapshot.id, 'why': error})
@@ -211,22 +211,22 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         for snapshot in snapshots:
             # Volumes may have been made of it since the rows were read.
             snapshot.refresh()
-        known = [k for k in map(self._known_snapshot, snapshots) if k]
+        known = [k for k in map(self._resolver.known_snapshot, snapshots) if k]
         if not known:
             return self._array.snapshots.find(
                 naming.group_snapshot(group_snapshot.id))
         return self._array.identity.snapshot(dataclasses.replace(
             known[0], has_clones=any(k.has_clones for k in known)),
-            self._snapshot_names(snapshots[0]))
+            self._resolver.snapshot_names(snapshots[0]))
 
     # Copies of groups
 
     def _copy_group(self, group: typing.Any, volumes: Sequence[typing.Any],
                     sources: Sequence[Source]
-                    ) -> tuple[lookup.ModelUpdate, Updates]:
+                    ) -> tuple[resolver.ModelUpdate, Updates]:
         """Make a group; ``sources`` are in the order of ``volumes``."""
         made = groups.make(
-            self._array, dedup=membership.dedup_of(group),
+            self._array, dedup=placement.dedup_of(group),
             group_name=naming.consistency_group(group.id),
             members={
                 naming.volume(volume.name_id): functools.partial(
@@ -234,31 +234,32 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                 for volume, source in zip(volumes, sources, strict=True)})
         return dict(_AVAILABLE), [
             {'id': volume.id, 'status': 'available', **replication.DISABLED,
-             **self._ids(backing, volume.name_id)}
+             **self._resolver.ids(backing, volume.name_id)}
             for volume, backing in zip(volumes, made, strict=True)]
 
     def _copy_member(self, volume: typing.Any, source: Source, group: int
                      ) -> Backing:
-        order = self._order(volume, source.volume, source.size,
-                            source.backing)
+        order = self._sources.request(volume, source.volume, source.size,
+                                      source.backing)
         return self._cloner.from_snapshot(
             dataclasses.replace(order, group=group), source.taken,
-            self._strategies(volume))
+            self._sources.strategies(volume))
 
-    def _sources(self, snapshots: Sequence[typing.Any]) -> list[Source]:
+    def _taken_from(self, snapshots: Sequence[typing.Any]) -> list[Source]:
         """The sources of a copy, seen by the name of their one snapshot.
 
         One call, if all rows say that it is one.
         """
-        taken = [self._marked(each, self._taken) for each in snapshots]
-        seen = {each.snapshot: self._confirmed_snapshot(row, each)
+        taken = [self._sources.marked(each, self._sources.taken)
+                 for each in snapshots]
+        seen = {each.snapshot: self._resolver.confirm_snapshot(row, each)
                 for each, row in {t.snapshot: (t, row) for t, row in zip(
                     taken, snapshots, strict=True)}.values()}
         return [Source(
             row.volume, row.volume_size, dataclasses.replace(
                 each, snapshot=seen[each.snapshot].snapshot,
                 group=seen[each.snapshot].group),
-            self._marked(row.volume, self._backing))
+            self._sources.marked(row.volume, self._resolver.resolve))
             for each, row in zip(taken, snapshots, strict=True)]
 
     @contextlib.contextmanager
@@ -266,11 +267,11 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                          volumes: Sequence[typing.Any]
                          ) -> Iterator[list[Source]]:
         """Take a snapshot of a group for clones of its volumes. One call."""
-        members = self._members(volumes)
+        members = self.members(volumes)
         for volume in volumes:
-            self._marked(volume, self._backing)
-        with self._group_held(members[0].group):
-            self._check_together(volumes, members)
+            self._sources.marked(volume, self._resolver.resolve)
+        with locks.group_on(self._array, members[0].group):
+            self.check_together(volumes, members)
             made = self._array.snapshots.create(
                 naming.clone_source(group.id), members[0])
         try:
@@ -285,10 +286,10 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
     def _leave_to_reclaim(self, made: SnapshotBacking) -> None:
         """Let a hidden snapshot go with the last clone; now, without any."""
         try:
-            with self._group_held(made.group):
+            with locks.group_on(self._array, made.group):
                 self._array.hidden.keep(made.group, hidden.Marks(
                     snapshots=frozenset({made.snapshot})))
-            self._reclaim(made.group)
+            reclaim.run(self._array, made.group)
         except _BROKEN as error:
             LOG.warning('Hidden snapshot %(id)s stays on the array until '
                         'its volumes are deleted: %(error)s',
@@ -296,12 +297,12 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
 
     # Members
 
-    def _members(self, volumes: Sequence[typing.Any]) -> list[Backing]:
+    def members(self, volumes: Sequence[typing.Any]) -> list[Backing]:
         """What backs all volumes of a group.
 
         :raises GroupUnsuitable: they are not in one volume group
         """
-        found = [self._backing(volume) for volume in volumes]
+        found = [self._resolver.resolve(volume) for volume in volumes]
         strays = [volume.id for volume, backing in zip(volumes, found)
                   if not backing.shared or backing.group != found[-1].group]
         if strays or not found:
@@ -311,7 +312,7 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
                 'and add them again.')
         return found
 
-    def _seen(self, volumes: Iterable[typing.Any]) -> set[str]:
+    def seen(self, volumes: Iterable[typing.Any]) -> set[str]:
         """Those of a group's volumes whose rows are right, by their names.
 
         One call for all that are in one volume group.
@@ -319,16 +320,16 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         :returns: the ids of their rows
         """
         known = [(volume, backing) for volume in volumes
-                 if (backing := self._known_backing(volume)) is not None
+                 if (backing := self._resolver.known(volume)) is not None
                  and backing.volume is not None and not backing.moving]
         names = {group: self._array.volumes.names_in(group)
                  for group in {backing.group for _, backing in known}}
         return {volume.id for volume, backing in known
                 if names[backing.group].get(backing.volume)
-                in self._names_of(volume, backing)}
+                in self._resolver.names_of(volume, backing)}
 
-    def _check_together(self, volumes: Sequence[typing.Any],
-                        members: Sequence[Backing]) -> None:
+    def check_together(self, volumes: Sequence[typing.Any],
+                       members: Sequence[Backing]) -> None:
         """See by their names that volumes are in one volume group. One call.
 
         :raises GroupUnsuitable: one is not
@@ -338,8 +339,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             naming.volume(volume.name_id) + (f', now called {name},'
                                              if name else '')
             for volume, member in zip(volumes, members)
-            if (name := names.get(member.volume)) not in self._names_of(
-                volume, member)]
+            if (name := names.get(member.volume))
+            not in self._resolver.names_of(volume, member)]
         if strays:
             raise exceptions.GroupUnsuitable(
                 'the array does not have all its volumes in its volume '
@@ -352,17 +353,18 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         Their snapshots hold the others, too.
         """
         known = [(volume, backing) for volume in volumes
-                 if (backing := self._known_backing(volume)) is not None
+                 if (backing := self._resolver.known(volume)) is not None
                  and not backing.moving]
         if any(backing.has_clones for _, backing in known):
             for volume, _ in known:
-                self._marked(volume, self._backing)
+                self._sources.marked(volume, self._resolver.resolve)
 
     def _delete_member(self, volume: typing.Any, seen: bool
-                       ) -> lookup.ModelUpdate:
+                       ) -> resolver.ModelUpdate:
         status = _DELETED['status']
         try:
-            self.delete_volume(volume, seen=seen)
+            with errors.translated():
+                self._deletion.delete_volume(volume, seen=seen)
         except exception.VolumeIsBusy:
             status = 'available'
         except exception.CinderException as error:
@@ -375,10 +377,10 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
         """Delete the volume group, or leave it to the last clone."""
         own = naming.consistency_group(group.id)
         # After a failover it is what was the copy.
-        for name in [own, naming.peer(own)] if self.peers else [own]:
+        for name in [own, naming.peer(own)] if self._resolver.peers else [own]:
             found = self._array.groups.find(name)
             if found is not None:
-                self._drop_if_empty(found.id, name)
+                self._deletion.drop_if_empty(found.id, name)
                 self._array.groups.forget(name)
         self._leave_sources(group)
 
@@ -395,8 +397,8 @@ class GroupsMixin(regroup.RegroupMixin, copies.CopiesMixin):
             left = self._array.snapshots.find(
                 naming.group_snapshot(group.group_snapshot_id))
             if left is not None:
-                self._reclaim(left.group)
+                reclaim.run(self._array, left.group)
 
 
-def _all(rows: Iterable[typing.Any], update: lookup.ModelUpdate) -> Updates:
+def _all(rows: Iterable[typing.Any], update: resolver.ModelUpdate) -> Updates:
     return [{'id': row.id, **update} for row in rows]

@@ -15,41 +15,48 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+import functools
 import typing
 
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import groups as array_groups
-from cinder_k2.driver import errors
 from cinder_k2.driver import locks
-from cinder_k2.driver import lookup
-from cinder_k2.driver import membership
-from cinder_k2.driver import promotion
+from cinder_k2.driver.operations import flatten
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2.flows import groups
 from cinder_k2 import naming
 from cinder_k2 import rest
+from cinder_k2 import volume_types
 
 LOG = logging.getLogger(__name__)
 
 _BROKEN = (rest.RestError, exceptions.K2Error)
 
-Updates = list[lookup.ModelUpdate]
+Updates = list[resolver.ModelUpdate]
 Moving = Sequence[tuple[typing.Any, Backing]]
 #: By name: the array's ids of volume and volume group.
 Seen = Mapping[str, tuple[int, int | None]]
 
 
-class RegroupMixin(promotion.PromotionMixin):
+class GroupUpdate:
     """All volumes of a request change their volume group, or none does.
 
     While they do, their rows say so: a service that is killed meanwhile
     leaves rows for which the array is asked where the volume is.
     """
 
-    @errors.operation
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 flattening: flatten.Flattening) -> None:
+        self._array = array
+        self._resolver = known
+        self._flattening = flattening
+
     def update_group(self, context: typing.Any, group: typing.Any,
                      add_volumes: Sequence[typing.Any] | None = None,
                      remove_volumes: Sequence[typing.Any] | None = None
@@ -64,9 +71,9 @@ class RegroupMixin(promotion.PromotionMixin):
             of another kind than the group; nothing was moved
         """
         name = naming.consistency_group(group.id)
-        home = self._array.groups.ensure(name, membership.dedup_of(group))
+        home = self._array.groups.ensure(name, placement.dedup_of(group))
         if add_volumes:
-            membership.check_unreplicated(group)
+            placement.check_unreplicated(group)
         joining = [(v, self._joining(v, name, home))
                    for v in add_volumes or ()]
         seen = self._see([*(add_volumes or ()), *(remove_volumes or ())])
@@ -75,7 +82,7 @@ class RegroupMixin(promotion.PromotionMixin):
         leaving = [(v, backing) for v in remove_volumes or ()
                    if (backing := self._leaving(v, home, seen)) is not None]
         if leaving:
-            membership.check_unreplicated(group)
+            placement.check_unreplicated(group)
         moves = [*self._joins(joining, name, home),
                  *self._leaves(leaving, home)]
         places = self._regroup([*joining, *leaving], moves)
@@ -88,15 +95,16 @@ class RegroupMixin(promotion.PromotionMixin):
     def _joining(self, volume: typing.Any, name: str,
                  home: array_groups.Group) -> Backing:
         """What backs a volume that is to join a group; never a view."""
-        membership.check_dedup(volume, name, home,
-                               self._type_spec(volume).dedup)
+        placement.check_dedup(volume, name, home,
+                              volume_types.of(volume).dedup)
         # Another may have been copied just now.
-        with self.deadline(fresh=True):
-            if self._backing(volume).replicated:
+        with self._array.deadline(fresh=True):
+            if self._resolver.resolve(volume).replicated:
                 raise exceptions.GroupUnsuitable(
                     f'volume {volume.id} is replicated by itself. Retype it '
                     'to a type without replication first.')
-        return self._full(volume, 'which cannot join a consistency group')
+        return self._flattening.full(
+            volume, 'which cannot join a consistency group')
 
     def _see(self, volumes: Sequence[typing.Any]) -> Seen:
         """Find volumes by their names. One call, none for a single one.
@@ -114,7 +122,7 @@ class RegroupMixin(promotion.PromotionMixin):
         if seen.get(naming.volume(volume.name_id)) == (
                 stored.volume, stored.group):
             return stored
-        return self._confirmed(volume, stored)
+        return self._resolver.confirm(volume, stored)
 
     def _leaving(self, volume: typing.Any, home: array_groups.Group,
                  seen: Seen) -> Backing | None:
@@ -126,10 +134,10 @@ class RegroupMixin(promotion.PromotionMixin):
         :returns: None if the array has none
         """
         try:
-            backing = self._backing(volume)
+            backing = self._resolver.resolve(volume)
             if volume.status.startswith('error') or (
                     backing.shared and backing.group != home.id):
-                backing = self._settled(backing)
+                backing = self._resolver.settled(backing)
             backing = self._as_seen(volume, backing, seen)
         except (exceptions.ObjectMissing, rest.NotFound):
             LOG.warning('Volume %(id)s is not on the array and just leaves '
@@ -143,9 +151,10 @@ class RegroupMixin(promotion.PromotionMixin):
                  ) -> dict[int, int]:
         """Move volumes, and have their rows right if that fails."""
         for volume, backing in moving:
-            self._note(volume, backing, moving=True)
+            self._resolver.note(volume, backing, moving=True)
         try:
-            return groups.regroup(self._array, moves, self._group_held)
+            return groups.regroup(self._array, moves, functools.partial(
+                locks.group_on, self._array))
         except Exception:
             for volume, backing in moving:
                 self._settle(volume, backing)
@@ -153,8 +162,9 @@ class RegroupMixin(promotion.PromotionMixin):
 
     def _settle(self, volume: typing.Any, backing: Backing) -> None:
         try:
-            with self.deadline(fresh=True):
-                self._note(volume, self._settled(backing), moving=False)
+            with self._array.deadline(fresh=True):
+                self._resolver.note(
+                    volume, self._resolver.settled(backing), moving=False)
         except _BROKEN as error:
             LOG.warning('The array does not say in which volume group '
                         'volume %(id)s is; it is asked again when that '
@@ -164,12 +174,12 @@ class RegroupMixin(promotion.PromotionMixin):
     def _drop_former(self, volume: typing.Any, backing: Backing,
                      home: int) -> None:
         """Delete the group that a volume has left."""
-        with self.deadline(fresh=True):
+        with self._array.deadline(fresh=True):
             if backing.group != home:
                 deletion.delete_own_group(
                     self._array, backing.group,
                     list(map(naming.group_of_volume,
-                             self._names_of(volume, backing))))
+                             self._resolver.names_of(volume, backing))))
                 locks.forget_group(self._array.system.id, backing.group)
             else:
                 # It was moved before, by a service that was killed.
@@ -177,11 +187,11 @@ class RegroupMixin(promotion.PromotionMixin):
                     self._array, naming.volume_group(volume.name_id))
 
     def _arrive(self, volume: typing.Any, backing: Backing, home: int,
-                places: dict[int, int]) -> lookup.ModelUpdate:
+                places: dict[int, int]) -> resolver.ModelUpdate:
         """Have a volume's row say where it is now; the update of it."""
         group = places.get(backing.volume_ref.id, backing.group)
-        self._note(volume, backing, group=group, shared=group == home,
-                   moving=False)
+        self._resolver.note(volume, backing, group=group, shared=group == home,
+                            moving=False)
         return {'id': volume.id, 'provider_id': volume.provider_id}
 
     def _joins(self, joining: Moving, name: str, home: array_groups.Group
@@ -190,7 +200,8 @@ class RegroupMixin(promotion.PromotionMixin):
         for volume, backing in joining:
             if backing.group != home.id:
                 yield groups.Move(
-                    f'Volume {volume.id}', self._names_of(volume, backing),
+                    f'Volume {volume.id}',
+                    self._resolver.names_of(volume, backing),
                     backing.volume_ref.id, backing.group, home.id, name,
                     home.dedup is not False)
 
@@ -200,7 +211,8 @@ class RegroupMixin(promotion.PromotionMixin):
         for volume, backing in leaving:
             if backing.group == home.id:
                 yield groups.Move(
-                    f'Volume {volume.id}', self._names_of(volume, backing),
+                    f'Volume {volume.id}',
+                    self._resolver.names_of(volume, backing),
                     backing.volume_ref.id, home.id, None,
                     naming.volume_group(volume.name_id),
                     home.dedup is not False)

@@ -24,10 +24,12 @@ from cinder.i18n import _
 from cinder.objects import fields
 from oslo_log import log as logging
 
-from cinder_k2.driver import relocation
-from cinder_k2.driver import replication
-from cinder_k2.driver.side import Side
-from cinder_k2.driver import sides
+from cinder_k2.driver import config
+from cinder_k2.driver.failover import arrays
+from cinder_k2.driver.failover import volumes as volume_failover
+from cinder_k2.driver.operations import ArrayOperations
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import replication
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -43,14 +45,19 @@ Update = dict[str, typing.Any]
 Updates = list[Update]
 
 
-class FailoverMixin:
+class Failover:
     """What ``cinder failover-host`` and failover of groups ask for.
 
     Cinder's contract: doc/source/contributor/replication.rst of Cinder.
+
+    :param timeout: seconds in which data must arrive at a failback
     """
 
-    configuration: typing.Any
-    _sides: sides.Sides[Side]
+    def __init__(self, known: arrays.ArraySet[ArrayOperations],
+                 rows: backend_rows.BackendRows, timeout: float) -> None:
+        self._arrays = known
+        self._backend_rows = rows
+        self._timeout = timeout
 
     def failover_host(self, context: typing.Any,
                       volumes: Sequence[typing.Any],
@@ -95,7 +102,7 @@ class FailoverMixin:
         :raises InvalidReplicationTarget: cinder.conf does not have it
         """
         try:
-            self._sides.activate(active_backend_id)
+            self._arrays.activate(active_backend_id)
         except KeyError:
             raise self._no_target(active_backend_id) from None
 
@@ -110,7 +117,7 @@ class FailoverMixin:
         :returns: the updates of the group, and of its volumes
         """
         try:
-            if self._sides.serving.is_failing_over():
+            if self._backend_rows.is_failing_over():
                 # It may be about to hand over what this would give back.
                 raise _unusable(_(
                     'a failover, or failback, of the back end is at work; '
@@ -130,18 +137,18 @@ class FailoverMixin:
 
     def _target(self, wanted: str | None,
                 volumes: Sequence[typing.Any]) -> str:
-        active, targets = self._sides.active_id, self._sides.targets
+        active, targets = self._arrays.active_id, self._arrays.targets
         if not targets:
             raise _unusable(_('the back end has no replication_device in '
                               'cinder.conf'))
-        if wanted is None and active != sides.DEFAULT:
+        if wanted is None and active != config.PRIMARY_ID:
             raise _unusable(_(
                 'the back end was failed over to %s; name a target for '
                 'volumes that were left, or "default" to fail back')
                 % active)
         if wanted is None:
             return self._fullest(volumes)
-        if wanted != sides.DEFAULT and wanted not in targets:
+        if wanted != config.PRIMARY_ID and wanted not in targets:
             raise self._no_target(wanted)
         return wanted
 
@@ -150,23 +157,23 @@ class FailoverMixin:
         return _unusable(_(
             '%(wanted)s is no backend_id of a replication_device; use one '
             'of: %(known)s, or "default" to fail back') % {
-                'wanted': wanted, 'known': ', '.join(self._sides.targets)})
+                'wanted': wanted, 'known': ', '.join(self._arrays.targets)})
 
     def _fullest(self, volumes: Sequence[typing.Any]) -> str:
         """The target that has most of the volumes."""
         def sessions(backend_id: str) -> int:
-            array = self._sides.named(backend_id).array
+            array = self._arrays.named(backend_id).array
             try:
                 return len(array.replication.find_many([
-                    name for unit in relocation.units(
-                        relocation.copied_to(array.system.id, volumes))
+                    name for unit in volume_failover.units(
+                        volume_failover.copied_to(array.system.id, volumes))
                     for name in unit.sessions]))
             except _BROKEN as error:
                 LOG.warning('Replication target %(id)s does not answer: '
                             '%(error)s', {'id': backend_id, 'error': error})
                 return -1
 
-        targets = self._sides.targets
+        targets = self._arrays.targets
         return targets[0] if len(targets) == 1 else max(targets, key=sessions)
 
     # Moving
@@ -174,18 +181,18 @@ class FailoverMixin:
     def _move(self, volumes: Sequence[typing.Any],
               target: str) -> Mapping[str, Update]:
         """Let an array serve volumes; the update of each, by its id."""
-        there = self._sides.named(target)
+        there = self._arrays.named(target)
         LOG.info('%(count)d volumes are to be served by the array at '
                  '%(address)s.', {'count': len(volumes),
                                   'address': there.array.address})
         try:
-            if target != sides.DEFAULT:
+            if target != config.PRIMARY_ID:
                 self._check_another(there)
-                updates = relocation.fail_over(volumes, there, self._sides)
+                updates = volume_failover.fail_over(
+                    volumes, there, self._arrays)
             else:
-                updates = relocation.fail_back(
-                    volumes, there, self._sides,
-                    self.configuration.k2_failback_timeout)
+                updates = volume_failover.fail_back(
+                    volumes, there, self._arrays, self._timeout)
         except _BROKEN as error:
             raise _unusable(_(
                 'the array at %(address)s cannot take over; try again when '
@@ -196,14 +203,14 @@ class FailoverMixin:
             _tell(volume, updates[volume.id])
         return updates
 
-    def _check_another(self, there: Side) -> None:
+    def _check_another(self, there: ArrayOperations) -> None:
         """See that a target is not the primary, under another address.
 
         No call to the primary.
 
         :raises InvalidReplicationTarget: it is
         """
-        home = self._sides.named(sides.DEFAULT).array
+        home = self._arrays.named(config.PRIMARY_ID).array
         if there.array.system.id == home.system.known_id:
             raise _unusable(_(
                 'the array at %(target)s is that at %(home)s; correct '

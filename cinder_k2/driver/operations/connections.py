@@ -24,13 +24,14 @@ import typing
 from oslo_log import log as logging
 from oslo_utils import excutils
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
-from cinder_k2.driver import errors
-from cinder_k2.driver import host_holds
 from cinder_k2.driver import locks
-from cinder_k2.driver import lookup
+from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import zoning as zones
 from cinder_k2.driver import provider
 from cinder_k2.driver import users
 from cinder_k2 import exceptions
@@ -61,38 +62,40 @@ class Disconnected:
     unsettled: Set[int] = frozenset()
 
 
-class AttachmentsMixin(lookup.LookupMixin):
+class Connections:
     """Connections between volumes and hosts.
 
     Each host is locked by its initiators while it is looked up and changed,
     so hosts never wait for each other. Volumes of one host are mapped and
     unmapped at once, see ``host_holds``.
+
+    :param configuration: the options of the back end
+    :param zoning: what the fabric is told
+    :param protection: CHAP of hosts, None over Fibre Channel
     """
 
-    configuration: typing.Any
-    _transport: transport.Transport
-    _users: users.Users
-    _holds: host_holds.HostHolds
-    _chap: chap_flows.Chap | None
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 configuration: typing.Any, initiators: transport.Transport,
+                 zoning: zones.Zoning, protection: chap_flows.Chap | None
+                 ) -> None:
+        self._array = array
+        self._resolver = known
+        self._configuration = configuration
+        self._transport = initiators
+        self._zoning = zoning
+        self._chap = protection
+        self._users = users.Users(initiators)
+        self._holds = host_holds.HostHolds()
 
-    def validate_connector(self, connector: transport.Connector) -> None:
-        """See that a connector has initiators of this back end's kind.
-
-        :raises InvalidConnectorException: it has none
-        """
-        self._initiators(connector)
-
-    @errors.operation
     def initialize_connection(self, volume: typing.Any,
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
         users.add_tag(connector)
-        self._check_free(volume)
-        return self._connect_backing(
-            volume, self._confirmed(volume, self._backing(volume)), connector)
+        self.check_free(volume)
+        return self.connect_backing(
+            volume, self._resolver.find(volume), connector)
 
-    @errors.operation
     def terminate_connection(self, volume: typing.Any,
                              connector: transport.Connector | None,
                              **kwargs: typing.Any
@@ -103,14 +106,18 @@ class AttachmentsMixin(lookup.LookupMixin):
             else what the transport reports
         """
         done = self._disconnect(volume, connector)
-        return done.shared or self._report(done)
+        return done.shared or self.report(done)
 
-    def _check_free(self, volume: typing.Any) -> None:
+    def report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
+        """What Cinder is told of a detach, beside that it is done."""
+        return self._zoning.report(done.idle)
+
+    def check_free(self, volume: typing.Any) -> None:
         """See that a volume is not being handed over to another array.
 
         :raises ObjectInUse: it is; what is written now would be lost
         """
-        known = self._known_backing(volume)
+        known = self._resolver.known(volume)
         if known is not None and known.reserved:
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'is being failed back, or that was '
@@ -121,45 +128,29 @@ class AttachmentsMixin(lookup.LookupMixin):
 
         :raises ObjectInUse: it is, or was handed over meanwhile
         """
-        if not self.peers or volume is None:
+        if not self._resolver.peers or volume is None:
             return
         before = provider.system_of(volume.provider_id)
         volume.refresh()
-        self._check_free(volume)
+        self.check_free(volume)
         if provider.system_of(volume.provider_id) != before:
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'has just moved to another array; try '
                 'again.')
-
-    @errors.translated
-    def _initiators(self, connector: transport.Connector) -> list[str]:
-        return self._transport.initiators(connector)
 
     def _sought(self, connector: transport.Connector) -> array_hosts.Sought:
         """The host of a connector, by initiators and by names.
 
         The in-tree driver names hosts as ``unique_fqdn_network`` says.
         """
-        initiators = self._initiators(connector)
+        initiators = self._transport.initiators(connector)
         first = connector.get('initiator') or (
             connector.get('wwnns') or [''])[0]
         other = (connector.get('host', first)
-                 if self.configuration.unique_fqdn_network else first[::-1])
+                 if self._configuration.unique_fqdn_network else first[::-1])
         return array_hosts.Sought(tuple(initiators), tuple(filter(None, (
             naming.host(connector.get('host', ''), initiators),
             naming.in_tree_host(other)))))
-
-    def _report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
-        """What Cinder hears of a detach."""
-        return False
-
-    # What FC does besides, under the lock of the host.
-
-    def _connected(self, connection: dict[str, typing.Any]) -> None:
-        """A host was given a volume."""
-
-    def _now_idle(self, initiators: list[str]) -> None:
-        """A host has no volumes any more."""
 
     @contextlib.contextmanager
     def _host_held(self, initiators: list[str], what: Hashable = None
@@ -169,12 +160,12 @@ class AttachmentsMixin(lookup.LookupMixin):
         :param what: as for ``HostHolds.hold``
         """
         with self._holds.hold(self._array.system.id, initiators, what
-                              ) as hold, self.deadline(fresh=True):
+                              ) as hold, self._array.deadline(fresh=True):
             yield hold
 
-    def _connect_backing(self, volume: typing.Any, backing: Backing,
-                         connector: transport.Connector
-                         ) -> dict[str, typing.Any]:
+    def connect_backing(self, volume: typing.Any, backing: Backing,
+                        connector: transport.Connector
+                        ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
 
         Two calls; three more if the array does not know the host, and two
@@ -206,8 +197,8 @@ class AttachmentsMixin(lookup.LookupMixin):
                 connection = targets.properties(attached.lun)
                 connection['data'].update(
                     chap.properties(attached.login),
-                    discard=self.configuration.k2_discard)
-                self._connected(connection)
+                    discard=self._configuration.k2_discard)
+                self._zoning.connected(connection)
             except hosts.MustBeAlone:
                 raise
             except Exception:
@@ -276,7 +267,7 @@ class AttachmentsMixin(lookup.LookupMixin):
     def _mapped_backing(self, volume: typing.Any) -> Backing | None:
         """What backs a volume that is to be unmapped, None if it is gone."""
         try:
-            return self._confirmed(volume, self._backing(volume))
+            return self._resolver.find(volume)
         except exceptions.ObjectMissing as error:
             LOG.warning('Nothing to unmap for volume %(id)s: %(error)s',
                         {'id': volume.id, 'error': error})
@@ -284,18 +275,18 @@ class AttachmentsMixin(lookup.LookupMixin):
 
     def _disconnect_everywhere(self, volume: typing.Any) -> Disconnected:
         """Unmap a volume from all hosts, which are looked up meanwhile."""
-        stored = self._known_backing(volume)
+        stored = self._resolver.known(volume)
         if stored is None or stored.moving:
-            return self._disconnect_all(self._mapped_backing(volume))
+            return self.disconnect_all(self._mapped_backing(volume))
         backing, found = self._array.beside(
             lambda: self._mapped_backing(volume),
             lambda: self._array.access.mappings(stored.mappable))
         if backing != stored:
-            return self._disconnect_all(backing)
+            return self.disconnect_all(backing)
         return self._disconnect_from(self._array.access.of_hosts(found))
 
-    def _disconnect_backing(self, backing: Backing,
-                            connector: transport.Connector) -> Disconnected:
+    def disconnect_backing(self, backing: Backing,
+                           connector: transport.Connector) -> Disconnected:
         """Unmap what Cinder has no row of."""
         sought = self._sought(connector)
         with self._host_held(list(sought.initiators),
@@ -327,7 +318,7 @@ class AttachmentsMixin(lookup.LookupMixin):
             self._remove_idle(host, owners[host])
         if busy:
             return Disconnected()
-        self._now_idle(initiators)
+        self._zoning.now_idle(initiators)
         return Disconnected(idle=set(initiators))
 
     def _idle_when_alone(self, sought: array_hosts.Sought,
@@ -347,7 +338,7 @@ class AttachmentsMixin(lookup.LookupMixin):
                 self._remove_idle(host, owners[host])
             if idle != owners.keys():
                 return Disconnected()
-            self._now_idle(list(sought.initiators))
+            self._zoning.now_idle(list(sought.initiators))
         return Disconnected(idle=set(sought.initiators))
 
     def _revoke(self, volume: typing.Any, backing: Backing | None, host: int,
@@ -382,7 +373,7 @@ class AttachmentsMixin(lookup.LookupMixin):
             if backing is not None:
                 self._array.access.revoke_group(backing, group)
 
-    def _disconnect_all(self, backing: Backing | None) -> Disconnected:
+    def disconnect_all(self, backing: Backing | None) -> Disconnected:
         """Unmap a volume from every host and host group."""
         if backing is None:
             return Disconnected()
@@ -398,7 +389,7 @@ class AttachmentsMixin(lookup.LookupMixin):
             self._array.access.mappings(
                 *(rest.Ref('volumes', volume) for volume in volumes))))
 
-    def _disconnect_ours(self, backing: Backing) -> None:
+    def disconnect_ours(self, backing: Backing) -> None:
         """Unmap a volume from the hosts that this driver made.
 
         For volumes that Cinder says are detached: such a mapping is what a
@@ -431,7 +422,7 @@ class AttachmentsMixin(lookup.LookupMixin):
                 # It may have got another volume before it was held.
                 if not self._array.access.is_mapped(host):
                     self._remove_idle(host)
-                    self._now_idle(initiators)
+                    self._zoning.now_idle(initiators)
                     idle.update(initiators)
         return Disconnected(idle=idle)
 

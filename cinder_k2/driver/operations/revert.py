@@ -18,11 +18,16 @@ from cinder import exception
 from oslo_log import log as logging
 from oslo_utils import units
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import copying
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
-from cinder_k2.driver import snapshot_attach
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import host_copy
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import snapshot_connections
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -30,29 +35,36 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_GIB = units.Mi
 
 
-class RevertMixin(snapshot_attach.SnapshotAttachMixin,
-                  copying.CopyingMixin):
+class Revert:
     """By the array where it can, else by copying.
 
     The array restores whole volume groups only (RST-5), and only to the
     sizes they have (RST-2). Cinder's own way of copying has a safeguard only
     if one is taken before each revert, also before those that need none.
+
+    :param driver: Cinder's, which takes the safeguard
     """
 
-    def snapshot_revert_use_temp_snapshot(self) -> bool:
-        """Whether Cinder is to take a snapshot before each revert.
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sources: clone_sources.CloneSources,
+                 volumes: connections.Connections,
+                 snapshots: snapshot_connections.SnapshotConnections,
+                 copies: host_copy.HostCopy, deletions: deletion.Deletion,
+                 driver: typing.Any) -> None:
+        self._array = array
+        self._resolver = known
+        self._sources = sources
+        self._connections = volumes
+        self._snapshot_connections = snapshots
+        self._host_copy = copies
+        self._deletion = deletions
+        self._driver = driver
 
-        A restore happens as a whole or not at all; where data is copied,
-        the snapshot is taken here.
-        """
-        return False
-
-    @errors.operation
     def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
                            snapshot: typing.Any) -> None:
         """Put a volume back to a snapshot. Three calls if the array can."""
-        self._check_free(volume)
-        backing = self._backing(volume)
+        self._connections.check_free(volume)
+        backing = self._resolver.resolve(volume)
         if not self._restore(volume, backing, snapshot):
             self._copy_back(context, volume, snapshot)
 
@@ -63,13 +75,13 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
         The snapshot is seen by its name, and with it its group. How that was
         before tells whether the array did it.
         """
-        taken = self._taken(snapshot)
+        taken = self._sources.taken(snapshot)
         if (backing.volume is None or backing.shared
                 or taken.view is not None or taken.group != backing.group):
             return False
-        with self._group_held(backing.group):
+        with locks.group_on(self._array, backing.group):
             seen, before = self._array.beside(
-                lambda: self._confirmed_snapshot(snapshot, taken),
+                lambda: self._resolver.confirm_snapshot(snapshot, taken),
                 lambda: self._array.volumes.group(taken.group))
             if seen.group != before.id:
                 return False
@@ -78,9 +90,9 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
                 if volume.size != snapshot.volume_size:
                     # Should the array have given it the snapshot's size.
                     self._array.volumes.grow(
-                        self._confirmed(volume, backing).volume_ref.id,
+                        self._resolver.confirm(volume, backing).volume_ref.id,
                         volume.size * _KIB_PER_GIB,
-                        self._names_of(volume, backing))
+                        self._resolver.names_of(volume, backing))
             except rest.Refused as refusal:
                 LOG.info('The array does not restore volume %(id)s, so the '
                          'data is copied: %(why)s',
@@ -107,22 +119,22 @@ class RevertMixin(snapshot_attach.SnapshotAttachMixin,
     def _overwrite_from(self, snapshot: typing.Any, volume: typing.Any
                         ) -> None:
         with locks.snapshot(snapshot.id):
-            with self.deadline(fresh=True):
-                view = self._temporary_view(snapshot)
+            with self._array.deadline(fresh=True):
+                view = self._snapshot_connections.temporary_view(snapshot)
             try:
                 volume.refresh()
-                self._check_free(volume)
-                backing = self._confirmed(volume, self._backing(volume))
-                self._overwrite(view, backing,
-                                snapshot.volume_size * _KIB_PER_GIB,
-                                volume.size * _KIB_PER_GIB)
+                self._connections.check_free(volume)
+                backing = self._resolver.find(volume)
+                self._host_copy.overwrite(view, backing,
+                                          snapshot.volume_size * _KIB_PER_GIB,
+                                          volume.size * _KIB_PER_GIB)
             finally:
-                self._drop_quietly(view, snapshot)
+                self._snapshot_connections.drop_quietly(view, snapshot)
 
     def _discard_safeguard(self, safeguard: typing.Any) -> None:
         try:
-            with self.deadline(fresh=True):
-                self.delete_snapshot(safeguard)
+            with errors.translated(), self._array.deadline(fresh=True):
+                self._deletion.delete_snapshot(safeguard)
             safeguard.destroy()
         except exception.CinderException as error:
             LOG.warning('The volume was reverted; snapshot %(id)s of what '

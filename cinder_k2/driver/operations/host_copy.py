@@ -23,8 +23,9 @@ from cinder import utils
 from cinder.volume import volume_utils
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import attachments
+from cinder_k2.driver.operations import connections
 from cinder_k2 import exceptions
 from cinder_k2 import transport
 
@@ -33,29 +34,34 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_MIB = 1024
 
 
-class CopyingMixin(attachments.AttachmentsMixin):
+class HostCopy:
     """Attaches two volumes to this host and copies, a few at a time.
 
-    :ivar _turns: how many copies may yet begin now
+    :param driver: Cinder's, which connects devices
     """
 
-    configuration: typing.Any
-    _driver: typing.Any
-    _turns: threading.BoundedSemaphore
+    def __init__(self, array: Array, volumes: connections.Connections,
+                 driver: typing.Any) -> None:
+        self._array = array
+        self._connections = volumes
+        self._driver = driver
+        self._configuration = driver.configuration
+        self._turns = threading.BoundedSemaphore(
+            self._configuration.k2_max_concurrent_copies)
 
-    def _copy(self, source: Backing, target: Backing, size: int) -> None:
+    def copy(self, source: Backing, target: Backing, size: int) -> None:
         """Copy ``size`` KiB to a volume without data; zeros are left out."""
         self._copy_blocks(source, target, size, sparse=True)
 
-    def _overwrite(self, source: Backing, target: Backing, size: int,
-                   target_size: int) -> None:
+    def overwrite(self, source: Backing, target: Backing, size: int,
+                  target_size: int) -> None:
         """Copy ``size`` KiB over the data of a volume, and zeros behind."""
         self._copy_blocks(source, target, size, sparse=False,
                           target_size=target_size)
 
     def _copy_blocks(self, source: Backing, target: Backing, size: int, *,
                      sparse: bool, target_size: int = 0) -> None:
-        conf = self.configuration
+        conf = self._configuration
         connector = volume_utils.brick_get_connector_properties(
             conf.use_multipath_for_image_xfer,
             conf.enforce_multipath_for_image_xfer)
@@ -82,7 +88,7 @@ class CopyingMixin(attachments.AttachmentsMixin):
 
         :raises CopyTimeout: it took too long
         """
-        timeout = self.configuration.k2_copy_timeout
+        timeout = self._configuration.k2_copy_timeout
         started: list[subprocess.Popen[bytes]] = []
         try:
             return utils.execute(*command, timeout=timeout,
@@ -95,7 +101,7 @@ class CopyingMixin(attachments.AttachmentsMixin):
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        timeout = self.configuration.k2_copy_timeout
+        timeout = self._configuration.k2_copy_timeout
         if not self._turns.acquire(timeout=timeout):
             raise exceptions.CopyTimeout(
                 f'Waited {timeout:g} seconds for other copies to end. Raise '
@@ -109,14 +115,15 @@ class CopyingMixin(attachments.AttachmentsMixin):
     def _attached_here(self, backing: Backing,
                        connector: transport.Connector) -> Iterator[str]:
         """Attach a volume or view to this host; the path of its device."""
-        with self.deadline(fresh=True):
-            connection = self._connect_backing(None, backing, connector)
+        with self._array.deadline(fresh=True):
+            connection = self._connections.connect_backing(
+                None, backing, connector)
         try:
             with self._device(connection) as path:
                 yield path
         finally:
-            with self.deadline(fresh=True):
-                self._disconnect_backing(backing, connector)
+            with self._array.deadline(fresh=True):
+                self._connections.disconnect_backing(backing, connector)
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

@@ -27,12 +27,12 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
-from cinder_k2.driver import membership
-from cinder_k2.driver import parents
+from cinder_k2.driver.failover import arrays
+from cinder_k2.driver.operations import ArrayOperations
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import replication
 from cinder_k2.driver import provider
-from cinder_k2.driver import replication
-from cinder_k2.driver.side import Side
-from cinder_k2.driver import sides
 from cinder_k2 import exceptions
 from cinder_k2.flows import failover
 from cinder_k2 import naming
@@ -76,7 +76,8 @@ def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
     return members
 
 
-def fail_over(volumes: Volumes, there: Side, every: sides.Sides[Side]
+def fail_over(volumes: Volumes, there: ArrayOperations,
+              every: arrays.ArraySet[ArrayOperations]
               ) -> Mapping[str, Update]:
     """Let a replication target serve; no call to the primary.
 
@@ -94,7 +95,7 @@ def fail_over(volumes: Volumes, there: Side, every: sides.Sides[Side]
                      v, there.array.system.id, others)}
     wanted = [v for v in volumes if v.id not in elsewhere]
     _mend_names(there.array, wanted)
-    made_from = parents.find(there.array, wanted)
+    made_from = clone_sources.find(there.array, wanted)
     ready = copied_to(there.array.system.id, wanted)
     try:
         outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
@@ -156,7 +157,7 @@ def _mend_names(array: Array, volumes: Volumes) -> None:
             _rewrite(volume, {'_name_id': None})
 
 
-def _systems(those: Sequence[Side]) -> frozenset[str]:
+def _systems(those: Sequence[ArrayOperations]) -> frozenset[str]:
     """Who arrays are, as far as they say. No call for those met before."""
     found = set()
     for side in those:
@@ -170,7 +171,8 @@ def _systems(those: Sequence[Side]) -> frozenset[str]:
     return frozenset(found)
 
 
-def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
+def fail_back(volumes: Volumes, home: ArrayOperations,
+              every: arrays.ArraySet[ArrayOperations],
               timeout: float) -> Mapping[str, Update]:
     """Bring volumes home from wherever they are.
 
@@ -187,7 +189,7 @@ def fail_back(volumes: Volumes, home: Side, every: sides.Sides[Side],
     return updates
 
 
-def _of_plain(volumes: Volumes, home: Side) -> dict[str, Update]:
+def _of_plain(volumes: Volumes, home: ArrayOperations) -> dict[str, Update]:
     """The updates of volumes without a session.
 
     That is an error if it is why their groups are replicated in part: the
@@ -202,8 +204,9 @@ def _of_plain(volumes: Volumes, home: Side) -> dict[str, Update]:
         else replication.VOLUME_DISABLED)} for v in plain.values()}
 
 
-def _places(volumes: Volumes, every: sides.Sides[Side],
-            updates: dict[str, Update]) -> dict[Side, list[typing.Any]]:
+def _places(volumes: Volumes, every: arrays.ArraySet[ArrayOperations],
+            updates: dict[str, Update]
+            ) -> dict[ArrayOperations, list[typing.Any]]:
     """Which array has which volumes.
 
     :param updates: gets those of volumes whose array does not answer
@@ -214,7 +217,8 @@ def _places(volumes: Volumes, every: sides.Sides[Side],
         # Where one without ids is takes no call.
         by_system[provider.system_of(volume.provider_id)
                   or every.of(volume)].append(volume)
-    places: dict[Side, list[typing.Any]] = collections.defaultdict(list)
+    places: dict[ArrayOperations, list[typing.Any]] = (
+        collections.defaultdict(list))
     for its in by_system.values():
         try:
             places[every.of(its[0])] += its
@@ -224,9 +228,9 @@ def _places(volumes: Volumes, every: sides.Sides[Side],
     return _without_split(places, updates)
 
 
-def _without_split(places: dict[Side, list[typing.Any]],
+def _without_split(places: dict[ArrayOperations, list[typing.Any]],
                    updates: dict[str, Update]
-                   ) -> dict[Side, list[typing.Any]]:
+                   ) -> dict[ArrayOperations, list[typing.Any]]:
     """Leave out groups whose rows say that they are in two places.
 
     The service was killed when it saved them, and hosts may have either.
@@ -243,10 +247,10 @@ def _without_split(places: dict[Side, list[typing.Any]],
             for side, its in places.items()}
 
 
-def _bring_home(volumes: Volumes, side: Side, home: Side, timeout: float
-                ) -> dict[str, Update]:
+def _bring_home(volumes: Volumes, side: ArrayOperations,
+                home: ArrayOperations, timeout: float) -> dict[str, Update]:
     _mend_names(side.array, volumes)
-    made_from = parents.find(home.array, volumes)
+    made_from = clone_sources.find(home.array, volumes)
     outcomes = failover.fail_back(
         side.array, home.array, units(volumes), timeout=timeout,
         unmap=_Unmapper(side, home), reserve=_Reserver(volumes, side.array))
@@ -255,8 +259,8 @@ def _bring_home(volumes: Volumes, side: Side, home: Side, timeout: float
         made_from.get(v.id)))
 
 
-def _at_home(volumes: Volumes, home: Side, every: sides.Sides[Side]
-             ) -> dict[str, Update]:
+def _at_home(volumes: Volumes, home: ArrayOperations,
+             every: arrays.ArraySet[ArrayOperations]) -> dict[str, Update]:
     """What is to be said of volumes that never left, or are back already.
 
     Their replication is taken up again where it rests.
@@ -272,7 +276,7 @@ def _at_home(volumes: Volumes, home: Side, every: sides.Sides[Side]
         reasons.get(_key(v), _UNMADE.reason))})
 
 
-def _protected_again(home: Side, target: Side,
+def _protected_again(home: ArrayOperations, target: ArrayOperations,
                      wanted: Sequence[failover.Unit]) -> dict[str, str]:
     try:
         target.check()
@@ -312,14 +316,15 @@ def _said(reason: str) -> Update:
 class _Unmapper:
     """Takes volumes of either array from all hosts."""
 
-    def __init__(self, *known: Side) -> None:
-        self._sides = known
+    def __init__(self, *known: ArrayOperations) -> None:
+        self._arrays = known
 
     def __call__(self, array: Array, volumes: Mapping[str, failover.Ids]
                  ) -> None:
-        for side in self._sides:
+        for side in self._arrays:
             if side.array is array:
-                side.disconnect_volumes([ids[0] for ids in volumes.values()])
+                side.connections.disconnect_volumes(
+                    [ids[0] for ids in volumes.values()])
 
 
 class _Reserver:
@@ -355,7 +360,7 @@ class _Reserver:
 
 def _key(volume: typing.Any) -> str:
     """The id in the name of a volume's session."""
-    in_group = volume.group_id and membership.is_consistent(volume.group)
+    in_group = volume.group_id and placement.is_consistent(volume.group)
     return str(volume.group_id if in_group else volume.name_id)
 
 
@@ -370,10 +375,10 @@ def _is_elsewhere(volume: typing.Any, there: str, others: Set[str]) -> bool:
         and system not in (None, there))
 
 
-def _is_plain(volume: typing.Any, side: Side) -> bool:
+def _is_plain(volume: typing.Any, side: ArrayOperations) -> bool:
     """Whether a volume never had a session, whatever Cinder believes."""
     known = _known(volume)
-    return not (side.asks_for_replication(volume) if known is None
+    return not (side.resolver.asks_for_replication(volume) if known is None
                 else known.replicated)
 
 
@@ -465,7 +470,7 @@ def _rewrite(volume: typing.Any, update: Update) -> bool | None:
 
 
 def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
-                 parent: parents.Parent | None) -> Update:
+                 parent: clone_sources.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.THERE and name in outcome.volumes:
         # What was made there is as it was.
@@ -483,7 +488,7 @@ def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
 
 
 def _failed_back(volume: typing.Any, side: Array, home: Array,
-                 outcome: failover.Outcome, parent: parents.Parent | None
+                 outcome: failover.Outcome, parent: clone_sources.Parent | None
                  ) -> Update:
     """What is to be said of a volume that was to be brought home.
 
@@ -514,7 +519,7 @@ def _mended(volume: typing.Any) -> Update:
 
 
 def _ids(volume: typing.Any, array: Array, ids: failover.Ids,
-         parent: parents.Parent | None) -> Update:
+         parent: clone_sources.Parent | None) -> Update:
     number, group = ids
     known = _known(volume)
     if (known is not None and known.volume == number and array.system.id

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bringing what is on the array under Cinder's management, and out of it."""
+"""Bringing what is on the array under Cinder's management."""
 
 from collections.abc import Iterable
 import typing
@@ -20,14 +20,15 @@ from cinder.volume import volume_types
 from cinder.volume import volume_utils
 from oslo_utils import units
 
+from cinder_k2.array import Array
 from cinder_k2.array import cache
 from cinder_k2.array import inventory
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import deletion
 from cinder_k2.driver import errors
-from cinder_k2.driver import lookup
-from cinder_k2.driver import manageable
-from cinder_k2.driver import replication
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import manageable
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2.driver import rows
 from cinder_k2 import exceptions
 from cinder_k2.flows import manage
@@ -36,31 +37,29 @@ from cinder_k2 import rest
 from cinder_k2 import volume_types as extra_specs
 
 _KIB_PER_GIB = units.Mi
-# A row whose volume could not be managed and which is being removed now.
-_FAILED = 'error_managing_deleting'
 
 Reference = dict[str, typing.Any]
 Entries = list[dict[str, typing.Any]]
 
 
-class ManageMixin(deletion.DeletionMixin):
-    """Managing, unmanaging, and lists of what could be managed.
+class Manage:
+    """Managing, and lists of what could be managed.
 
     References are ``{'source-name': <name>}`` or ``{'source-id': <the
     array's id>}``.
     """
 
-    configuration: typing.Any
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sessions: replication.Replication) -> None:
+        self._array = array
+        self._resolver = known
+        self._replication = sessions
         # Cinder asks for the size, and at once for the rest: what was found
         # for a row saves finding it again.
         self._found = cache.Cache()
 
     # Volumes
 
-    @errors.operation
     def manage_existing_get_size(self, volume: typing.Any,
                                  existing_ref: Reference) -> int:
         """Size in GiB, rounded up, of a volume to be managed. One call.
@@ -73,9 +72,8 @@ class ManageMixin(deletion.DeletionMixin):
             self._found.put(volume.id, found)
             return inventory.gib(found.size)
 
-    @errors.operation
     def manage_existing(self, volume: typing.Any, existing_ref: Reference
-                        ) -> lookup.ModelUpdate:
+                        ) -> resolver.ModelUpdate:
         """Take a volume over. Four calls after the one for its size.
 
         It and its group are renamed, it is grown to whole GiB, and
@@ -95,11 +93,11 @@ class ManageMixin(deletion.DeletionMixin):
             return self._manage(volume, found)
 
     def _manage(self, volume: typing.Any, found: rest.Volume
-                ) -> lookup.ModelUpdate:
-        spec = self._type_spec(volume)
-        link = self._link(spec) if spec.replicated else None
+                ) -> resolver.ModelUpdate:
+        spec = extra_specs.of(volume)
+        link = self._replication.link(spec) if spec.replicated else None
         group = typing.cast(rest.Ref, found.volume_group)
-        with self._group_held(group.id):
+        with locks.group_on(self._array, group.id):
             candidate = self._array.inventory.examine_volume(found)
             self._check_volume(volume, candidate)
             # It was found before Cinder asked for the rest, and its id may
@@ -110,11 +108,12 @@ class ManageMixin(deletion.DeletionMixin):
                 group_name=naming.volume_group(volume.name_id),
                 size=inventory.gib(found.size) * _KIB_PER_GIB)
         if link is None:
-            return {**self._ids(taken, volume.name_id),
+            return {**self._resolver.ids(taken, volume.name_id),
                     **replication.DISABLED}
-        with self.deadline(fresh=True):
-            started = self._start(volume, taken, link)
-        return {**self._ids(started, volume.name_id), **replication.ENABLED}
+        with self._array.deadline(fresh=True):
+            started = self._replication.start(volume, taken, link)
+        return {**self._resolver.ids(started, volume.name_id),
+                **replication.ENABLED}
 
     def _check_volume(self, volume: typing.Any,
                       candidate: inventory.FoundVolume) -> None:
@@ -144,7 +143,7 @@ class ManageMixin(deletion.DeletionMixin):
                                      volume.volume_type_id):
             # Cinder lets it pass, and os-brick would format the volume.
             raise exceptions.OtherType('the type asks for encryption')
-        dedup = self._type_spec(volume).dedup
+        dedup = extra_specs.of(volume).dedup
         words = extra_specs.DEDUP_WORDS
         if group.is_dedup is not None and group.is_dedup != dedup:
             raise exceptions.OtherType(
@@ -152,7 +151,6 @@ class ManageMixin(deletion.DeletionMixin):
                 f'{words[group.is_dedup]}, the type asks for '
                 f'{words[dedup]}')
 
-    @errors.operation
     def get_manageable_volumes(
             self, cinder_volumes: Iterable[typing.Any], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
@@ -167,52 +165,8 @@ class ManageMixin(deletion.DeletionMixin):
         return _page([manageable.volume_entry(f, owners) for f in found],
                      marker, limit, offset, sort_keys, sort_dirs)
 
-    @errors.operation
-    def unmanage(self, volume: typing.Any) -> None:
-        """Let a volume go; it stays on the array.
-
-        With k2_unmanage_restores_names it gets its original name back, in
-        up to four calls; without it, or with none, it keeps Cinder's.
-        """
-        if (self.configuration.k2_unmanage_restores_names
-                or volume.status == _FAILED):
-            self._give_names_back(volume)
-
-    def delete_volume(self, volume: typing.Any, *, seen: bool = False
-                      ) -> None:
-        """Delete a volume, unless it never came under Cinder's management.
-
-        A row that failed to be managed stands for somebody else's volume,
-        which may have Cinder's name by now.
-
-        :param seen: as there
-        :raises VolumeIsBusy: the array must keep it
-        """
-        if volume.status == _FAILED:
-            self._end_failed(volume)
-            self.unmanage(volume)
-        else:
-            super().delete_volume(volume, seen=seen)
-
-    @errors.operation
-    def _end_failed(self, volume: typing.Any) -> None:
-        """End what was begun of the replication of somebody's volume."""
-        if self._may_be_replicated(volume):
-            found = self._array.volumes.find(naming.volume(volume.name_id))
-            if found is not None:
-                self._unprotect(volume, found, volume.name_id)
-
-    def _give_names_back(self, volume: typing.Any) -> None:
-        backing = self._known_backing(volume) or self._array.volumes.find(
-            naming.volume(volume.name_id))
-        with self._group_held(backing.group if backing else 0):
-            self._array.originals.give_back(
-                naming.volume(volume.name_id),
-                naming.volume_group(volume.name_id))
-
     # Snapshots
 
-    @errors.operation
     def manage_existing_snapshot_get_size(
             self, snapshot: typing.Any, existing_ref: Reference) -> int:
         """Size in GiB, rounded up, of a snapshot to be managed. Four calls.
@@ -226,10 +180,9 @@ class ManageMixin(deletion.DeletionMixin):
             self._found.put(snapshot.id, found)
             return inventory.gib(found.size) or int(snapshot.volume.size)
 
-    @errors.operation
     def manage_existing_snapshot(self, snapshot: typing.Any,
                                  existing_ref: Reference
-                                 ) -> lookup.ModelUpdate:
+                                 ) -> resolver.ModelUpdate:
         """Take a snapshot over. No call after those for its size.
 
         It keeps its name, since snapshots cannot be renamed (SNP-10).
@@ -243,9 +196,9 @@ class ManageMixin(deletion.DeletionMixin):
                 snapshot, existing_ref)
             self._found.drop(snapshot.id)
             backing = self._check_snapshot(snapshot, found)
-            with self._group_held(backing.group):
+            with locks.group_on(self._array, backing.group):
                 self._check_unowned(found.snapshot)
-                update = self._ids(backing)
+                update = self._resolver.ids(backing)
                 # Before anybody else asks for it.
                 snapshot.update(update)
                 snapshot.save()
@@ -253,10 +206,10 @@ class ManageMixin(deletion.DeletionMixin):
 
     def _find_snapshot(self, snapshot: typing.Any, existing_ref: Reference
                        ) -> inventory.FoundSnapshot:
-        stored = self._backing(snapshot.volume)
+        stored = self._resolver.resolve(snapshot.volume)
         # The group that is stored may be another's by now (OBJ-7).
         volume, found = self._array.beside(
-            lambda: self._confirmed(snapshot.volume, stored),
+            lambda: self._resolver.confirm(snapshot.volume, stored),
             lambda: self._array.inventory.snapshot(
                 manageable.reference(existing_ref), stored.group))
         if volume != stored:
@@ -273,7 +226,7 @@ class ManageMixin(deletion.DeletionMixin):
 
         :raises NotManageable: it may not
         """
-        volume = self._backing(snapshot.volume)
+        volume = self._resolver.resolve(snapshot.volume)
         other = [] if found.snapshot.source == volume.snapshot_source else [
             f'it is no snapshot of volume {snapshot.volume_id}']
         manageable.check([*other, *found.reasons()])
@@ -291,7 +244,6 @@ class ManageMixin(deletion.DeletionMixin):
         if owner is not None:
             raise exceptions.AlreadyManaged(owner)
 
-    @errors.operation
     def get_manageable_snapshots(
             self, cinder_snapshots: Iterable[typing.Any], marker: typing.Any,
             limit: int | None, offset: int | None, sort_keys: list[str],
@@ -310,9 +262,6 @@ class ManageMixin(deletion.DeletionMixin):
         return _page(
             [manageable.snapshot_entry(f, owners, sources) for f in found],
             marker, limit, offset, sort_keys, sort_dirs)
-
-    def unmanage_snapshot(self, snapshot: typing.Any) -> None:
-        """Let a snapshot go; it stays on the array as it is. No call."""
 
 
 def _page(entries: Entries, marker: typing.Any, limit: int | None,

@@ -17,9 +17,10 @@ import typing
 
 from cinder.volume import volume_utils
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import groups
-from cinder_k2.driver import lookup
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -31,15 +32,18 @@ _CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 _NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneImpossible)
 
 
-class MembershipMixin(lookup.LookupMixin):
+class Placement:
     """Puts members of a consistency group into its volume group at once.
 
     All other volumes, those of generic groups without consistent snapshots
     included, get a volume group of their own.
     """
 
-    def _into_group(self, volume: typing.Any,
-                    make: Callable[[int | None], Backing]) -> Backing:
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def into_group(self, volume: typing.Any,
+                   make: Callable[[int | None], Backing]) -> Backing:
         """Make a volume where it belongs.
 
         The volume group's id is remembered; should that prove wrong, it is
@@ -54,13 +58,13 @@ class MembershipMixin(lookup.LookupMixin):
         check_unreplicated(volume.group)
         self._check_replication(volume)
         name = naming.consistency_group(volume.group_id)
-        dedup = self._type_spec(volume).dedup
+        dedup = volume_types.of(volume).dedup
         group = self._array.groups.ensure(name, dedup)
         check_dedup(volume, name, group, dedup)
         try:
             return make(group.id)
         except _NO_ROOM as refusal:
-            with self.deadline(fresh=True):
+            with self._array.deadline(fresh=True):
                 found = self._array.groups.ensure(name, dedup)
             if found.id != group.id:
                 return make(found.id)
@@ -72,7 +76,7 @@ class MembershipMixin(lookup.LookupMixin):
 
         :raises GroupUnsuitable: it is
         """
-        if (self._type_spec(volume).replicated and not
+        if (volume_types.of(volume).replicated and not
                 volume_utils.is_group_a_type(volume.group,
                                              _CONSISTENT_REPLICATION)):
             raise exceptions.GroupUnsuitable(
@@ -111,7 +115,7 @@ def check_unreplicated(group: typing.Any) -> None:
 
     :raises GroupUnsuitable: it is replicated (REP-5)
     """
-    if group.replication_status not in lookup.UNREPLICATED:
+    if group.replication_status not in resolver.UNREPLICATED:
         raise exceptions.GroupUnsuitable(
             f'group {group.id} is replicated, so its volumes cannot change. '
             'Disable its replication, change it, and enable it again.')

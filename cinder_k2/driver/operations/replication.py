@@ -35,8 +35,11 @@ from oslo_utils import units
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
-from cinder_k2.driver import lookup
-from cinder_k2.driver import sides
+from cinder_k2.driver import config
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication
 from cinder_k2 import naming
@@ -58,7 +61,7 @@ VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
 _LONGEST = 255
 
 
-def in_error(why: str) -> lookup.ModelUpdate:
+def in_error(why: str) -> resolver.ModelUpdate:
     """The update of a volume whose replication is in error, and why."""
     return {**ERROR, 'replication_extended_status': shortened(why)}
 
@@ -68,59 +71,80 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f'{text[:_LONGEST - 3]}...'
 
 
-class ReplicationMixin(lookup.LookupMixin):
+class Replication:
     """Replicates volumes of this array to one of its peers.
 
     :ivar primary: that of the array that this one is a target of, if it is
     """
 
-    primary: 'ReplicationMixin | None' = None
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 rows: backend_rows.BackendRows) -> None:
+        self._array = array
+        self._resolver = known
+        self._backend_rows = rows
+        self.primary: Replication | None = None
 
-    def _link(self, spec: volume_types.TypeSpec) -> replication.Link:
+    def link(self, spec: volume_types.TypeSpec) -> replication.Link:
         """Where a volume of a type is to be replicated to.
 
         :raises InvalidExtraSpec: nowhere, in this back end
         """
-        return self._link_to(self._peer(spec.target), spec.rpo)
+        return self.link_to(self.peer_for(spec.target), spec.rpo)
 
-    def _link_to(self, peer: lookup.Peer, rpo: int | None = None
-                 ) -> replication.Link:
+    def link_to(self, peer: resolver.Peer, rpo: int | None = None
+                ) -> replication.Link:
+        """The way to a peer, with the peer's rpo if none is given."""
         return replication.Link(
             here=self._array, there=peer.array, peer_address=peer.address,
             backend_id=peer.backend_id, rpo=rpo or peer.rpo)
 
-    def _peer(self, target: str | None) -> lookup.Peer:
+    def peer_for(self, target: str | None) -> resolver.Peer:
+        """The peer that a type names as its target, the first for None.
+
+        :raises InvalidExtraSpec: there is none
+        """
         # A target has just its primary, whatever types say of targets.
-        if not self.peers:
+        if not self._resolver.peers:
             raise volume_types.InvalidExtraSpec(
                 f'{volume_types.REPLICATION.key} is "enabled", but this back '
                 'end has no replication_device in cinder.conf.')
-        if target is None or sides.DEFAULT in self.peers:
-            return next(iter(self.peers.values()))
-        if target not in self.peers:
+        if target is None or config.PRIMARY_ID in self._resolver.peers:
+            return next(iter(self._resolver.peers.values()))
+        if target not in self._resolver.peers:
             raise volume_types.InvalidExtraSpec(
                 f'{volume_types.TARGET.key} is "{target}", which is no '
                 'backend_id of a replication_device; use one of: '
-                f'{", ".join(self.peers)}.')
-        return self.peers[target]
+                f'{", ".join(self._resolver.peers)}.')
+        return self._resolver.peers[target]
 
-    def _check_target(self, target: str | None) -> None:
+    def check_target(self, target: str | None) -> None:
         """See that a type does not want another target than this one.
 
         :raises ReplicationError: it does
         :raises InvalidExtraSpec: there is none of that name
         """
         if (self.primary is not None
-                and self.primary._peer(target).array is not self._array):
+                and self.primary.peer_for(target).array is not self._array):
             raise exceptions.ReplicationError(
                 'The new type wants another replication target than the one '
                 f'at {self._array.address}, which serves the volume: fail '
                 'back first.')
 
+    def link_for_new(self, volume: typing.Any) -> replication.Link | None:
+        """Where a new volume is to be replicated to; None for nowhere.
+
+        Those of a consistency group are when the group is.
+        """
+        spec = volume_types.of(volume)
+        if not spec.replicated or (volume.group_id and
+                                   placement.is_consistent(volume.group)):
+            return None
+        return self.link(spec)
+
     # One volume, alone in its group
 
-    def _start(self, volume: typing.Any, backing: Backing,
-               link: replication.Link) -> Backing:
+    def start(self, volume: typing.Any, backing: Backing,
+              link: replication.Link) -> Backing:
         """Make its session, and its volume on the peer. Three calls.
 
         Three more for the first of the service.
@@ -129,7 +153,7 @@ class ReplicationMixin(lookup.LookupMixin):
         :raises ReplicationError, Refused: the arrays do not; nothing is left
         """
         target = link.target()
-        self._begin([volume], self._order_of(
+        self.begin([volume], self._order_of(
             volume, backing, link, naming.session(volume.name_id)))
         return dataclasses.replace(backing, replicated=True, target=target)
 
@@ -137,24 +161,25 @@ class ReplicationMixin(lookup.LookupMixin):
                   link: replication.Link, name: str) -> replication.Order:
         return replication.Order(
             link, name, backing.group, naming.volume_group(volume.name_id),
-            [self._member(volume, backing)])
+            [self.member(volume, backing)])
 
-    def _begin(self, rows: Iterable[typing.Any], order: replication.Order
-               ) -> None:
+    def begin(self, rows: Iterable[typing.Any], order: replication.Order
+              ) -> None:
+        """Make a session; what an earlier one has left is unmapped first."""
         replication.protect(order, functools.partial(self._release, rows))
 
-    def _protect(self, volume: typing.Any, backing: Backing,
-                 link: replication.Link) -> None:
+    def protect(self, volume: typing.Any, backing: Backing,
+                link: replication.Link) -> None:
         """Replicate a volume that was not so far, and say so in its row."""
-        order = self._order_of(volume, backing, link, self._session_name(
+        order = self._order_of(volume, backing, link, self.session_name(
             volume.name_id, backing.group,
             naming.volume_group(volume.name_id)))
-        with self._noted([(volume, backing)], order):
-            self._begin([volume], order)
+        with self.noted([(volume, backing)], order):
+            self.begin([volume], order)
 
     @contextlib.contextmanager
-    def _noted(self, pairs: Sequence[tuple[typing.Any, Backing]],
-               order: replication.Order) -> Iterator[None]:
+    def noted(self, pairs: Sequence[tuple[typing.Any, Backing]],
+              order: replication.Order) -> Iterator[None]:
         """Have rows say that they may be replicated.
 
         Also if that fails, unless nothing is left of it: whoever deletes the
@@ -162,12 +187,13 @@ class ReplicationMixin(lookup.LookupMixin):
         """
         target = order.link.target()
         for volume, backing in pairs:
-            self._note(volume, backing, replicated=True, target=target)
+            self._resolver.note(volume, backing, replicated=True,
+                                target=target)
         try:
             yield
         except Exception as error:
             with excutils.save_and_reraise_exception(), \
-                    self.deadline(fresh=True):
+                    self._array.deadline(fresh=True):
                 self._end_doubt(pairs, order, error)
 
     def _end_doubt(self, pairs: Sequence[tuple[typing.Any, Backing]],
@@ -183,9 +209,9 @@ class ReplicationMixin(lookup.LookupMixin):
                           'group': order.group_name})
             return
         for volume, backing in pairs:
-            self._note_unreplicated(volume, backing)
+            self.note_unreplicated(volume, backing)
 
-    def _session_name(self, owner: str, group: int, group_name: str) -> str:
+    def session_name(self, owner: str, group: int, group_name: str) -> str:
         """Name of the session of what may once have been a copy. One call.
 
         Copies took over with their names, and so those on the other array
@@ -197,8 +223,8 @@ class ReplicationMixin(lookup.LookupMixin):
         marked = self._array.volumes.find_group(naming.peer(group_name))
         return naming.peer(name) if marked == group else name
 
-    def _unprotect(self, volume: typing.Any, backing: Backing,
-                   name_id: str) -> None:
+    def unprotect(self, volume: typing.Any, backing: Backing,
+                  name_id: str) -> None:
         """End the replication of a volume; its copy is deleted.
 
         A peer that cannot be reached keeps what it has.
@@ -206,11 +232,11 @@ class ReplicationMixin(lookup.LookupMixin):
         :param name_id: the id in the names of the volume
         :raises ObjectInUse: the copy is mapped, or has snapshots
         """
-        self._end(name_id, backing.group, naming.volume_group(name_id),
-                  {name_id: volume})
+        self.end(name_id, backing.group, naming.volume_group(name_id),
+                 {name_id: volume})
 
-    def _end(self, owner: str, group: int, group_name: str,
-             rows: Mapping[str, typing.Any]) -> None:
+    def end(self, owner: str, group: int, group_name: str,
+            rows: Mapping[str, typing.Any]) -> None:
         """End the session of a volume group.
 
         :param owner: the id in its name
@@ -231,7 +257,7 @@ class ReplicationMixin(lookup.LookupMixin):
         except Exception as error:
             with excutils.save_and_reraise_exception():
                 if self._has_ended(sessions, group):
-                    self._tell_unprotected(rows.values(), error)
+                    self.tell_unprotected(rows.values(), error)
 
     def _check_unmoved(self, rows: Iterable[typing.Any], opened: bool
                        ) -> None:
@@ -243,18 +269,14 @@ class ReplicationMixin(lookup.LookupMixin):
         :raises RowChanged: one is about to be
         """
         for row in rows:
-            current = lookup.current(row)
-            self._check_here(current)
-            known = self._known_backing(current)
+            current = resolver.current(row)
+            self._resolver.check_here(current)
+            known = self._resolver.known(current)
             reserved = known is not None and known.reserved
-            if (opened or reserved) and self._is_moving(current):
+            if (opened or reserved) and self._backend_rows.is_moving(current):
                 raise exceptions.RowChanged(
                     f'Volume {row.id} is being failed over, or back; try '
                     'again.')
-
-    def _is_moving(self, volume: typing.Any) -> bool:
-        """Whether a failover or failback of a volume is at work."""
-        raise NotImplementedError
 
     def _release(self, rows: Iterable[typing.Any], there: Array,
                  volumes: Collection[int]) -> None:
@@ -265,14 +287,14 @@ class ReplicationMixin(lookup.LookupMixin):
         run there.
         """
         if not any(row.volume_attachment for row in rows):
-            for peer in self.peers.values():
+            for peer in self._resolver.peers.values():
                 if peer.array is there:
                     peer.release(volumes)
 
     def _leave(self, link: replication.Link | None,
                rows: Collection[typing.Any]) -> None:
         """Let the peer delete what only copies needed that are gone."""
-        for peer in self.peers.values():
+        for peer in self._resolver.peers.values():
             if link is not None and peer.array is link.there:
                 with peer.array.deadline(fresh=True):
                     peer.leave(rows)
@@ -288,8 +310,8 @@ class ReplicationMixin(lookup.LookupMixin):
                                                  'error': error})
             return False
 
-    def _tell_unprotected(self, rows: Iterable[typing.Any],
-                          error: Exception) -> None:
+    def tell_unprotected(self, rows: Iterable[typing.Any],
+                         error: Exception) -> None:
         """Have rows say that nothing is copied, though nothing ended well."""
         for row in rows:
             LOG.error('Volume %(id)s is not replicated any more: %(error)s',
@@ -297,26 +319,25 @@ class ReplicationMixin(lookup.LookupMixin):
             row.update(ERROR)
             row.save()
 
-    def _unprotect_for_good(self, volume: typing.Any, backing: Backing
-                            ) -> None:
-        self._unprotect(volume, backing, volume.name_id)
-        with self.deadline(fresh=True):
-            self._note_unreplicated(volume, backing)
+    def unprotect_for_good(self, volume: typing.Any, backing: Backing) -> None:
+        """End the replication of a volume, and have its row say so."""
+        self.unprotect(volume, backing, volume.name_id)
+        with self._array.deadline(fresh=True):
+            self.note_unreplicated(volume, backing)
 
-    def _note_unreplicated(self, volume: typing.Any, backing: Backing
-                           ) -> None:
+    def note_unreplicated(self, volume: typing.Any, backing: Backing) -> None:
         """Have a row say that its volume has no session."""
-        self._note(volume, backing, replicated=False, reserved=False,
-                   target=None)
+        self._resolver.note(volume, backing, replicated=False, reserved=False,
+                            target=None)
 
-    def _grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
+    def grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""
         if not backing.replicated:
             self._array.volumes.grow(backing.volume_ref.id, size,
-                                     self._names_of(volume, backing))
+                                     self._resolver.names_of(volume, backing))
         elif backing.shared:
             # The group has one session, which is suspended meanwhile.
-            with self._group_held(backing.group), self.deadline(fresh=True):
+            with locks.group_on(self._array, backing.group):
                 self._grow_both(str(volume.group_id), volume, backing, size)
         else:
             self._grow_both(volume.name_id, volume, backing, size)
@@ -326,9 +347,9 @@ class ReplicationMixin(lookup.LookupMixin):
         sessions = naming.session_names(owner)
         replication.extend(
             self._array, self._links(sessions)[0], sessions,
-            group=backing.group, member=self._member(volume, backing, size))
+            group=backing.group, member=self.member(volume, backing, size))
 
-    def _sweep(self, volume: typing.Any, name_id: str) -> None:
+    def sweep(self, volume: typing.Any, name_id: str) -> None:
         """Delete the copies that are left of a volume that is not here.
 
         On any peer; if it was never made, here, too: before a failover it
@@ -336,7 +357,7 @@ class ReplicationMixin(lookup.LookupMixin):
 
         :param name_id: the id in its names
         """
-        arrays = [peer.array for peer in self.peers.values()]
+        arrays = [peer.array for peer in self._resolver.peers.values()]
         if volume.launched_at is None:
             arrays.append(self._array)
         for array in arrays:
@@ -355,16 +376,17 @@ class ReplicationMixin(lookup.LookupMixin):
 
     # Helpers
 
-    def _member(self, volume: typing.Any, backing: Backing, size: int = 0
-                ) -> replication.Member:
+    def member(self, volume: typing.Any, backing: Backing, size: int = 0
+               ) -> replication.Member:
+        """A volume as a session has it, of ``size`` KiB if that is not 0."""
         return replication.Member(
             backing.volume_ref.id, naming.volume(volume.name_id),
             size or volume.size * _KIB_PER_GIB)
 
-    def _is_replicated(self, volume: typing.Any) -> bool:
+    def is_replicated(self, volume: typing.Any) -> bool:
         """Whether a volume may have a session. No call."""
-        known = self._known_backing(volume)
-        return (self._may_be_replicated(volume) if known is None
+        known = self._resolver.known(volume)
+        return (self._resolver.may_be_replicated(volume) if known is None
                 else known.replicated)
 
     def _links(self, sessions: Sequence[str]
@@ -375,17 +397,17 @@ class ReplicationMixin(lookup.LookupMixin):
         that is gone, and None for one with an array that cinder.conf does
         not have any more.
         """
-        links = [self._link_to(peer) for peer in self.peers.values()]
+        links = [self.link_to(peer) for peer in self._resolver.peers.values()]
         if len(links) > 1:
             found = self._array.replication.find(*sessions)
             if found is not None and found.peer is not None:
-                return [self._link_with(found)]
+                return [self.link_with(found)]
         return links or [None]
 
-    def _link_with(self, session: array_replication.Session
-                   ) -> replication.Link | None:
+    def link_with(self, session: array_replication.Session
+                  ) -> replication.Link | None:
         """To the other array of a session, with its rpo. No call mostly."""
-        links = [self._link_to(peer, session.rpo)
-                 for peer in self.peers.values()]
+        links = [self.link_to(peer, session.rpo)
+                 for peer in self._resolver.peers.values()]
         return next((link for link in links if session.peer is not None
                      and link.is_number(session.peer)), None)

@@ -19,41 +19,55 @@ import typing
 from oslo_log import log as logging
 from oslo_utils import units
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import copying
-from cinder_k2.driver import deletion
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import host_copy
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2 import naming
 from cinder_k2 import rest
+from cinder_k2 import volume_types
 
 LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
 
 
-class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
+class Flattening:
     """For what the array does with volumes only, not with views.
 
     It copies the data, which needs the volume to be detached. Snapshots of
     the view keep it on the array, hidden, until they are gone.
     """
 
-    def _full(self, volume: typing.Any, what: str) -> Backing:
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 volumes: connections.Connections,
+                 deletions: deletion.Deletion,
+                 copies: host_copy.HostCopy) -> None:
+        self._array = array
+        self._resolver = known
+        self._connections = volumes
+        self._deletion = deletions
+        self._host_copy = copies
+
+    def full(self, volume: typing.Any, what: str) -> Backing:
         """What backs a volume; one that a view backs is copied first.
 
-        :param what: as for ``_promote``
+        :param what: as for ``flatten``
         :raises ObjectInUse: that is attached, or being worked on
         """
-        with self.deadline(fresh=True):
-            backing = self._backing(volume)
+        with self._array.deadline(fresh=True):
+            backing = self._resolver.resolve(volume)
             if backing.volume is not None:
                 return backing
             with self._reserved(volume):
-                return self._promote(volume, backing, volume.size, what)
+                return self.flatten(volume, backing, volume.size, what)
 
-    def _promote(self, volume: typing.Any, view: Backing, size: int,
-                 what: str) -> Backing:
+    def flatten(self, volume: typing.Any, view: Backing, size: int,
+                what: str) -> Backing:
         """Give a volume its own data, at ``size`` GiB; what backs it then.
 
         The row says so as soon as the data is there. What is left over of
@@ -62,21 +76,21 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
         :param what: what cannot be done with a view, for the error
         :raises ObjectInUse: the volume is attached
         """
-        view = self._confirmed(volume, view)
+        view = self._resolver.confirm(volume, view)
         self._check_detached(volume, view, what)
-        self._drop_unfinished(volume.name_id)
+        self._deletion.drop_unfinished(volume.name_id)
         # Whoever deletes the volume from now on looks for what is left.
-        self._note(volume, view, unfinished=True)
+        self._resolver.note(volume, view, unfinished=True)
         made = clones.promote(
-            self._array, self._copy, view=view,
+            self._array, self._host_copy.copy, view=view,
             name=naming.unfinished_volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
             size=size * _KIB_PER_GIB, old_size=volume.size * _KIB_PER_GIB,
-            dedup=self._type_spec(volume).dedup)
-        with self.deadline(fresh=True):
-            self._note(volume, made, unfinished=True)
+            dedup=volume_types.of(volume).dedup)
+        with self._array.deadline(fresh=True):
+            self._resolver.note(volume, made, unfinished=True)
             self._finish_promotion(volume, view, made)
-        return self._backing(volume)
+        return self._resolver.resolve(volume)
 
     @contextlib.contextmanager
     def _reserved(self, volume: typing.Any) -> Iterator[None]:
@@ -109,7 +123,7 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
         try:
             self._array.volumes.check_unmapped(view)
         except exceptions.StillMapped:
-            self._disconnect_ours(view)
+            self._connections.disconnect_ours(view)
             self._array.volumes.check_unmapped(view)
 
     def _finish_promotion(self, volume: typing.Any, view: Backing,
@@ -122,8 +136,8 @@ class PromotionMixin(deletion.DeletionMixin, copying.CopyingMixin):
             self._array.names.set_volume(
                 made.volume_ref.id, naming.volume(volume.name_id),
                 naming.unfinished_volume(volume.name_id))
-            self._give_up(view)
-            self._note(volume, made, unfinished=False)
+            self._deletion.give_up(view)
+            self._resolver.note(volume, made, unfinished=False)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Volume %(id)s has its own data now; clearing up '
                         'behind it failed: %(error)s',

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cinder_k2.array import inventory
-from cinder_k2.driver import manage
-from cinder_k2.driver import manageable
+from cinder_k2.driver.operations import manage
+from cinder_k2.driver.operations import manageable
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -58,9 +58,9 @@ class ReferenceTest(unittest.TestCase):
 class PageTest(unittest.TestCase):
 
     def pages(self, volumes, order, limit, **more):
-        driver = manage.ManageMixin()
-        driver._array = mock.MagicMock()
-        driver._array.inventory.volumes.return_value = [
+        array = mock.MagicMock()
+        driver = manage.Manage(array, mock.Mock(), mock.Mock())
+        array.inventory.volumes.return_value = [
             inventory.FoundVolume(v, rest.VolumeGroup(id=1, name='g'), 0)
             for v in volumes]
         with mock.patch.object(manage.rows, 'volumes',

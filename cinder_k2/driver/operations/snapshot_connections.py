@@ -16,10 +16,12 @@ import typing
 
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.driver import copies
-from cinder_k2.driver import errors
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -28,30 +30,32 @@ from cinder_k2 import transport
 LOG = logging.getLogger(__name__)
 
 
-class SnapshotAttachMixin(copies.CopiesMixin):
+class SnapshotConnections:
     """Snapshots are seen through a temporary view (SNP-8).
 
     The view is made for the first host and removed after the last.
     """
 
-    def backup_use_temp_snapshot(self) -> bool:
-        """Whether volumes in use are backed up from a snapshot: always."""
-        return True
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sources: clone_sources.CloneSources,
+                 volumes: connections.Connections) -> None:
+        self._array = array
+        self._resolver = known
+        self._sources = sources
+        self._connections = volumes
 
-    @errors.operation
     def initialize_connection_snapshot(
             self, snapshot: typing.Any, connector: transport.Connector,
             **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a snapshot to a host; where and under which LUN to find it."""
-        with locks.snapshot(snapshot.id), self.deadline(fresh=True):
-            view = self._temporary_view(snapshot)
+        with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
+            view = self.temporary_view(snapshot)
             try:
-                return self._connect_backing(None, view, connector)
+                return self._connections.connect_backing(None, view, connector)
             except Exception:
-                self._drop_quietly(view, snapshot)
+                self.drop_quietly(view, snapshot)
                 raise
 
-    @errors.operation
     def terminate_connection_snapshot(
             self, snapshot: typing.Any,
             connector: transport.Connector | None,
@@ -60,27 +64,29 @@ class SnapshotAttachMixin(copies.CopiesMixin):
 
         :returns: what the transport reports
         """
-        with locks.snapshot(snapshot.id), self.deadline(fresh=True):
+        with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
             found = self._array.snapshots.find_view(
                 naming.temporary_view(snapshot.id))
             if found is None:
                 return False
             view = Backing(group=found[1], view=found[0])
             if connector:
-                done = self._disconnect_backing(view, connector)
+                done = self._connections.disconnect_backing(view, connector)
             else:
-                done = self._disconnect_all(view)
+                done = self._connections.disconnect_all(view)
             self._drop_if_unused(view, snapshot)
-            return self._report(done)
+            return self._connections.report(done)
 
-    def _temporary_view(self, snapshot: typing.Any) -> Backing:
+    def temporary_view(self, snapshot: typing.Any) -> Backing:
+        """The view of a snapshot; it is made if it is not there."""
         name = naming.temporary_view(snapshot.id)
-        taken = self._confirmed_snapshot(snapshot, self._taken(snapshot))
+        taken = self._resolver.confirm_snapshot(
+            snapshot, self._sources.taken(snapshot))
         return (self._array.snapshots.view_of(taken, name)
                 or self._array.snapshots.create_view(
                     name, taken, lasting=False))
 
-    def _drop_quietly(self, view: Backing, snapshot: typing.Any) -> None:
+    def drop_quietly(self, view: Backing, snapshot: typing.Any) -> None:
         """Drop a view where something else is to be reported."""
         try:
             with self._array.grace():

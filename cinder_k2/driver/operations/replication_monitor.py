@@ -24,16 +24,15 @@ from collections.abc import Sequence
 from collections.abc import Set
 import typing
 
-from cinder import context
-from cinder import objects
 from cinder.objects import fields
 from oslo_log import log as logging
 
+from cinder_k2.array import Array
 from cinder_k2.array import replication as sessions
-from cinder_k2.driver import errors
-from cinder_k2.driver import lookup
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2.driver import provider
-from cinder_k2.driver import replication
 from cinder_k2 import naming
 from cinder_k2 import once
 from cinder_k2 import rest
@@ -43,10 +42,9 @@ LOG = logging.getLogger(__name__)
 #: What was told of links: address, peer and word.
 TOLD = once.Once()
 
-Updates = list[lookup.ModelUpdate]
+Updates = list[resolver.ModelUpdate]
 Session = sessions.Session
 
-_BINARY = 'cinder-volume'
 _WORKING = ('available', 'in-use')
 # "failed-over" is for a failback to deal with.
 _WATCHED = (fields.ReplicationStatus.ENABLED, fields.ReplicationStatus.ERROR)
@@ -55,26 +53,32 @@ _LONG = 900
 _UNMOVED = (None, 'error', 'success')
 
 
-class WatchMixin(replication.ReplicationMixin):
+class ReplicationMonitor:
     """Resumes what was left suspended, and tells of what stays so."""
 
-    _client: rest.Client
-    _driver: typing.Any
-    # When sessions were first seen suspended, by the ids in their names.
-    _since: Mapping[str, float] = {}
-    # Names of sessions, and ids, that the log has told of.
-    _troubled: frozenset[str] = frozenset()
-    _refused: frozenset[int] = frozenset()
-    # Addresses of peers that did not answer, of which the log has told.
-    _silent: frozenset[str] = frozenset()
-    # Counts the looks at links that are not "ok".
-    _link_tries = 0
-    # The ids in the names of sessions that were not idle at the last look,
-    # None if all rows have to be looked at; and when they were.
-    _active: frozenset[str] | None = None
-    _compared = 0.0
+    def __init__(self, array: Array, client: rest.Client,
+                 known: resolver.Resolver,
+                 sessions_: replication.Replication,
+                 rows: backend_rows.BackendRows) -> None:
+        self._array = array
+        self._client = client
+        self._resolver = known
+        self._replication = sessions_
+        self._backend_rows = rows
+        # When sessions were first seen suspended, by the ids in their names.
+        self._since: Mapping[str, float] = {}
+        # Names of sessions, and ids, that the log has told of.
+        self._troubled: frozenset[str] = frozenset()
+        self._refused: frozenset[int] = frozenset()
+        # Addresses of peers that did not answer, of which the log has told.
+        self._silent: frozenset[str] = frozenset()
+        # Counts the looks at links that are not "ok".
+        self._link_tries = 0
+        # The ids in the names of sessions that were not idle at the last
+        # look, None if all rows have to be looked at; and when they were.
+        self._active: frozenset[str] | None = None
+        self._compared = 0.0
 
-    @errors.operation
     def get_replication_error_status(
             self, context: typing.Any, groups: Iterable[typing.Any]
     ) -> tuple[Updates, Updates]:
@@ -127,7 +131,7 @@ class WatchMixin(replication.ReplicationMixin):
         by_owner = {_owner(session): session for session in found
                     if session.role == sessions.SOURCE
                     and session.state == sessions.SUSPENDED}
-        if not by_owner or self.is_failing_over():
+        if not by_owner or self._backend_rows.is_failing_over():
             return []
         now = self._client.clock.monotonic()
         self._since = {owner: self._since.get(owner, now)
@@ -141,7 +145,7 @@ class WatchMixin(replication.ReplicationMixin):
         """The volumes of sessions, by the ids in the sessions' names."""
         found: dict[str, dict[str, typing.Any]] = {}
         for key in ('id', '_name_id', 'group_id'):
-            for row in self._volumes({key: list(owners)}):
+            for row in self._backend_rows.volumes({key: list(owners)}):
                 if row.launched_at is None:
                     # It was never made.
                     continue
@@ -159,7 +163,7 @@ class WatchMixin(replication.ReplicationMixin):
 
         That of a reserved one is for a failback to deal with.
         """
-        known = self._known_backing(volume)
+        known = self._resolver.known(volume)
         return (self._is_here(volume) and volume.status in _WORKING
                 and not (known and known.reserved))
 
@@ -224,10 +228,10 @@ class WatchMixin(replication.ReplicationMixin):
         found = self._client.peer_arrays.search()
         return [(record, self._not_taken_over(peer, [
             one for one in paused if one.peer == record.id]))
-            for peer in self.peers.values() for record in found
-            if self._link_to(peer).is_number(record.id)]
+            for peer in self._resolver.peers.values() for record in found
+            if self._replication.link_to(peer).is_number(record.id)]
 
-    def _not_taken_over(self, peer: lookup.Peer,
+    def _not_taken_over(self, peer: resolver.Peer,
                         paused: Sequence[Session]) -> list[Session]:
         """To resume others would throw away what the peer's hosts wrote."""
         if not paused:
@@ -266,10 +270,11 @@ class WatchMixin(replication.ReplicationMixin):
         running = {_owner(session) for session in found
                    if session.role == sessions.SOURCE
                    and session.state == sessions.IN_SYNC}
-        rows = [row for row in self._volumes(dict(replication.ERROR))
+        rows = [row for row in
+                self._backend_rows.volumes(dict(replication.ERROR))
                 if not running.isdisjoint({row.name_id, row.group_id})
                 and self._may_run(row)]
-        if not rows or self.is_failing_over():
+        if not rows or self._backend_rows.is_failing_over():
             return
         for row in rows:
             row.conditional_update(
@@ -302,7 +307,8 @@ class WatchMixin(replication.ReplicationMixin):
                 and now - self._compared < _LONG):
             return
         self._compared = now
-        rows = [row for row in self._volumes(dict(replication.ENABLED))
+        rows = [row for row in
+                self._backend_rows.volumes(dict(replication.ENABLED))
                 if self._active.isdisjoint({row.name_id, row.group_id})
                 and self._should_run(row)]
         if rows:
@@ -317,7 +323,7 @@ class WatchMixin(replication.ReplicationMixin):
         Also if its ids say that it is not any more: the service was killed
         then before Cinder saved so.
         """
-        known = self._known_backing(volume)
+        known = self._resolver.known(volume)
         return known is not None and not known.reserved
 
     def _without_session(self, rows: Sequence[typing.Any]
@@ -329,7 +335,7 @@ class WatchMixin(replication.ReplicationMixin):
         after the look at it.
         """
         resting = [row for row in rows if _is_at_rest(row, 0)]
-        if not resting or self.is_failing_over():
+        if not resting or self._backend_rows.is_failing_over():
             return []
         owners = {self._owner_of(row) for row in resting}
         owners -= set(map(_owner, filter(_is_active, (
@@ -342,7 +348,7 @@ class WatchMixin(replication.ReplicationMixin):
 
     def _owner_of(self, volume: typing.Any) -> str:
         """The id in the name of a volume's session."""
-        known = self._known_backing(volume)
+        known = self._resolver.known(volume)
         return str(volume.group_id if known and known.shared
                    else volume.name_id)
 
@@ -359,32 +365,6 @@ class WatchMixin(replication.ReplicationMixin):
             if row.group_id:
                 row.group.conditional_update(dict(replication.ERROR),
                                              dict(replication.ENABLED))
-
-    def is_failing_over(self) -> bool:
-        """Whether a failover or failback is at work; it suspends, too."""
-        driver, admin = self._driver, context.get_admin_context()
-        row = (objects.Cluster.get_by_id(admin, None, name=driver.cluster_name,
-                                         binary=_BINARY)
-               if driver.cluster_name else
-               objects.Service.get_by_args(admin, driver.host, _BINARY))
-        return bool(row.replication_status
-                    == fields.ReplicationStatus.FAILING_OVER)
-
-    def _is_moving(self, volume: typing.Any) -> bool:
-        """Whether a failover or failback of a volume is at work."""
-        group = volume.group_id and volume.group
-        return self.is_failing_over() or bool(
-            group and group.replication_status
-            == fields.ReplicationStatus.FAILING_OVER)
-
-    def _volumes(self, filters: Mapping[str, typing.Any]
-                 ) -> list[typing.Any]:
-        """Rows of this back end."""
-        driver = self._driver
-        mine = ({'cluster_name': driver.cluster_name} if driver.cluster_name
-                else {'host': driver.host})
-        return list(objects.VolumeList.get_all(
-            context.get_admin_context(), filters={**mine, **filters}))
 
     def _label(self, session: Session) -> str:
         why = f' ({session.why})' if session.why else ''

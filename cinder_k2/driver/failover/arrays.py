@@ -19,16 +19,14 @@ import typing
 from cinder.objects import fields
 
 from cinder_k2.array import Array
+from cinder_k2.driver import config
 from cinder_k2.driver import provider
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
-#: What Cinder calls the array of cinder.conf's own options at failback.
-DEFAULT = 'default'
-
 
 class OneArray(typing.Protocol):
-    """What must be known of a side here."""
+    """What must be known of an array here."""
 
     @property
     def array(self) -> Array:
@@ -40,7 +38,7 @@ _FAILED_OVER = fields.ReplicationStatus.FAILED_OVER
 S = typing.TypeVar('S', bound=OneArray)
 
 
-class Sides(typing.Generic[S]):
+class ArraySet(typing.Generic[S]):
     """The configured array, and those it is replicated to.
 
     :param primary: the array of the back end's own options
@@ -52,7 +50,7 @@ class Sides(typing.Generic[S]):
 
     def __init__(self, primary: S, targets: Mapping[str, S],
                  active: str | None) -> None:
-        self._by_id = {DEFAULT: primary, **targets}
+        self._by_id = {config.PRIMARY_ID: primary, **targets}
         self.activate(active)
 
     def activate(self, backend_id: str | None) -> None:
@@ -60,19 +58,19 @@ class Sides(typing.Generic[S]):
 
         :raises KeyError: there is no such target
         """
-        wanted = backend_id or DEFAULT
+        wanted = backend_id or config.PRIMARY_ID
         self._by_id[wanted]
         self.active_id = wanted
 
     @property
-    def serving(self) -> S:
+    def active(self) -> S:
         """Where new volumes go, and rows that say nothing else."""
         return self._by_id[self.active_id]
 
     @property
     def targets(self) -> list[str]:
         """The backend_id of every replication target."""
-        return [name for name in self._by_id if name != DEFAULT]
+        return [name for name in self._by_id if name != config.PRIMARY_ID]
 
     def named(self, backend_id: str) -> S:
         """An array by its backend_id, the primary by "default".
@@ -100,11 +98,11 @@ class Sides(typing.Generic[S]):
             return (self._without_ids(row) if volume is None
                     else self.of(volume))
         if len(self._by_id) == 1:
-            return self.serving
-        ordered = [self.serving, *(side for name, side in self._by_id.items()
-                                   if name != self.active_id)]
-        known = next((side for side in ordered
-                      if side.array.system.known_id == system), None)
+            return self.active
+        ordered = [self.active, *(one for name, one in self._by_id.items()
+                                  if name != self.active_id)]
+        known = next((one for one in ordered
+                      if one.array.system.known_id == system), None)
         return known or self._ask(ordered, system)
 
     def _without_ids(self, volume: typing.Any) -> S:
@@ -115,30 +113,30 @@ class Sides(typing.Generic[S]):
         """
         made_at_home = (volume.launched_at is not None
                         and volume.replication_status != _FAILED_OVER)
-        return self._by_id[DEFAULT] if made_at_home else self.serving
+        return self._by_id[config.PRIMARY_ID] if made_at_home else self.active
 
     def _ask(self, ordered: Sequence[S], system: str) -> S:
         """Ask arrays who they are; one that is lost may not be meant."""
         lost: list[rest.RestError] = []
-        for side in ordered:
+        for one in ordered:
             try:
-                if side.array.system.id == system:
-                    return side
+                if one.array.system.id == system:
+                    return one
             except rest.RestError as error:
                 lost.append(error)
         if lost:
             raise lost[0]
-        return self.serving
+        return self.active
 
     def with_source(self, row: typing.Any) -> S:
         """The array that serves, for what is made from a row.
 
         :raises NotServing: another array has that
         """
-        side = self.of(row)
-        if side is not self.serving:
+        one = self.of(row)
+        if one is not self.active:
             raise exceptions.NotServing(
-                f'{row.id} is on the array at {side.array.address}, while '
-                f'the one at {self.serving.array.address} serves; fail the '
+                f'{row.id} is on the array at {one.array.address}, while '
+                f'the one at {self.active.array.address} serves; fail the '
                 'back end over to that array, or back, first.')
-        return side
+        return one

@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What volumes are made from."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
+import dataclasses
+import typing
+
+from oslo_utils import units
+
+from cinder_k2.array import Array
+from cinder_k2.array import Backing
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
+from cinder_k2.flows import clones
+from cinder_k2 import naming
+from cinder_k2 import volume_types
+
+_KIB_PER_GIB = units.Mi
+
+T = typing.TypeVar('T', Backing, SnapshotBacking)
+
+
+class CloneSources:
+    """Sources of clones, and what is asked of the array to make one.
+
+    :param strategies: ways to clone, where a type says nothing else
+    """
+
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 sessions: replication.Replication,
+                 strategies: Sequence[str]) -> None:
+        self._array = array
+        self._resolver = known
+        self._replication = sessions
+        self._strategies = strategies
+
+    def taken(self, snapshot: typing.Any) -> SnapshotBacking:
+        """What backs a snapshot, with the volume that it was taken of."""
+        found = self._resolver.resolve_snapshot(snapshot)
+        if found.volume is None:
+            source = self._resolver.resolve(snapshot.volume)
+            if source.group == found.group:
+                found = dataclasses.replace(
+                    found, volume=source.volume or source.origin,
+                    shared=found.shared or source.shared)
+        return found
+
+    def marked(self, row: typing.Any, find: Callable[[typing.Any], T]) -> T:
+        """What backs a source, once its row notes that it has clones.
+
+        The array may then hold objects under it that Cinder does not show.
+        Another operation may give the row another backing meanwhile, so
+        the note replaces what was read and nothing else.
+
+        :raises RowChanged: the row changes all the time
+        """
+        return self._resolver.rewrite(
+            row, find,
+            lambda found: dataclasses.replace(found, has_clones=True))
+
+    def request(self, volume: typing.Any, source: typing.Any,
+                source_gib: int, backing: Backing) -> clones.Order:
+        """What to ask of the array for a clone of what backs ``source``."""
+        return clones.Order(
+            name=naming.volume(volume.name_id),
+            group_name=naming.volume_group(volume.name_id),
+            view_name=naming.temporary_view(volume.name_id),
+            size=volume.size * _KIB_PER_GIB,
+            dedup=volume_types.of(volume).dedup,
+            source_size=source_gib * _KIB_PER_GIB,
+            source_dedup=volume_types.of(source).dedup,
+            replicated=self._replication.link_for_new(volume) is not None,
+            source_replicated=backing.replicated)
+
+    def strategies(self, volume: typing.Any) -> Sequence[str]:
+        """Ways to clone for a new volume, by its type or cinder.conf."""
+        return volume_types.of(volume).clone_strategies or self._strategies
+
+
+@dataclasses.dataclass(frozen=True)
+class Parent:
+    """The snapshot that a clone may have been made from.
+
+    :ivar hidden: it was made for this clone alone
+    """
+
+    snapshot: SnapshotBacking
+    hidden: bool
+
+    def of(self, backing: Backing) -> Backing:
+        """What backs a clone, with its parent."""
+        return dataclasses.replace(
+            backing, parent=self.snapshot.snapshot,
+            parent_group=self.snapshot.group, hidden_parent=self.hidden)
+
+
+def find(array: Array, volumes: Collection[typing.Any]) -> dict[str, Parent]:
+    """The parents that an array has, by id of the volume. Few calls.
+
+    A full copy may get the snapshot with its data, which does no harm.
+    """
+    found = array.snapshots.find_many([
+        name for volume in volumes for name in _names(volume)])
+    # The hidden one is the last, and the clone's own.
+    return {volume.id: Parent(found[name], naming.is_hidden_snapshot(name))
+            for volume in volumes for name in _names(volume)
+            if name in found}
+
+
+def _names(volume: typing.Any) -> list[str]:
+    shown = ([naming.snapshot(volume.snapshot_id)] if volume.snapshot_id
+             else [])
+    return [*shown, naming.clone_source(volume.name_id)]

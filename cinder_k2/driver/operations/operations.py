@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""All that Cinder can ask of one array, by subject."""
+
+from collections.abc import Callable
+import functools
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import flatten
+from cinder_k2.driver.operations import group_replication
+from cinder_k2.driver.operations import group_update
+from cinder_k2.driver.operations import groups
+from cinder_k2.driver.operations import host_copy
+from cinder_k2.driver.operations import manage
+from cinder_k2.driver.operations import migration
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import replication_monitor
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import revert
+from cinder_k2.driver.operations import snapshot_connections
+from cinder_k2.driver.operations import unmanaging
+from cinder_k2.driver.operations import volumes
+from cinder_k2.driver.operations import zoning
+from cinder_k2.flows import chap
+from cinder_k2.flows import clones
+from cinder_k2 import rest
+from cinder_k2 import transport
+
+
+class ArrayOperations:
+    """One array, and what can be done on it. Nothing but wiring.
+
+    The methods of the parts have the names of Cinder's driver interface
+    (cinder.interface) where they are one; ``volume`` and ``snapshot`` are
+    Cinder's versioned objects, sizes in them GiB. They raise what the layers
+    below raise; ``cinder_k2.driver.base`` translates that, and decides which
+    array a call goes to.
+
+    :param driver: Cinder's driver that this is a part of, with its
+        configuration
+    :param client: the REST client of the array
+    :param fabric: transport, zoning and CHAP for an array
+    """
+
+    def __init__(self, driver: typing.Any, client: rest.Client,
+                 fabric: Callable[[Array], 'Fabric']) -> None:
+        conf = driver.configuration
+        self._client = client
+        self._timeout = conf.k2_connect_timeout + conf.k2_read_timeout
+        self.array = array = Array(
+            client, conf.k2_retention_policy,
+            conf.k2_replication_retention_policy, conf.k2_host_type)
+        self.peers: dict[str, resolver.Peer] = {}
+        self.transport, zones, protection = fabric(array)
+        self.resolver = known = resolver.Resolver(array, self.peers)
+        rows = backend_rows.BackendRows(driver)
+        self.connections = connections.Connections(
+            array, known, conf, self.transport, zones, protection)
+        self.replication = replication.Replication(array, known, rows)
+        self.unmanaging = unmanaging.Unmanaging(
+            array, known, self.replication, conf)
+        self.deletion = deletion.Deletion(
+            array, known, self.connections, self.replication,
+            self.unmanaging)
+        copies = host_copy.HostCopy(array, self.connections, driver)
+        flattening = flatten.Flattening(
+            array, known, self.connections, self.deletion, copies)
+        sources = clone_sources.CloneSources(
+            array, known, self.replication, conf.k2_clone_strategies)
+        self.cloner = clones.Cloner(
+            array, copies.copy, functools.partial(locks.group_on, array),
+            functools.partial(reclaim.run, array))
+        self.volumes = volumes.Volumes(
+            array, known, placement.Placement(array), sources, self.cloner,
+            self.replication, self.deletion, flattening)
+        self.snapshot_connections = snapshot_connections.SnapshotConnections(
+            array, known, sources, self.connections)
+        self.revert = revert.Revert(
+            array, known, sources, self.connections,
+            self.snapshot_connections, copies, self.deletion, driver)
+        self.migration = migration.Migration(
+            array, known, self.replication, flattening)
+        self.manage = manage.Manage(array, known, self.replication)
+        self.groups = groups.Groups(
+            array, known, sources, self.cloner, self.deletion)
+        self.group_update = group_update.GroupUpdate(array, known, flattening)
+        self.group_replication = group_replication.GroupReplication(
+            array, known, self.groups, self.replication, self.deletion,
+            flattening)
+        self.monitor = replication_monitor.ReplicationMonitor(
+            array, client, known, self.replication, rows)
+
+    def meet(self, peer: resolver.Peer) -> None:
+        """Let volumes of this array be replicated to another."""
+        self.peers[peer.backend_id] = peer
+
+    def check(self) -> None:
+        """See whether the array can serve this back end. Three calls.
+
+        :raises RestError, K2Error: it cannot
+        """
+        with self._client.deadline(self._timeout):
+            self.array.system.check()
+            self.array.snapshots.check()
+            self.transport.check(self.array)
+
+
+class Fabric(typing.NamedTuple):
+    """How hosts reach one array."""
+
+    transport: transport.Transport
+    zoning: zoning.Zoning
+    protection: chap.Chap | None

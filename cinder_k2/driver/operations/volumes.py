@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Making volumes and snapshots, and growing volumes."""
+
+from collections.abc import Callable
+import dataclasses
+import functools
+import typing
+
+from oslo_log import log as logging
+from oslo_utils import excutils
+from oslo_utils import units
+
+from cinder_k2.array import Array
+from cinder_k2.array import Backing
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import flatten
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
+from cinder_k2 import exceptions
+from cinder_k2.flows import clones
+from cinder_k2.flows import volumes
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2 import volume_types
+
+LOG = logging.getLogger(__name__)
+
+_KIB_PER_GIB = units.Mi
+_ATTEMPTS = 5
+
+
+class Volumes:
+    """A new volume has all that its type asks for, or is not there at all."""
+
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 places: placement.Placement,
+                 sources: clone_sources.CloneSources, cloner: clones.Cloner,
+                 sessions: replication.Replication,
+                 deletions: deletion.Deletion,
+                 flattening: flatten.Flattening) -> None:
+        self._array = array
+        self._resolver = known
+        self._placement = places
+        self._sources = sources
+        self._cloner = cloner
+        self._replication = sessions
+        self._deletion = deletions
+        self._flattening = flattening
+
+    def create_volume(self, volume: typing.Any) -> resolver.ModelUpdate:
+        """Make a volume in a group of its own. Two calls.
+
+        One of a consistency group goes into that one's volume group: one
+        call, and one more if this service did not use the group lately.
+        """
+        return self._create(
+            volume, functools.partial(self._make_volume, volume))
+
+    def create_volume_from_snapshot(
+            self, volume: typing.Any, snapshot: typing.Any
+    ) -> resolver.ModelUpdate:
+        """Make a volume from a snapshot."""
+        source = snapshot.volume
+        taken = self._resolver.confirm_snapshot(
+            snapshot, self._sources.marked(snapshot, self._sources.taken))
+        order = self._sources.request(
+            volume, source, snapshot.volume_size,
+            self._sources.marked(source, self._resolver.resolve))
+        return self._create(
+            volume, lambda group: self._cloner.from_snapshot(
+                dataclasses.replace(order, group=group), taken,
+                self._sources.strategies(volume)))
+
+    def create_cloned_volume(self, volume: typing.Any,
+                             src_vref: typing.Any) -> resolver.ModelUpdate:
+        """Make a clone of a volume."""
+        backing = self._resolver.confirm(
+            src_vref, self._sources.marked(src_vref, self._resolver.resolve))
+        order = self._sources.request(volume, src_vref, src_vref.size, backing)
+        return self._create(
+            volume, lambda group: self._cloner.from_volume(
+                dataclasses.replace(order, group=group), backing,
+                naming.clone_source(volume.name_id),
+                self._sources.strategies(volume)))
+
+    def extend_volume(self, volume: typing.Any, new_size: int) -> None:
+        """Grow a volume to ``new_size`` GiB, attached or not. Two calls.
+
+        A replicated one grows on both arrays, while its session is
+        suspended.
+
+        One that a view backs becomes a full volume first; it must be
+        detached for that.
+        """
+        backing = self._resolver.find(volume)
+        if backing.volume is None:
+            self._flattening.flatten(volume, backing, new_size,
+                                     'which the array cannot grow (VSN-4)')
+        else:
+            self._replication.grow(volume, backing, new_size * _KIB_PER_GIB)
+
+    def create_snapshot(self, snapshot: typing.Any) -> resolver.ModelUpdate:
+        """Take a snapshot. Two calls."""
+        volume = snapshot.volume
+        for _ in range(_ATTEMPTS):
+            group = self._resolver.resolve(volume).group
+            with locks.group_on(self._array, group):
+                # It may have joined or left a consistency group before.
+                volume.refresh()
+                backing = self._resolver.find(volume)
+                if backing.group == group:
+                    return self._resolver.ids(self._array.snapshots.create(
+                        naming.snapshot(snapshot.id), backing))
+        raise exceptions.RowChanged(
+            f'Volume {volume.id} is moved between groups; try again.')
+
+    def _make_volume(self, volume: typing.Any, group: int | None) -> Backing:
+        name, size = naming.volume(volume.name_id), volume.size * _KIB_PER_GIB
+        if group is not None:
+            return volumes.create_member(self._array, name=name, size=size,
+                                         group=group)
+        return volumes.create(
+            self._array, name=name, size=size,
+            group_name=naming.volume_group(volume.name_id),
+            dedup=volume_types.of(volume).dedup)
+
+    def _create(self, volume: typing.Any,
+                make: Callable[[int | None], Backing]) -> resolver.ModelUpdate:
+        """Make a volume where it belongs; the update of its row.
+
+        :param make: as for ``into_group``
+        """
+        link = self._replication.link_for_new(volume)
+        made = self._placement.into_group(volume, make)
+        if link is None:
+            return {**self._resolver.ids(made, volume.name_id),
+                    **replication.DISABLED}
+        try:
+            with self._array.deadline(fresh=True):
+                started = self._replication.start(volume, made, link)
+        except Exception:
+            with excutils.save_and_reraise_exception():
+                self._unmake(volume, made)
+        return {**self._resolver.ids(started, volume.name_id),
+                **replication.ENABLED}
+
+    def _unmake(self, volume: typing.Any, made: Backing) -> None:
+        try:
+            with self._array.deadline(fresh=True):
+                self._deletion.delete_backing(
+                    made, self._resolver.names_of(volume, made))
+        except (rest.RestError, exceptions.K2Error) as error:
+            LOG.warning('What was made stays on the array until the volume '
+                        'is deleted: %s', error)
