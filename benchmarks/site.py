@@ -24,7 +24,7 @@ from oslo_utils import units
 from benchmarks import array as arrays
 from benchmarks import drivers
 from cinder_k2.array import Backing
-from cinder_k2.driver import provider
+from cinder_k2.driver.db import provider_id
 
 _SESSIONS = 'replication/sessions'
 _PEERS = 'replication/peer_k2arrays'
@@ -99,7 +99,7 @@ class Site:
         self._replicate(rows, groups, volumes)
         system = _system(self.primary)
         for row, volume, group in zip(rows, volumes, groups, strict=True):
-            drivers.keep(row, {'provider_id': provider.dump(
+            drivers.keep(row, {'provider_id': provider_id.encode(
                 system, Backing(group=group['id'], volume=volume['id'],
                                 replicated=True), row.name_id)})
         self.check({row.id for row in rows}, HOME)
@@ -179,7 +179,7 @@ class Site:
         """
         system = _system(array)
         volumes = _by_id(array, 'volumes', 'cv')
-        known = {row.id: provider.load(Backing, system, row.provider_id,
+        known = {row.id: provider_id.decode(Backing, system, row.provider_id,
                                        row.name_id) for row in rows}
         wrong = [id for id, ids in known.items()
                  if not ids or ids.volume != volumes[id]['id']]

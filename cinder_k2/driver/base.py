@@ -28,24 +28,25 @@ import typing
 
 from cinder import exception
 from cinder.i18n import _
-from cinder.objects import fields
 from cinder.volume import driver
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.driver import config
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.failover import failover
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import ArrayOperations
-from cinder_k2.driver.operations import backend_rows
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import Fabric
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import resolver
-from cinder_k2.driver import provider
 from cinder_k2.driver import stats
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -197,7 +198,7 @@ class K2Driver(driver.VolumeDriver):
             self._renew(volume)
             place = self._arrays.of(volume)
             if (volume.launched_at is None
-                    and provider.system_of(volume.provider_id) is None):
+                    and provider_id.system_of(volume.provider_id) is None):
                 self._on_others([place], f'volume {volume.id}',
                                 lambda other: other.deletion.delete_volume(
                                     volume))
@@ -236,9 +237,9 @@ class K2Driver(driver.VolumeDriver):
         """
         with errors.translated():
             places = [self._arrays.of(snapshot)]
-            if provider.system_of(snapshot.provider_id) is None:
+            if provider_id.system_of(snapshot.provider_id) is None:
                 places.append(self._arrays.named(config.PRIMARY_ID))
-                if provider.is_replicated(snapshot.volume.provider_id):
+                if provider_id.is_replicated(snapshot.volume.provider_id):
                     self._on_others(
                         places, f'snapshot {snapshot.id}',
                         lambda other: other.deletion.delete_snapshot(
@@ -445,7 +446,7 @@ class K2Driver(driver.VolumeDriver):
             told, updates = self._on_each(
                 group, volumes, lambda array, rows:
                 array.group_replication.delete_group(context, group, rows))
-            if told['status'] == fields.GroupStatus.DELETED:
+            if told['status'] == statuses.Group.DELETED:
                 self._on_others([self._arrays.of(row) for row in volumes]
                                 or [self._arrays.active],
                                 f'group {group.id}',
@@ -638,7 +639,7 @@ class K2Driver(driver.VolumeDriver):
         """
         found = self._by_array(volumes) or {self._arrays.active: []}
         if len(found) > 1 and placement.is_consistent(group) and any(
-                provider.is_replicated(row.provider_id) for row in volumes):
+                provider_id.is_replicated(row.provider_id) for row in volumes):
             raise exceptions.GroupUnsuitable(
                 'its volumes are on different arrays; fail them over, or '
                 'back, to one of them first.')
@@ -675,7 +676,7 @@ class K2Driver(driver.VolumeDriver):
     def _renew(self, row: Row) -> None:
         """Have a row say where its volume is now; the rest stays as it is."""
         if self._arrays.targets:
-            found = resolver.current(row).provider_id
+            found = writes.current(row).provider_id
             if found != row.provider_id:
                 row.provider_id = found
                 row.obj_reset_changes(['provider_id'])

@@ -10,74 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""CHAP passwords in Cinder's database, and in what os-brick is told."""
+"""CHAP of a back end, and what os-brick is told of it."""
 
-from collections.abc import Iterator
-import contextlib
 import typing
 
-from cinder.volume import driver_utils
-from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import chap
-from cinder_k2 import exceptions
+from cinder_k2.driver.db import chap_secrets
 from cinder_k2.flows import chap as flows
 
 LOG = logging.getLogger(__name__)
-
-_KEY = 'chap_password'
-_LENGTH = 16
-
-
-class Secrets:
-    """Passwords by array and initiator, alike for all back ends of Cinder.
-
-    Cinder keeps what came first and lets no driver change or remove it, so
-    services that meet agree.
-
-    :param database: Cinder's database API, as drivers get it
-    """
-
-    def __init__(self, database: typing.Any, array: Array) -> None:
-        self._database = database
-        self._array = array
-
-    def find(self, initiator: str) -> str | None:
-        """The password of an initiator, None if it has none.
-
-        :raises SecretsUnavailable: the database fails
-        """
-        store = self._store()
-        with _database_errors(initiator):
-            rows = store.get_driver_initiator_data(initiator.lower())
-        return next((str(row['value']) for row in rows
-                     if row['key'] == _KEY), None)
-
-    def keep(self, initiator: str, secret: str) -> str:
-        """Keep a password; the one that others kept before, if any.
-
-        :raises SecretsUnavailable: the database fails
-        """
-        store = self._store()
-        with _database_errors(initiator):
-            store.insert_driver_initiator_data(initiator.lower(), _KEY,
-                                               secret)
-        kept = self.find(initiator)
-        if kept is None:
-            raise _unavailable(initiator, 'it does not show what it has kept')
-        return kept
-
-    def generate(self) -> str:
-        """A password of 16 letters and digits (CHP-5)."""
-        return str(volume_utils.generate_password(_LENGTH))
-
-    def _store(self) -> driver_utils.VolumeDriverUtils:
-        # Several back ends may serve one array, where hosts are the same
-        # for all of them.
-        return driver_utils.VolumeDriverUtils(
-            f'k2-{self._array.system.id}', self._database)
 
 
 def properties(login: chap.Login | None) -> dict[str, str]:
@@ -94,8 +38,9 @@ def properties(login: chap.Login | None) -> dict[str, str]:
 def for_iscsi(configuration: typing.Any, database: typing.Any,
               array: Array) -> flows.Chap:
     """CHAP of an iSCSI back end, on or off as ``use_chap_auth`` says."""
-    return flows.Chap(array, array.iscsi_hosts, Secrets(database, array),
-                      required=configuration.use_chap_auth)
+    return flows.Chap(
+        array, array.iscsi_hosts, chap_secrets.Secrets(database, array),
+        required=configuration.use_chap_auth)
 
 
 def warn_without_iscsi(configuration: typing.Any) -> None:
@@ -104,18 +49,3 @@ def warn_without_iscsi(configuration: typing.Any) -> None:
         LOG.warning('use_chap_auth in section [%s] has no effect: CHAP is '
                     'for iSCSI, and this back end uses Fibre Channel.',
                     configuration.config_group)
-
-
-@contextlib.contextmanager
-def _database_errors(initiator: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        # Texts of databases show what was to be stored: leave them out.
-        raise _unavailable(initiator, type(error).__name__) from None
-
-
-def _unavailable(initiator: str, why: str) -> exceptions.SecretsUnavailable:
-    return exceptions.SecretsUnavailable(
-        f'Cinder\'s database has failed with the CHAP password of initiator '
-        f'{initiator} ({why}); look at the database, then try again.')

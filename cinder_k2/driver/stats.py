@@ -18,11 +18,11 @@ from collections.abc import Sequence
 import dataclasses
 import typing
 
-from cinder.objects import fields
 from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import meter
+from cinder_k2.driver.db import statuses
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver import location
 from cinder_k2.driver.operations import ArrayOperations
@@ -155,8 +155,8 @@ class Statistics:
         except rest.RestError as error:
             LOG.warning('The state of replication is not known: %s', error)
             return {}
-        return {'replication_status': fields.ReplicationStatus.ERROR if broken
-                else fields.ReplicationStatus.ENABLED}
+        return {'replication_status': statuses.Replication.ERROR if broken
+                else statuses.Replication.ENABLED}
 
     def _replication(self) -> dict[str, typing.Any]:
         targets = self._arrays.targets

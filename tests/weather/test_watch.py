@@ -17,7 +17,7 @@ import logging
 from typing import Any
 from unittest import mock
 
-from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.rest import transport
 from tests.functional import replicated

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 import typing
 
-from cinder.objects import fields
 
 from cinder_k2.array import Array
 from cinder_k2.driver import config
-from cinder_k2.driver import provider
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import statuses
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -33,7 +33,7 @@ class OneArray(typing.Protocol):
         """The array."""
 
 
-_FAILED_OVER = fields.ReplicationStatus.FAILED_OVER
+_FAILED_OVER = statuses.Replication.FAILED_OVER
 
 S = typing.TypeVar('S', bound=OneArray)
 
@@ -92,7 +92,7 @@ class ArraySet(typing.Generic[S]):
 
         :raises RestError: the array that may have it does not answer
         """
-        system = provider.system_of(row.provider_id)
+        system = provider_id.system_of(row.provider_id)
         if system is None:
             volume = getattr(row, 'volume', None)
             return (self._without_ids(row) if volume is None

@@ -21,14 +21,15 @@ import typing
 
 from cinder import exception
 from cinder.i18n import _
-from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.driver import config
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.failover import volumes as volume_failover
 from cinder_k2.driver.operations import ArrayOperations
-from cinder_k2.driver.operations import backend_rows
 from cinder_k2.driver.operations import replication
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -37,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 _BROKEN = (rest.RestError, exceptions.K2Error)
 
-_STATUS = fields.ReplicationStatus
+_STATUS = statuses.Replication
 _BAD = (_STATUS.FAILOVER_ERROR, _STATUS.ERROR)
 _UNREPLICATED = (None, _STATUS.DISABLED, _STATUS.NOT_CAPABLE)
 
@@ -230,11 +231,11 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
         return {'replication_status': worst}
     if not found and group.replication_status in _UNREPLICATED:
         return {'replication_status': _STATUS.DISABLED}
-    mended = (group.status == fields.GroupStatus.ERROR
+    mended = (group.status == statuses.Group.ERROR
               and group.replication_status == _STATUS.FAILOVER_ERROR)
     # Cinder puts what is right at failback in the place of "failed over".
     return {'replication_status': found[0] if found else _STATUS.FAILED_OVER,
-            **({'status': fields.GroupStatus.AVAILABLE} if mended else {})}
+            **({'status': statuses.Group.AVAILABLE} if mended else {})}
 
 
 def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
@@ -246,7 +247,7 @@ def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:
     update = _group_update(group, volumes)
     try:
         if volumes:
-            group.conditional_update(dict(update), {})
+            writes.set_replication(group, update)
     except Exception as error:
         # The database's own; Cinder tries, too.
         LOG.error('The row of group %(id)s was not changed: %(error)s',

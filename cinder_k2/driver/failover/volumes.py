@@ -21,18 +21,19 @@ import dataclasses
 import typing
 
 from cinder import exception
-from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.operations import ArrayOperations
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import replication
-from cinder_k2.driver import provider
 from cinder_k2 import exceptions
 from cinder_k2.flows import failover
 from cinder_k2 import naming
@@ -40,7 +41,7 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-_STATUS = fields.ReplicationStatus
+_STATUS = statuses.Replication
 _ATTEMPTS = 5
 
 Volumes = Sequence[typing.Any]
@@ -104,8 +105,8 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
     except exceptions.TakeoverUnknown as unknown:
         for volume in wanted:
             if _key(volume) in unknown.keys:
-                volume.conditional_update(
-                    replication.in_error(str(unknown)), {})
+                writes.set_replication(
+                    volume, replication.in_error(str(unknown)))
         raise
     return {**_saved(wanted, lambda v: _failed_over(
         v, there.array, outcomes[_key(v)], made_from.get(v.id))), **elsewhere}
@@ -125,7 +126,7 @@ def _is_stray(volume: typing.Any, system: str) -> bool:
     """Whether a row says that it is another array that has the copy."""
     known = _known(volume)
     return (known is not None and known.target not in (None, system)
-            and provider.system_of(volume.provider_id) != system)
+            and provider_id.system_of(volume.provider_id) != system)
 
 
 def _strays(volumes: Volumes, ready: Volumes, there: Array
@@ -215,7 +216,7 @@ def _places(volumes: Volumes, every: arrays.ArraySet[ArrayOperations],
         collections.defaultdict(list))
     for volume in volumes:
         # Where one without ids is takes no call.
-        by_system[provider.system_of(volume.provider_id)
+        by_system[provider_id.system_of(volume.provider_id)
                   or every.of(volume)].append(volume)
     places: dict[ArrayOperations, list[typing.Any]] = (
         collections.defaultdict(list))
@@ -369,7 +370,7 @@ def _is_elsewhere(volume: typing.Any, there: str, others: Set[str]) -> bool:
 
     One that does not answer is known by the status of the row alone.
     """
-    system = provider.system_of(volume.provider_id)
+    system = provider_id.system_of(volume.provider_id)
     return system in others - {there} or (
         volume.replication_status == _STATUS.FAILED_OVER
         and system not in (None, there))
@@ -388,8 +389,8 @@ def _are_reserved(volumes: Volumes) -> bool:
 
 
 def _known(volume: typing.Any) -> Backing | None:
-    system = provider.system_of(volume.provider_id)
-    return None if system is None else provider.load(
+    system = provider_id.system_of(volume.provider_id)
+    return None if system is None else provider_id.decode(
         Backing, system, volume.provider_id, volume.name_id)
 
 
@@ -429,7 +430,7 @@ def _is_as_before(volume: typing.Any) -> bool:
 
     Whoever makes a clone notes that in the row of the source.
     """
-    before, system = _known(volume), provider.system_of(volume.provider_id)
+    before, system = _known(volume), provider_id.system_of(volume.provider_id)
     try:
         volume.refresh()
     except exception.VolumeNotFound:
@@ -437,7 +438,7 @@ def _is_as_before(volume: typing.Any) -> bool:
     now = _known(volume)
     if before is None or now is None:
         return before is None and (now is None or now.replicated)
-    return (system == provider.system_of(volume.provider_id)
+    return (system == provider_id.system_of(volume.provider_id)
             and before == dataclasses.replace(
                 now, has_clones=before.has_clones))
 
@@ -460,8 +461,7 @@ def _rewrite(volume: typing.Any, update: Update) -> bool | None:
     None if the database failed.
     """
     try:
-        return bool(volume.conditional_update(
-            update, {'provider_id': volume.provider_id}))
+        return writes.set_if_unmoved(volume, update)
     except Exception as error:
         # The database's own; the other rows, and Cinder's, go on.
         LOG.error('The row of volume %(id)s was not changed: %(error)s', {
@@ -480,7 +480,7 @@ def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
                                        else _STATUS.FAILED_OVER),
                 'replication_extended_status': None, **_mended(volume),
                 **_ids(volume, there, outcome.volumes[name], parent)}
-    if provider.system_of(volume.provider_id) == there.system.id:
+    if provider_id.system_of(volume.provider_id) == there.system.id:
         return {**replication.in_error(outcome.reason), **_mended(volume)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
             'replication_extended_status': replication.shortened(
@@ -523,16 +523,16 @@ def _ids(volume: typing.Any, array: Array, ids: failover.Ids,
     number, group = ids
     known = _known(volume)
     if (known is not None and known.volume == number and array.system.id
-            == provider.system_of(volume.provider_id)):
+            == provider_id.system_of(volume.provider_id)):
         return _dumped(volume, array, dataclasses.replace(
             known, replicated=True, reserved=False))
     made = Backing(group=group, volume=number, replicated=True,
                    shared=_key(volume) != volume.name_id,
                    has_clones=known is not None and known.has_clones,
-                   target=provider.system_of(volume.provider_id))
+                   target=provider_id.system_of(volume.provider_id))
     return _dumped(volume, array, parent.of(made) if parent else made)
 
 
 def _dumped(volume: typing.Any, array: Array, backing: Backing) -> Update:
-    return {'provider_id': provider.dump(array.system.id, backing,
-                                         volume.name_id)}
+    return {'provider_id': provider_id.encode(array.system.id, backing,
+                                              volume.name_id)}

@@ -28,12 +28,12 @@ from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
+from cinder_k2.driver.db import attachments
+from cinder_k2.driver.db import provider_id
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import zoning as zones
-from cinder_k2.driver import provider
-from cinder_k2.driver import users
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap as chap_flows
 from cinder_k2.flows import hosts
@@ -84,14 +84,14 @@ class Connections:
         self._transport = initiators
         self._zoning = zoning
         self._chap = protection
-        self._users = users.Users(initiators)
+        self._users = attachments.Attachments(initiators)
         self._holds = host_holds.HostHolds()
 
     def initialize_connection(self, volume: typing.Any,
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
-        users.add_tag(connector)
+        attachments.add_tag(connector)
         self.check_free(volume)
         return self.connect_backing(
             volume, self._resolver.find(volume), connector)
@@ -130,10 +130,10 @@ class Connections:
         """
         if not self._resolver.peers or volume is None:
             return
-        before = provider.system_of(volume.provider_id)
+        before = provider_id.system_of(volume.provider_id)
         volume.refresh()
         self.check_free(volume)
-        if provider.system_of(volume.provider_id) != before:
+        if provider_id.system_of(volume.provider_id) != before:
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'has just moved to another array; try '
                 'again.')

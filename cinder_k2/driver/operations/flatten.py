@@ -21,6 +21,7 @@ from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
+from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import host_copy
@@ -103,15 +104,13 @@ class Flattening:
         if volume.status != 'available':
             yield
             return
-        if not volume.conditional_update({'status': 'maintenance'},
-                                         {'status': 'available'}):
+        if not writes.begin_maintenance(volume):
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'is being worked on; try again.')
         try:
             yield
         finally:
-            volume.conditional_update({'status': 'available'},
-                                      {'status': 'maintenance'})
+            writes.end_maintenance(volume)
 
     def _check_detached(self, volume: typing.Any, view: Backing,
                         what: str) -> None:

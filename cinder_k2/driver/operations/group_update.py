@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import groups as array_groups
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import placement
@@ -142,8 +143,7 @@ class GroupUpdate:
         except (exceptions.ObjectMissing, rest.NotFound):
             LOG.warning('Volume %(id)s is not on the array and just leaves '
                         'its group in Cinder.', {'id': volume.id})
-            volume.update({'provider_id': None})
-            volume.save()
+            writes.set_if_unmoved(volume, {'provider_id': None})
             return None
         return backing
 

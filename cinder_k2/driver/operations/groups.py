@@ -27,13 +27,13 @@ import functools
 import typing
 
 from cinder import exception
-from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import hidden
 from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.db import statuses
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
@@ -50,9 +50,9 @@ from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
-_AVAILABLE = {'status': fields.GroupStatus.AVAILABLE}
-_ERROR = {'status': fields.GroupStatus.ERROR}
-_DELETED = {'status': fields.GroupStatus.DELETED}
+_AVAILABLE = {'status': statuses.Group.AVAILABLE}
+_ERROR = {'status': statuses.Group.ERROR}
+_DELETED = {'status': statuses.Group.DELETED}
 _BROKEN = (rest.RestError, exceptions.K2Error)
 
 Updates = list[resolver.ModelUpdate]
@@ -177,7 +177,7 @@ class Groups:
             made = self._array.snapshots.create(
                 naming.group_snapshot(group_snapshot.id), members[0])
         return dict(_AVAILABLE), [
-            {'id': snapshot.id, 'status': fields.SnapshotStatus.AVAILABLE,
+            {'id': snapshot.id, 'status': statuses.Snapshot.AVAILABLE,
              **self._resolver.ids(
                  dataclasses.replace(made, volume=member.volume))}
             for snapshot, member in zip(snapshots, members, strict=True)]

@@ -24,12 +24,13 @@ from cinder_k2.array import Array
 from cinder_k2.array import cache
 from cinder_k2.array import inventory
 from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.db import ownership
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import manageable
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
-from cinder_k2.driver import rows
 from cinder_k2 import exceptions
 from cinder_k2.flows import manage
 from cinder_k2 import naming
@@ -125,9 +126,9 @@ class Manage:
         # The group's name is the later one, if another request for the same
         # volume was quicker.
         names = (found.name, group.name)
-        owner = rows.volumes(self._array.system.id, names=names,
-                             having=('volume', found.id)).of(found.ref,
-                                                             *names)
+        owner = ownership.volumes(
+            self._array.system.id, names=names,
+            having=('volume', found.id)).of(found.ref, *names)
         if owner is not None:
             raise exceptions.AlreadyManaged(owner)
         manageable.check(candidate.reasons())
@@ -160,8 +161,8 @@ class Manage:
         Three calls, and more for more than 1000 objects.
         """
         found = self._array.inventory.volumes()
-        owners = rows.volumes(self._array.system.id, cinder_volumes,
-                              names=[f.volume.name for f in found])
+        owners = ownership.volumes(self._array.system.id, cinder_volumes,
+                                   names=[f.volume.name for f in found])
         return _page([manageable.volume_entry(f, owners) for f in found],
                      marker, limit, offset, sort_keys, sort_dirs)
 
@@ -200,8 +201,7 @@ class Manage:
                 self._check_unowned(found.snapshot)
                 update = self._resolver.ids(backing)
                 # Before anybody else asks for it.
-                snapshot.update(update)
-                snapshot.save()
+                writes.set_if_unmoved(snapshot, update)
             return update
 
     def _find_snapshot(self, snapshot: typing.Any, existing_ref: Reference
@@ -238,7 +238,7 @@ class Manage:
             named=naming.digest(found.snapshot.short_name or ''))
 
     def _check_unowned(self, found: rest.Snapshot) -> None:
-        owner = rows.snapshots(
+        owner = ownership.snapshots(
             self._array.system.id, names=[found.short_name],
             having=('snapshot', found.id)).of(found.ref, found.short_name)
         if owner is not None:
@@ -254,9 +254,9 @@ class Manage:
         """
         system = self._array.system.id
         found = self._array.inventory.snapshots()
-        sources = rows.volumes(system, names=[
+        sources = ownership.volumes(system, names=[
             i.short_name for f in found for i in f.images])
-        owners = rows.snapshots(system, cinder_snapshots, names=[
+        owners = ownership.snapshots(system, cinder_snapshots, names=[
             f.snapshot.short_name for f in found
             if manageable.is_of_ours(f, sources)])
         return _page(

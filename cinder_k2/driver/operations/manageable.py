@@ -16,7 +16,7 @@ import datetime
 import typing
 
 from cinder_k2.array import inventory
-from cinder_k2.driver import rows
+from cinder_k2.driver.db import ownership
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import volume_types
@@ -56,7 +56,8 @@ def check(reasons: list[str]) -> None:
         raise exceptions.NotManageable(_joined(reasons))
 
 
-def volume_entry(found: inventory.FoundVolume, owners: rows.Owners) -> Entry:
+def volume_entry(found: inventory.FoundVolume, owners: ownership.Ownership
+                 ) -> Entry:
     """A volume in the list of get_manageable_volumes."""
     volume, group = found.volume, found.group
     extra = {'source-id': str(volume.id), 'volume_group': group.name,
@@ -71,7 +72,8 @@ def volume_entry(found: inventory.FoundVolume, owners: rows.Owners) -> Entry:
                   found.reasons(), extra)
 
 
-def is_of_ours(found: inventory.FoundSnapshot, sources: rows.Owners) -> bool:
+def is_of_ours(found: inventory.FoundSnapshot,
+               sources: ownership.Ownership) -> bool:
     """Whether a snapshot is of a volume that Cinder has.
 
     :param sources: owners of the views and volumes that snapshots are of
@@ -83,8 +85,8 @@ def is_of_ours(found: inventory.FoundSnapshot, sources: rows.Owners) -> bool:
                for image in found.images if image.source)
 
 
-def snapshot_entry(found: inventory.FoundSnapshot, owners: rows.Owners,
-                   sources: rows.Owners) -> Entry:
+def snapshot_entry(found: inventory.FoundSnapshot, owners: ownership.Ownership,
+                   sources: ownership.Ownership) -> Entry:
     """A snapshot in the list of get_manageable_snapshots.
 
     :param sources: owners of the views and volumes that snapshots are of

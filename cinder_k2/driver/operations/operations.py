@@ -17,8 +17,8 @@ import functools
 import typing
 
 from cinder_k2.array import Array
+from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver import locks
-from cinder_k2.driver.operations import backend_rows
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion

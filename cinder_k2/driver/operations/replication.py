@@ -27,7 +27,6 @@ import dataclasses
 import functools
 import typing
 
-from cinder.objects import fields
 from oslo_log import log as logging
 from oslo_utils import excutils
 from oslo_utils import units
@@ -36,8 +35,10 @@ from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import config
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
-from cinder_k2.driver.operations import backend_rows
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
@@ -50,9 +51,9 @@ LOG = logging.getLogger(__name__)
 
 _KIB_PER_GIB = units.Mi
 
-ENABLED = {'replication_status': fields.ReplicationStatus.ENABLED}
-DISABLED = {'replication_status': fields.ReplicationStatus.DISABLED}
-ERROR = {'replication_status': fields.ReplicationStatus.ERROR}
+ENABLED = {'replication_status': statuses.Replication.ENABLED}
+DISABLED = {'replication_status': statuses.Replication.DISABLED}
+ERROR = {'replication_status': statuses.Replication.ERROR}
 # The same of volumes, without what an earlier status was for.
 VOLUME_ENABLED = {**ENABLED, 'replication_extended_status': None}
 VOLUME_DISABLED = {**DISABLED, 'replication_extended_status': None}
@@ -269,7 +270,7 @@ class Replication:
         :raises RowChanged: one is about to be
         """
         for row in rows:
-            current = resolver.current(row)
+            current = writes.current(row)
             self._resolver.check_here(current)
             known = self._resolver.known(current)
             reserved = known is not None and known.reserved
@@ -316,8 +317,7 @@ class Replication:
         for row in rows:
             LOG.error('Volume %(id)s is not replicated any more: %(error)s',
                       {'id': row.id, 'error': error})
-            row.update(ERROR)
-            row.save()
+            writes.set_replication(row, ERROR)
 
     def unprotect_for_good(self, volume: typing.Any, backing: Backing) -> None:
         """End the replication of a volume, and have its row say so."""

@@ -24,15 +24,16 @@ from collections.abc import Sequence
 from collections.abc import Set
 import typing
 
-from cinder.objects import fields
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import replication as sessions
-from cinder_k2.driver.operations import backend_rows
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
-from cinder_k2.driver import provider
 from cinder_k2 import naming
 from cinder_k2 import once
 from cinder_k2 import rest
@@ -47,7 +48,7 @@ Session = sessions.Session
 
 _WORKING = ('available', 'in-use')
 # "failed-over" is for a failback to deal with.
-_WATCHED = (fields.ReplicationStatus.ENABLED, fields.ReplicationStatus.ERROR)
+_WATCHED = (statuses.Replication.ENABLED, statuses.Replication.ERROR)
 # Seconds in which every operation has let a session run again.
 _LONG = 900
 _UNMOVED = (None, 'error', 'success')
@@ -155,7 +156,7 @@ class ReplicationMonitor:
 
     def _is_here(self, volume: typing.Any) -> bool:
         """Whether this array has a volume, as far as its row says."""
-        return provider.system_of(volume.provider_id) in (
+        return provider_id.system_of(volume.provider_id) in (
             None, self._array.system.id)
 
     def _may_run(self, volume: typing.Any) -> bool:
@@ -277,21 +278,11 @@ class ReplicationMonitor:
         if not rows or self._backend_rows.is_failing_over():
             return
         for row in rows:
-            row.conditional_update(
-                dict(replication.VOLUME_ENABLED),
-                {**replication.ERROR, 'status': row.status,
-                 'provider_id': row.provider_id})
+            writes.set_if_at_rest(row, replication.VOLUME_ENABLED,
+                                  replication.ERROR)
         for group in {row.group_id: row.group for row in rows
                       if row.group_id}.values():
-            self._set_group_right(group)
-
-    @staticmethod
-    def _set_group_right(group: typing.Any) -> None:
-        group.refresh()
-        if all(row.replication_status == fields.ReplicationStatus.ENABLED
-               for row in group.volumes):
-            group.conditional_update(dict(replication.ENABLED),
-                                     dict(replication.ERROR))
+            writes.mend_group(group, replication.ENABLED, replication.ERROR)
 
     # Without a session
 
@@ -356,15 +347,13 @@ class ReplicationMonitor:
         why = (f'The array at {self._array.address} has no replication '
                'session for it, or an idle one. Turn its replication off and '
                'on again, by its type or its group.')
-        if row.conditional_update(
-                replication.in_error(why),
-                {**replication.ENABLED, 'status': row.status,
-                 'provider_id': row.provider_id}):
+        if writes.set_if_at_rest(row, replication.in_error(why),
+                                 replication.ENABLED):
             LOG.error('Volume %(id)s is not replicated: %(why)s',
                       {'id': row.id, 'why': why})
             if row.group_id:
-                row.group.conditional_update(dict(replication.ERROR),
-                                             dict(replication.ENABLED))
+                writes.replace_replication(row.group, replication.ERROR,
+                                           replication.ENABLED)
 
     def _label(self, session: Session) -> str:
         why = f' ({session.why})' if session.why else ''

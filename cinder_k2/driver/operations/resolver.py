@@ -18,12 +18,13 @@ from collections.abc import Mapping
 import dataclasses
 import typing
 
-from cinder.objects import fields
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import provider
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import statuses
+from cinder_k2.driver.db import writes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import volume_types
@@ -35,8 +36,8 @@ T = typing.TypeVar('T', Backing, SnapshotBacking)
 
 _ATTEMPTS = 5
 #: What Cinder says of volumes and groups that are not replicated.
-UNREPLICATED = (None, fields.ReplicationStatus.DISABLED,
-                fields.ReplicationStatus.NOT_CAPABLE)
+UNREPLICATED = (None, statuses.Replication.DISABLED,
+                statuses.Replication.NOT_CAPABLE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +59,6 @@ class Peer:
     rpo: int
     release: Callable[[Collection[int]], None]
     leave: Callable[[Collection[typing.Any]], None]
-
-
-def current(row: typing.Any) -> typing.Any:
-    """A row as the database has it now."""
-    return type(row).get_by_id(row._context, row.id)
 
 
 class Resolver:
@@ -87,8 +83,8 @@ class Resolver:
         :param name_id: that of the row, if it is a volume's
         """
         with self._array.deadline(fresh=True):
-            return {'provider_id': provider.dump(self._array.system.id, made,
-                                                 name_id)}
+            return {'provider_id': provider_id.encode(
+                self._array.system.id, made, name_id)}
 
     def note(self, volume: typing.Any, backing: Backing,
              **changes: typing.Any) -> None:
@@ -119,8 +115,8 @@ class Resolver:
             wanted = change(found)
             # Snapshots have no name_id.
             ids = self.ids(wanted, getattr(row, 'name_id', ''))
-            if wanted == found or row.conditional_update(
-                    ids, {'provider_id': row.provider_id}):
+            if wanted == found or writes.set_if_unmoved(
+                    row, ids):
                 return wanted
             row.refresh()
             self.check_here(row)
@@ -129,13 +125,13 @@ class Resolver:
 
     def known(self, volume: typing.Any) -> Backing | None:
         """What backs a volume, by its row alone; None if that says nothing."""
-        return provider.load(Backing, self._array.system.id,
-                             volume.provider_id, volume.name_id)
+        return provider_id.decode(Backing, self._array.system.id,
+                                  volume.provider_id, volume.name_id)
 
     def known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
         """The same for a snapshot."""
-        return provider.load(SnapshotBacking, self._array.system.id,
-                             snapshot.provider_id)
+        return provider_id.decode(SnapshotBacking, self._array.system.id,
+                                  snapshot.provider_id)
 
     def check_here(self, row: typing.Any) -> None:
         """See that no other array has a volume or snapshot, by its row.
@@ -145,12 +141,12 @@ class Resolver:
         :raises NotServing: another one of this back end has it, or one that
             cinder.conf does not have any more
         """
-        system = provider.system_of(row.provider_id)
+        system = provider_id.system_of(row.provider_id)
         if system in (None, self._array.system.id):
             return
         others = {peer.array.system.known_id for peer in self.peers.values()}
-        found = provider.load(Backing, system, row.provider_id,
-                              getattr(row, 'name_id', ''))
+        found = provider_id.decode(Backing, system, row.provider_id,
+                                   getattr(row, 'name_id', ''))
         if system in others or found is not None and found.replicated:
             raise exceptions.NotServing(
                 f'{row.id} is on the array with system id {system}, not on '
@@ -312,7 +308,7 @@ class Resolver:
         The driver inside Cinder leaves it that one when it fails over.
         """
         return bool(volume.replication_status
-                    == fields.ReplicationStatus.FAILED_OVER)
+                    == statuses.Replication.FAILED_OVER)
 
     def resolve_snapshot(self, snapshot: typing.Any) -> SnapshotBacking:
         """What backs a snapshot.

@@ -20,6 +20,7 @@ from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
@@ -135,7 +136,7 @@ class Revert:
         try:
             with errors.translated(), self._array.deadline(fresh=True):
                 self._deletion.delete_snapshot(safeguard)
-            safeguard.destroy()
+            writes.remove_snapshot(safeguard)
         except exception.CinderException as error:
             LOG.warning('The volume was reverted; snapshot %(id)s of what '
                         'it was before stays and can be deleted: %(error)s',

@@ -63,7 +63,7 @@ class PageTest(unittest.TestCase):
         array.inventory.volumes.return_value = [
             inventory.FoundVolume(v, rest.VolumeGroup(id=1, name='g'), 0)
             for v in volumes]
-        with mock.patch.object(manage.rows, 'volumes',
+        with mock.patch.object(manage.ownership, 'volumes',
                                autospec=True) as owners:
             owners.return_value.of.return_value = None
             return driver.get_manageable_volumes(

@@ -55,7 +55,7 @@ def add_tag(connector: transports.Connector) -> None:
     typing.cast(dict[str, typing.Any], connector)[_TAG] = uuid.uuid4().hex
 
 
-class Users:
+class Attachments:
     """The users of volumes through one transport."""
 
     def __init__(self, transport: transports.Transport) -> None:

@@ -37,8 +37,8 @@ T = typing.TypeVar('T', Backing, SnapshotBacking)
 _OWNER = 8
 
 
-def dump(system_id: str, backing: Backing | SnapshotBacking,
-         name_id: str = '') -> str:
+def encode(system_id: str, backing: Backing | SnapshotBacking,
+           name_id: str = '') -> str:
     """The value for ``provider_id``, well below its 255 characters.
 
     :param name_id: that of the row; empty for snapshots, whose rows Cinder
@@ -51,8 +51,8 @@ def dump(system_id: str, backing: Backing | SnapshotBacking,
                       separators=(',', ':'))
 
 
-def load(kind: type[T], system_id: str, value: str | None,
-         name_id: str = '') -> T | None:
+def decode(kind: type[T], system_id: str, value: str | None,
+           name_id: str = '') -> T | None:
     """Read a ``provider_id``.
 
     :param kind: Backing or SnapshotBacking

@@ -24,14 +24,14 @@ from cinder import objects
 
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import provider
+from cinder_k2.driver.db import provider_id
 from cinder_k2 import naming
 from cinder_k2 import rest
 
 Row = typing.Any
 
 
-class Owners:
+class Ownership:
     """Cinder's ids by what they have on one array."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Owners:
 
 def volumes(system_id: str, rows: Iterable[Row] = (), *,
             having: tuple[str, str | int] | None = None,
-            names: Iterable[str | None] = ()) -> Owners:
+            names: Iterable[str | None] = ()) -> Ownership:
     """Who owns volumes and views of an array.
 
     :param rows: rows that are known already
@@ -64,13 +64,13 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
         the database; those of the whole array if not given
     :param names: names of objects, whose rows are read, too
     """
-    owners = Owners()
+    owners = Ownership()
     ids = _ids(names)
     read = objects.VolumeList.get_all
     for row in [*rows, *_read(read, _pattern(system_id, having)),
                 *_read(read, {'id': ids}), *_read(read, {'_name_id': ids})]:
-        made = provider.load(Backing, system_id, row.provider_id,
-                             row.name_id)
+        made = provider_id.decode(Backing, system_id, row.provider_id,
+                                  row.name_id)
         owners.add(row, made.mappable if made else None, [
             either for key in {row.id, row.name_id}
             for name in (naming.volume(key), naming.volume_group(key))
@@ -80,14 +80,14 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
 
 def snapshots(system_id: str, rows: Iterable[Row] = (), *,
               having: tuple[str, str | int] | None = None,
-              names: Iterable[str | None] = ()) -> Owners:
+              names: Iterable[str | None] = ()) -> Ownership:
     """Who owns snapshots of an array; see ``volumes``."""
-    owners = Owners()
+    owners = Ownership()
     read = objects.SnapshotList.get_all
     # Cinder cannot look for several ids of snapshots at once.
     named = [row for key in _ids(names) for row in _read(read, {'id': key})]
     for row in [*rows, *_read(read, _pattern(system_id, having)), *named]:
-        made = provider.load(SnapshotBacking, system_id, row.provider_id)
+        made = provider_id.decode(SnapshotBacking, system_id, row.provider_id)
         owners.add(row, made.ref if made else None,
                    [naming.snapshot(row.id)])
     return owners
@@ -100,7 +100,7 @@ def _ids(names: Iterable[str | None]) -> list[str]:
 def _pattern(system_id: str, having: tuple[str, str | int] | None
              ) -> dict[str, typing.Any]:
     # A tilde asks for rows that contain the text.
-    return {'provider_id~': provider.fragment(
+    return {'provider_id~': provider_id.fragment(
         *(having or ('system', system_id)))}
 
 

@@ -17,6 +17,7 @@ from oslotest import base
 
 from cinder_k2.array import chap as profiles
 from cinder_k2.driver import chap
+from cinder_k2.driver.db import chap_secrets
 from cinder_k2 import exceptions
 
 
@@ -25,7 +26,7 @@ class SecretsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.database = mock.Mock()
-        self.secrets = chap.Secrets(
+        self.secrets = chap_secrets.Secrets(
             self.database, mock.Mock(**{'system.id': 'K2-1'}))
 
     def test_found_by_array_and_initiator_in_any_case(self):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
-from cinder_k2.driver import provider
+from cinder_k2.driver.db import provider_id
 
 ids = st.integers(min_value=1, max_value=2 ** 63)
 flags = st.booleans()
@@ -37,32 +37,32 @@ class ProviderIdTest(unittest.TestCase):
 
     @given(backings)
     def test_what_is_written_is_read_back(self, backing):
-        value = provider.dump('0123456789abcdef', backing, '8' * 36)
+        value = provider_id.encode('0123456789abcdef', backing, '8' * 36)
         self.assertLessEqual(len(value), 255)
-        self.assertEqual(backing, provider.load(
+        self.assertEqual(backing, provider_id.decode(
             Backing, '0123456789abcdef', value, '8' * 36))
 
     @given(snapshots)
     def test_snapshots_too(self, snapshot):
-        value = provider.dump('a1b2', snapshot)
+        value = provider_id.encode('a1b2', snapshot)
         self.assertEqual(snapshot,
-                         provider.load(SnapshotBacking, 'a1b2', value))
+                         provider_id.decode(SnapshotBacking, 'a1b2', value))
 
     @given(st.none() | st.text() | st.sampled_from(
         ['[]', '{}', 'null', '7', '{"system":"a1b2"}',
          '{"system":"a1b2","group":1,"colour":2}']))
     def test_any_other_text_reads_as_nothing(self, value):
-        self.assertIsNone(provider.load(Backing, 'a1b2', value))
+        self.assertIsNone(provider_id.decode(Backing, 'a1b2', value))
 
     def test_ids_of_another_array_are_not_used(self):
-        value = provider.dump('a1b2', Backing(group=1, volume=2))
-        self.assertIsNone(provider.load(Backing, 'c3d4', value))
+        value = provider_id.encode('a1b2', Backing(group=1, volume=2))
+        self.assertIsNone(provider_id.decode(Backing, 'c3d4', value))
 
     def test_ids_of_another_row_are_not_used(self):
         """Cinder copies them to rows of migration targets."""
         backing = Backing(group=1, volume=2)
-        value = provider.dump('a1b2', backing, 'c0ffee00-1')
-        self.assertIsNone(provider.load(Backing, 'a1b2', value,
-                                        'c0ffee01-1'))
-        self.assertEqual(backing, provider.load(Backing, 'a1b2', value,
-                                                'c0ffee00-1'))
+        value = provider_id.encode('a1b2', backing, 'c0ffee00-1')
+        self.assertIsNone(provider_id.decode(Backing, 'a1b2', value,
+                                             'c0ffee01-1'))
+        self.assertEqual(backing, provider_id.decode(Backing, 'a1b2', value,
+                                                     'c0ffee00-1'))

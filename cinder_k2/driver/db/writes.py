@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every write to Cinder's rows that is no model update.
+
+The design page has the reason of each. All are conditional on what was read,
+so that nobody's change is lost, where not said otherwise.
+"""
+
+from collections.abc import Mapping
+import typing
+
+from cinder_k2.driver.db import statuses
+
+Row = typing.Any
+Values = Mapping[str, typing.Any]
+
+
+def current(row: Row) -> Row:
+    """A row as the database has it now."""
+    return type(row).get_by_id(row._context, row.id)
+
+
+def set_if_unmoved(row: Row, values: Values) -> bool:
+    """Change a row that still has the ids which were read.
+
+    :returns: whether it had
+    """
+    return bool(row.conditional_update(
+        dict(values), {'provider_id': row.provider_id}))
+
+
+def set_if_at_rest(volume: Row, values: Values, status: Values) -> bool:
+    """Change a volume that nothing was done to since it was read.
+
+    :param status: of its replication, that it is to have
+    :returns: whether it was changed
+    """
+    return bool(volume.conditional_update(dict(values), {
+        **status, 'status': volume.status,
+        'provider_id': volume.provider_id}))
+
+
+def set_replication(row: Row, values: Values) -> None:
+    """Say what became of the replication of a volume or group.
+
+    Whatever the row says: it is what the arrays say.
+    """
+    row.conditional_update(dict(values), {})
+
+
+def replace_replication(group: Row, values: Values, before: Values) -> None:
+    """Change the status of a group's replication, if it is as before."""
+    group.conditional_update(dict(values), dict(before))
+
+
+def mend_group(group: Row, values: Values, before: Values) -> None:
+    """The same, if all volumes of the group are replicated by now."""
+    group.refresh()
+    if all(row.replication_status == statuses.Replication.ENABLED
+           for row in group.volumes):
+        replace_replication(group, values, before)
+
+
+def begin_maintenance(volume: Row) -> bool:
+    """Keep Cinder from an available volume; whether it was available."""
+    return bool(volume.conditional_update(
+        {'status': 'maintenance'}, {'status': 'available'}))
+
+
+def end_maintenance(volume: Row) -> None:
+    """Let Cinder have the volume again."""
+    volume.conditional_update({'status': 'available'},
+                              {'status': 'maintenance'})
+
+
+def remove_snapshot(snapshot: Row) -> None:
+    """Remove the row of a snapshot that the driver asked Cinder to take."""
+    snapshot.destroy()
