@@ -179,8 +179,8 @@ class Site:
         """
         system = _system(array)
         volumes = _by_id(array, 'volumes', 'cv')
-        known = {row.id: provider_id.decode(Backing, system, row.provider_id,
-                                       row.name_id) for row in rows}
+        known = {row.id: provider_id.decode(
+            Backing, system, row.provider_id, row.name_id) for row in rows}
         wrong = [id for id, ids in known.items()
                  if not ids or ids.volume != volumes[id]['id']]
         if wrong:
