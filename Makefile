@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test weather matrix soak e2e tempest lint docs \
-    releasenotes support-matrix rule-table charm charm-options bench bench-sim reduction \
+    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim reduction \
     cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
@@ -66,6 +66,9 @@ charm-options: venv  ## the options of the charm in the docs, from its charmcraf
 
 bench: venv  ## this driver beside the in-tree one, on one simulated array
 	@$(IN_VENV) exec python -m benchmarks
+
+bench-cpu: venv  ## the CPU of a create and an attach, beside the in-tree driver
+	@$(IN_VENV) exec python -m benchmarks.cpu --check
 
 reduction: venv  ## what deduplication and compression save: a database and its replicas
 	@$(IN_VENV) exec python -m tools.reduction
