@@ -12,45 +12,10 @@
 
 """Bringing a volume that somebody made under Cinder's names."""
 
-import typing
-
-from taskflow.patterns import linear_flow
-
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.array import inventory
-from cinder_k2.flows import engine
-from cinder_k2 import rest
-
-
-class TakeGroup(engine.Step):
-    """Give the volume group Cinder's name."""
-
-    def execute(self, array: Array, group: rest.VolumeGroup,
-                group_name: str) -> None:
-        array.originals.take_group(group, group_name)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        # Its id may be another group's by now (OBJ-7).
-        array, group = inputs['array'], inputs['group']
-        if array.volumes.find_group(inputs['group_name']) == group.id:
-            array.originals.undo_group(group, inputs['group_name'])
-
-
-class TakeVolume(engine.Step):
-    """Give the volume Cinder's name and size."""
-
-    # The array may refuse the size when it has given the name.
-    always_doubtful = True
-
-    def execute(self, array: Array, volume: rest.Volume, name: str,
-                size: int) -> None:
-        array.originals.take_volume(volume, name, size)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        array, volume = inputs['array'], inputs['volume']
-        if array.volumes.find_volume(inputs['name']) == volume.id:
-            array.originals.undo_volume(volume, inputs['name'])
+from cinder_k2.flows import undo
 
 
 def take(array: Array, found: inventory.FoundVolume, *, name: str,
@@ -61,9 +26,25 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
 
     :param size: KiB to which a smaller volume is grown
     """
-    flow = linear_flow.Flow('manage').add(TakeGroup(), TakeVolume())
-    engine.run(flow, array=array, group=found.group, volume=found.volume,
-               name=name, group_name=group_name, size=size)
+    group, volume = found.group, found.volume
+
+    def give_group_back() -> None:
+        # Its id may be another group's by now (OBJ-7).
+        if array.volumes.find_group(group_name) == group.id:
+            array.originals.undo_group(group, group_name)
+
+    def give_volume_back() -> None:
+        if array.volumes.find_volume(name) == volume.id:
+            array.originals.undo_volume(volume, name)
+
+    with undo.Undo(array) as steps:
+        with steps.step('take over volume group', give_group_back):
+            array.originals.take_group(group, group_name)
+        steps.on_failure('take over volume group', give_group_back)
+        # The array may refuse the size when it has given the name.
+        with steps.step('take over volume', give_volume_back,
+                        always_in_doubt=True):
+            array.originals.take_volume(volume, name, size)
     # Somebody may have made snapshots and clones of it.
     return Backing(group=found.group.id, volume=found.volume.id,
                    has_clones=True)

@@ -12,41 +12,9 @@
 
 """Giving a volume and its group other names."""
 
-import typing
-
-from taskflow.patterns import linear_flow
-
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
-from cinder_k2.flows import engine
-
-
-class RenameGroup(engine.Step):
-    """Rename the volume group."""
-
-    def execute(self, array: Array, group: int, group_name: str,
-                old_group_name: str) -> None:
-        array.names.set_group(group, group_name, old_group_name)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        array, group = inputs['array'], inputs['group']
-        if array.volumes.find_group(inputs['group_name']) == group:
-            array.names.set_group(group, inputs['old_group_name'],
-                                  inputs['group_name'])
-
-
-class RenameVolume(engine.Step):
-    """Rename the volume."""
-
-    def execute(self, array: Array, volume: int, name: str,
-                old_name: str) -> None:
-        array.names.set_volume(volume, name, old_name)
-
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        array, volume = inputs['array'], inputs['volume']
-        if array.volumes.find_volume(inputs['name']) == volume:
-            array.names.set_volume(volume, inputs['old_name'],
-                                   inputs['name'])
+from cinder_k2.flows import undo
 
 
 def rename(array: Array, backing: Backing, *, name: str, group_name: str,
@@ -55,8 +23,19 @@ def rename(array: Array, backing: Backing, *, name: str, group_name: str,
 
     If one is refused, both have their old names again.
     """
-    flow = linear_flow.Flow('rename').add(RenameGroup(), RenameVolume())
-    engine.run(flow, array=array, group=backing.group,
-               volume=backing.volume_ref.id, name=name,
-               group_name=group_name, old_name=old_name,
-               old_group_name=old_group_name)
+    group, volume = backing.group, backing.volume_ref.id
+
+    def name_group_back() -> None:
+        if array.volumes.find_group(group_name) == group:
+            array.names.set_group(group, old_group_name, group_name)
+
+    def name_volume_back() -> None:
+        if array.volumes.find_volume(name) == volume:
+            array.names.set_volume(volume, old_name, name)
+
+    with undo.Undo(array) as steps:
+        with steps.step('rename volume group', name_group_back):
+            array.names.set_group(group, group_name, old_group_name)
+        steps.on_failure('rename volume group', name_group_back)
+        with steps.step('rename volume', name_volume_back):
+            array.names.set_volume(volume, name, old_name)
