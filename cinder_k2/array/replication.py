@@ -193,6 +193,8 @@ class Replication:
                 **fields, replication_peer_volume_group_name=peer_group_name,
                 remote_replication_session_name=peer_session_name,
                 auto_configure_peer_volumes=_FALSE,
+                # The other array has to answer, too.
+                slow=True,
                 optional={'retention_policy': policy,
                           'external_retention_policy': policy})).id
         except rest.Refused as refusal:

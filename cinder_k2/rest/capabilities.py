@@ -55,7 +55,8 @@ WHOLE_HOSTS = 'deletions:hosts:with_initiators'
 ASK_AGAIN = 86400.0
 # Seconds without a try after one that showed nothing, such as a time-out.
 PAUSE = 60.0
-# Seconds for all requests that are sent only to learn something.
+# Seconds for all requests that are sent only to learn something, and for the
+# reply to a request that may be cut off.
 _SECONDS = 3.0
 # Refusals in a row, each with an older road that worked, after which a
 # capability that once worked counts as refused.
@@ -151,13 +152,18 @@ class Prober(Protocol):
     """How requests are sent while a capability is learnt."""
 
     def trial(self, seconds: float | None = None, *,
-              awaits_turn: bool = False
+              reply: float | None = None, awaits_turn: bool = False
               ) -> contextlib.AbstractContextManager[object]:
         """Let each request of this thread inside be sent once only.
 
         :param seconds: for all of them together
+        :param reply: seconds for the reply to each
         :param awaits_turn: a busy reply does not count as sent
         """
+
+    def deadline(self, seconds: float | None = None
+                 ) -> contextlib.AbstractContextManager[object]:
+        """Give the calls of this thread so many seconds."""
 
     @property
     def in_trial(self) -> bool:
@@ -202,6 +208,8 @@ class _Progress:
         it worked last, of a call that the array may refuse for other reasons
     :ivar unanswered: tries in a row without a reply in time, where the older
         road worked
+    :ivar failing: until when, on the monotonic clock, a call without an
+        older road is not sent, and the error that it is for
     """
 
     learning: threading.Lock = dataclasses.field(
@@ -210,6 +218,7 @@ class _Progress:
     strikes: int = 0
     refused: float | None = None
     unanswered: int = 0
+    failing: tuple[float, errors.RestError] | None = None
 
 
 class Capabilities:
@@ -278,13 +287,17 @@ class Capabilities:
     # Using capabilities
 
     def prefer(self, name: str, novel: Callable[[], T],
-               older: Callable[[], T], *, has_own_path: bool = False) -> T:
+               older: Callable[[], T], *, has_own_path: bool = False,
+               is_unique: bool = False) -> T:
         """Carry out a write with a capability, or without it.
 
         :param novel: does it with the capability; what it raises after an
             unclear outcome is raised after it has looked for a result
         :param older: does it without
         :param has_own_path: 404 and 405 are about the capability
+        :param is_unique: the array carries out one of the two at most, so
+            ``older`` need not wait until no more is to be expected of
+            ``novel``
         :raises errors.RestError: what ``older`` raises, or ``novel`` where
             the capability is known to work
         """
@@ -295,7 +308,7 @@ class Capabilities:
         if state == UNKNOWN:
             with self._learner(name) as mine:
                 if mine:
-                    return self._try(name, novel, older)
+                    return self._try(name, novel, older, is_unique)
         return older()
 
     def require(self, name: str, novel: Callable[[], T], *,
@@ -310,35 +323,65 @@ class Capabilities:
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
-        verdict = self.verdict(name)
-        if verdict.state in (REFUSED, DISABLED):
-            raise self._not_offered(name, verdict.words)
-        if verdict.state == WORKS or self._prober.in_trial:
+        self._check_offered(name)
+        if self.works(name) or self._prober.in_trial:
             return novel()
         # There is nothing else to do while the array is busy.
-        outcome = self._tried(novel, awaits_turn=True)
+        outcome = self._tried(
+            novel, reply=_SECONDS if is_read else None, awaits_turn=True)
         for result in outcome.results:
             self.found(name)
             return result
-        if outcome.error is not None and outcome.clear:
-            raise self._judged(name, outcome.error, of_object, is_read) \
-                from outcome.error
-        if outcome.error is not None and errors.may_go_on(outcome.error):
+        error = outcome.error
+        if error is not None and outcome.clear:
+            raise self._judged(name, error, of_object, is_read) from error
+        if error is not None and errors.may_go_on(error):
             if slow:
-                raise outcome.error
-            if is_read and self._prober.answers():
-                raise self._unanswered(name, outcome.error) \
-                    from outcome.error
+                raise error
+            if self._answers_in_time():
+                if is_read:
+                    self._hangs(name, error)
+                    raise self._not_offered(name, error.message) from error
+                return self._go_on(name, novel)
         return novel()
 
-    def _unanswered(self, name: str, error: errors.RestError
-                    ) -> errors.RestError:
-        """What a read comes to that hangs while the array answers others."""
+    def _check_offered(self, name: str) -> None:
+        verdict = self.verdict(name)
+        if verdict.state in (REFUSED, DISABLED):
+            raise self._not_offered(name, verdict.words)
+        failing = self._of(name).failing
+        if (failing is not None and verdict.state == UNKNOWN
+                and time.monotonic() < failing[0]):
+            raise self._not_offered(name, failing[1].message)
+
+    def _answers_in_time(self) -> bool:
+        """Whether the array is not slow with everything."""
+        with self._prober.trial(_SECONDS):
+            return self._prober.answers()
+
+    def _hangs(self, name: str, error: errors.RestError) -> None:
+        """Note a call that hangs while the array answers others."""
         progress = self._of(name)
         progress.unanswered += 1
         if progress.unanswered >= _STRIKES:
             self._refuse(name, error)
-        return self._not_offered(name, error.message)
+
+    def _go_on(self, name: str, novel: Callable[[], T]) -> T:
+        """Carry out a write that hangs while the array answers others.
+
+        Three seconds are not enough, as nothing takes its place: what the
+        array makes of it late would be nobody's. A minute is; it stays in
+        doubt then, so the caller looks for it, and it is not sent for as
+        long.
+        """
+        try:
+            with self._prober.deadline(PAUSE):
+                return novel()
+        except errors.RestError as error:
+            if errors.may_go_on(error):
+                self._hangs(name, error)
+                self._of(name).failing = time.monotonic() + PAUSE, error
+            raise
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
                 is_read: bool) -> errors.RestError:
@@ -445,22 +488,35 @@ class Capabilities:
             raise
 
     def _try(self, name: str, novel: Callable[[], T],
-             older: Callable[[], T]) -> T:
-        """Learn by a write."""
-        outcome = self._tried(novel)
+             older: Callable[[], T], is_unique: bool) -> T:
+        """Learn by a write.
+
+        One that is cut off may be carried out after the older one. Where the
+        array would do both, such as delete an object whose id is another's
+        by then (OBJ-7), it is given the whole time of a reply, but once only.
+        """
+        begin = time.monotonic()
+        outcome = self._tried(novel, reply=_SECONDS if is_unique else None)
         for result in outcome.results:
             self.found(name)
             return result
+        middle = time.monotonic()
         result = older()
-        self._conclude_write(name, outcome)
+        faster = time.monotonic() - middle <= middle - begin
+        self._conclude_write(name, outcome, faster,
+                             _STRIKES if is_unique else 1)
         return result
 
     def _tried(self, novel: Callable[[], T], seconds: float | None = None,
-               *, awaits_turn: bool = False) -> _Outcome[T]:
+               *, reply: float | None = None, awaits_turn: bool = False
+               ) -> _Outcome[T]:
         """Try once, and once more if nobody knows what became of it."""
-        with self._prober.trial(seconds, awaits_turn=awaits_turn):
+        end = time.monotonic() + (seconds or reply or ASK_AGAIN)
+        with self._prober.trial(seconds, reply=reply,
+                                awaits_turn=awaits_turn):
             outcome = _once(novel)
             if (outcome.error is None or not is_lost(outcome.error)
+                    or time.monotonic() > end
                     or not self._prober.answers()):
                 return outcome
             again = _once(novel)
@@ -475,13 +531,19 @@ class Capabilities:
         else:
             self._of(name).paused = time.monotonic() + PAUSE
 
-    def _conclude_write(self, name: str, outcome: _Outcome[T]) -> None:
-        """The same; nobody waits for an array that hangs again and again."""
+    def _conclude_write(self, name: str, outcome: _Outcome[T], faster: bool,
+                        most: int) -> None:
+        """The same; nobody waits for an array that hangs again and again.
+
+        :param faster: the older road took no longer: the array is not slow
+            with everything
+        :param most: that many hangs in a row are a refusal
+        """
         progress = self._of(name)
         hangs = outcome.error is not None and not outcome.clear and (
-            errors.may_go_on(outcome.error))
+            faster and errors.may_go_on(outcome.error))
         progress.unanswered = progress.unanswered + 1 if hangs else 0
-        if hangs and progress.unanswered >= _STRIKES:
+        if hangs and progress.unanswered >= most:
             self._refuse(name, outcome.error)
         else:
             self._conclude(name, outcome)

@@ -58,32 +58,36 @@ class Collection(reader.Reader[R]):
         self._known = session.capabilities
 
     def create(self, *, optional: writes.Fields | None = None,
-               **fields: query.Value | None) -> R:
+               slow: bool = False, **fields: query.Value | None) -> R:
         """Make one object, exactly once even when the reply is lost.
 
         A field of None is not sent.
 
         :param optional: fields that may be left out where the array does
             not take them
+        :param slow: the array may need longer than learning may take
         :raises errors.Refused: also when the name is taken by another
         :raises errors.NotOffered: the array does not take the fields
         """
-        return self._create(fields, optional)
+        return self._create(fields, optional, slow=slow)
 
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
                 find: writes.Find[R] | None = None,
-                in_doubt: bool = False) -> R:
+                in_doubt: bool = False, slow: bool = False) -> R:
         def write(values: writes.Fields) -> R:
             return self.session.write(writes.Create(self, values, find),
                                       doubt=doubt)
-        doubt = rest_session.Doubt(open=in_doubt)
         sent = {name: value for name, value in fields.items()
                 if value is not None}
+        # Should the array carry out late what was cut off, its name is taken.
+        doubt = rest_session.Doubt(
+            open=in_doubt, is_unique=not slow and writes.Create(
+                self, sent, find).is_named)
         if optional:
             return self._known.prefer(
                 self._creation(optional), lambda: write({**sent, **optional}),
-                lambda: write(sent))
+                lambda: write(sent), is_unique=doubt.is_unique)
         if forms.is_known_creation(self.kind.RESOURCE, sent):
             return write(sent)
         return self._known.require(self._creation(sent), lambda: write(sent))

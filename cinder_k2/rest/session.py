@@ -76,18 +76,23 @@ class Doubt:
 
     :ivar numbers: those for X-K2-Sequence that have reached the array
     :ivar open: nobody knows what became of one of them
+    :ivar unseen: nobody has looked since then
     :ivar slow: the array may be at it when the time for a reply is up, so
         it is not sent again then
+    :ivar is_unique: the array refuses to carry out two of them
     """
 
     numbers: set[str | None] = dataclasses.field(default_factory=set)
     open: bool = False
+    unseen: bool = False
     slow: bool = False
+    is_unique: bool = False
 
 
 class _Local(threading.local):
     deadline: retry.Deadline | None = None
     trial: bool = False
+    reply: float | None = None
     awaits_turn: bool = False
 
 
@@ -133,20 +138,23 @@ class Session:
 
     @contextlib.contextmanager
     def trial(self, seconds: float | None = None, *,
-              awaits_turn: bool = False) -> Iterator[None]:
+              reply: float | None = None, awaits_turn: bool = False
+              ) -> Iterator[None]:
         """Let each request of this thread inside be sent once only.
 
         :param seconds: for all of them together
+        :param reply: seconds for the reply to each
         :param awaits_turn: a busy reply does not count as sent
         """
         local = self._local
-        before = local.trial, local.awaits_turn
+        before = local.trial, local.reply, local.awaits_turn
         local.trial, local.awaits_turn = True, awaits_turn
+        local.reply = reply or local.reply
         try:
             with self.deadline(seconds):
                 yield
         finally:
-            local.trial, local.awaits_turn = before
+            local.trial, local.reply, local.awaits_turn = before
 
     @property
     def in_trial(self) -> bool:
@@ -195,11 +203,12 @@ class Session:
                 return _WriteCall(self, write, deadline, self._pace(
                     deadline, most), number, left).run()
             known = self.capabilities
-            if left.slow and not known.works(capabilities.SEQUENCE):
-                # To learn by it could be to send it twice.
+            if not (left.is_unique or known.works(capabilities.SEQUENCE)):
+                # To learn by it could be to carry it out twice.
                 return run(None)
             return known.prefer(
-                capabilities.SEQUENCE, lambda: run(number), lambda: run(None))
+                capabilities.SEQUENCE, lambda: run(number), lambda: run(None),
+                is_unique=left.is_unique)
 
     def _pace(self, deadline: retry.Deadline, most: int | None = None
               ) -> retry.Retry:
@@ -248,8 +257,9 @@ class Session:
             raise errors.NoTurn('no free connection in time', place)
         try:
             self.pause()
+            left = deadline.left() or 0.001
             return self.transport.exchange(
-                request, deadline.left() or 0.001, tries + 1)
+                request, min(left, self._local.reply or left), tries + 1)
         finally:
             self._connections.release()
 
@@ -277,6 +287,9 @@ class _WriteCall(Generic[T]):
 
     def run(self) -> T:
         """Try until it is carried out, refused, or too late."""
+        seen = self._look() if self._doubt.unseen else None
+        if seen is not None:
+            return seen
         while True:
             try:
                 return self._write.accept(self._session.admit(
@@ -305,9 +318,17 @@ class _WriteCall(Generic[T]):
         self._doubt.open |= error.in_doubt
         if not error.in_doubt:
             return None
+        self._doubt.unseen = True
         if self._doubt.slow and errors.may_go_on(error):
             raise error
-        return self._look(times=_LOOKS if error.status == 200 else 1)
+        try:
+            return self._look(times=_LOOKS if error.status == 200 else 1)
+        except errors.RestError as failure:
+            if self._session.in_trial or isinstance(
+                    failure, errors.OutOfTime):
+                # It is the write that is to be learnt about, and in doubt.
+                raise error from failure
+            raise
 
     def _carried_out(self, error: errors.SequenceUsed) -> T:
         """The result of an earlier try, if the number was used by that."""
@@ -333,6 +354,7 @@ class _WriteCall(Generic[T]):
                 result = self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
                 # There is no way to look: it may be repeated.
+                self._doubt.unseen = False
                 return None
             except errors.RestError as error:
                 failure, result = error, None
@@ -341,6 +363,7 @@ class _WriteCall(Generic[T]):
                 # handler: each error would become the context of the next.
                 self._pace.pause(failure)
                 continue
+            self._doubt.unseen = False
             if result is not None:
                 return result
             looks += 1

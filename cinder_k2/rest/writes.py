@@ -50,6 +50,12 @@ class Create(Generic[R]):
         self.request = transport.Request(
             'POST', reader.path, body=to_json(self._fields))
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the array refuses to make a second one (ERR-8, SNP-1)."""
+        return self._find is None and bool(
+            self._key().keys() & {'name', 'short_name'})
+
     def accept(self, reply: bytes) -> R:
         """Read the new object (OBJ-3)."""
         data = self._reader.session.transport.decode(self.request, reply)

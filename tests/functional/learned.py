@@ -48,6 +48,13 @@ def write(state_path: str, address: str, profile: str) -> None:
     raise AssertionError(f'{store.path} was not written')
 
 
+def verdict(address: str, name: str) -> str:
+    """What services have learnt of one capability of an array."""
+    place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'
+    known = verdicts.File(str(place), address).load()[1]
+    return known.get(name, verdicts.Verdict()).state
+
+
 def forget() -> None:
     """Let new services find nothing of what others have learnt."""
     place = pathlib.Path(cinder_env.cinder().state) / 'cinder-k2'

@@ -17,12 +17,20 @@ rules), however the array refuses the rest; see test_known for in-tree
 Cinder itself.
 """
 
+from collections.abc import Callable
+import contextlib
 import logging
+import time
+import types
 from typing import Any
+from unittest import mock
 
 from cinder import exception
 import ddt
 
+from cinder_k2.rest import capabilities
+from cinder_k2.rest import errors as rest_errors
+from cinder_k2.rest import transport
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import images
@@ -160,6 +168,109 @@ class FloorOverFCTest(FloorTest):
     """Over Fibre Channel."""
 
     protocol = 'fc'
+
+
+class LearningTest(base.FunctionalTest):
+    """A service that has learnt nothing, on an array that offers all."""
+
+    profile = 'sdp'
+    has_learned = False
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Pauses and strikes go by the time of the test.
+        self.enterContext(mock.patch.object(
+            capabilities, 'time', types.SimpleNamespace(
+                time=time.time, monotonic=self.clock.monotonic)))
+        learned.forget()
+        self.own(self.protocol, **self.options)
+
+    def state(self, name: str) -> str:
+        """The verdict on a capability."""
+        return learned.verdict(self.array.host, name)
+
+
+@ddt.ddt
+class HangsTest(LearningTest):
+    """An array that leaves newer requests without a reply."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.waits: list[float] = []
+        self.hung: list[transport.Request] = []
+
+    def hang(self, newer: Callable[[transport.Request], object],
+             late: str = '') -> None:
+        """Leave such requests without a reply.
+
+        :param late: carry them out all the same, 'before' or 'after' the
+            next POST to the same path
+        """
+        send = transport.Transport.exchange
+
+        def exchange(connection: Any, request: transport.Request,
+                     timeout: float, *args: Any) -> bytes:
+            def deliver(when: str) -> None:
+                while late == when and request.method == 'POST' and (
+                        self.hung and self.hung[0].path == request.path):
+                    with contextlib.suppress(rest_errors.RestError):
+                        send(connection, self.hung.pop(), timeout, *args)
+            if newer(request):
+                self.waits.append(round(min(timeout, 60.0), 1))
+                self.hung.append(request)
+                self.clock.sleep(self.waits[-1])
+                raise rest_errors.NoReply(
+                    'no reply in time', connection.place(request))
+            deliver('before')
+            reply = send(connection, request, timeout, *args)
+            deliver('after')
+            return reply
+        self.enterContext(mock.patch.object(
+            transport.Transport, 'exchange', exchange))
+
+    def test_writes(self) -> None:
+        """Three seconds each, three times, then a day without."""
+        self.hang(lambda request: request.sequence)
+        for number in (1, 2, 3, 3):
+            self.backend.create_volume(1)
+            self.assertEqual([3.0] * number, self.waits)
+            self.clock.sleep(100)
+        self.assertEqual('refused', self.state('sequence'))
+
+    @ddt.data('before', 'after')
+    def test_writes_that_are_carried_out_late(self, late: str) -> None:
+        """The array has one object of a name, and it is the volume's."""
+        self.hang(lambda request: request.sequence, late)
+        volume = self.backend.create_volume(1)
+        self.assertEqual(([3.0], []), (self.waits, self.hung))
+        self.assert_left(volumes=1, volume_groups=1)
+        self.backend.extend_volume(volume, 2)
+        self.backend.delete_volume(volume)
+        self.assertNothingLeft()
+
+    def test_writes_without_an_older_road(self) -> None:
+        """Two minutes, and for a minute there is another way."""
+        self.hang(lambda request: 'is_thin_clone' in (request.body or ()))
+        source = self.backend.create_volume(1)
+        self.assertRaises(backend.OperationFailed, self.backend.clone, source)
+        self.assertLessEqual(sum(self.waits), 121)
+        waited = len(self.waits)
+        self.backend.clone(source)
+        self.assertEqual(waited, len(self.waits))
+
+    def test_searches(self) -> None:
+        """Three seconds each, three times, then a day without."""
+        self.switch(delete_host_with_initiators=True)
+        self.hang(lambda request: request.path == '/host_iqns' and (
+            request.method == 'GET'))
+        volume = self.backend.create_volume(1)
+        for _ in range(4):
+            self.backend.detach(self.backend.attach(volume, self.host()))
+        self.assertEqual({3.0}, set(self.waits))
+        waited = len(self.waits)
+        self.backend.detach(self.backend.attach(volume, self.host()))
+        self.assertEqual(waited, len(self.waits))
 
 
 @ddt.ddt

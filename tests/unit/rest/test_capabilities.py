@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 import threading
 import unittest
 from unittest import mock
@@ -58,10 +59,16 @@ class Prober:
         self.answered = True
         self.reads = 0
         self.seconds = []
+        self.replies = []
 
-    def trial(self, seconds=None, awaits_turn=False):
+    def trial(self, seconds=None, reply=None, awaits_turn=False):
         self.seconds.append(seconds)
+        self.replies.append(reply)
         return self._inside()
+
+    def deadline(self, seconds):
+        self.seconds.append(seconds)
+        return contextlib.nullcontext()
 
     def _inside(self):
         return mock.patch.object(self, 'in_trial', True)
@@ -159,7 +166,7 @@ class PreferTest(Case):
 
     @ddt.data(BUSY, SLOW, AWAY, rest.AuthenticationFailed('who?'))
     def test_what_shows_nothing_is_not_tried_for_a_minute(self, error):
-        self.assertEqual(('older', 1, 1), self.prefer(error))
+        self.assertEqual(('older', 1, 1), self.prefer(error, is_unique=True))
         self.assertEqual('unknown', self.state())
         self.time.now += capabilities.PAUSE - 1
         self.assertEqual(('older', 0, 1), self.prefer('new'))
@@ -221,17 +228,47 @@ class PreferTest(Case):
         self.assertEqual('works', self.state())
 
     def test_writes_that_hang(self):
-        """Three cost a time-out each, then the older road is taken."""
+        """Three cost three seconds each, then the older road is taken."""
         for state in ('unknown', 'unknown', 'refused'):
-            self.assertEqual(('older', 1, 1), self.prefer(SLOW))
+            self.assertEqual(('older', 1, 1), self.prefer(
+                SLOW, is_unique=True))
             self.assertEqual(state, self.state())
             self.time.now += capabilities.PAUSE
         self.assertIn('no reply', self.known.verdict(NAME).words)
+        self.assertEqual([3.0] * 3, self.prober.replies)
+
+    def test_a_write_that_must_not_be_cut_off(self):
+        """It is given the whole time of a reply, and that once."""
+        self.assertEqual(('older', 1, 1), self.prefer(SLOW))
+        self.assertEqual(('refused', [None]),
+                         (self.state(), self.prober.replies))
+
+    def test_hangs_of_an_array_that_is_slow_with_everything(self):
+        """The older road takes longer than the trial did."""
+        def hang():
+            self.time.now += 3
+            raise SLOW
+
+        def older():
+            self.time.now += 4
+            return 'older'
+        for _ in range(5):
+            self.assertEqual('older', self.known.prefer(NAME, hang, older))
+            self.time.now += capabilities.PAUSE
+        self.assertEqual('unknown', self.state())
+
+    def test_no_second_try_after_three_seconds(self):
+        def late():
+            self.time.now += 3.1
+            raise CRASH
+        self.assertEqual(('older', 1, 1), self.prefer(
+            late, 'new', is_unique=True))
+        self.assertEqual((0, 'unknown'), (self.prober.reads, self.state()))
 
     def test_only_hangs_in_a_row_count(self):
         for _ in range(3):
             for error in (SLOW, SLOW, BUSY):
-                self.prefer(error)
+                self.prefer(error, is_unique=True)
                 self.time.now += capabilities.PAUSE
         self.assertEqual('unknown', self.state())
 
@@ -316,7 +353,7 @@ class RequireTest(Case):
     def test_lost_once(self):
         self.assertEqual('new', self.require(CRASH, 'new'))
 
-    @ddt.data(BUSY, SLOW, AWAY)
+    @ddt.data(BUSY, AWAY)
     def test_what_shows_nothing_is_done_as_always(self, error):
         """Outside of a trial, where it is repeated until the deadline."""
         self.assertEqual('new', self.require(error, lambda: self._outside()))
@@ -327,10 +364,39 @@ class RequireTest(Case):
             with self.assertRaisesRegex(rest.NotOffered, 'no reply'):
                 self.require(SLOW, is_read=True)
             self.assertEqual((state, 1), (self.state(), self.script.calls))
+        self.assertEqual([3.0, None] * 3, self.prober.replies)
+        self.assertEqual([None, 3.0] * 3, self.prober.seconds)
 
-    def test_a_read_that_hangs_as_others_do(self):
+    @ddt.data(True, False)
+    def test_what_hangs_as_others_do(self, is_read):
         self.prober.answered = False
-        self.assertEqual('new', self.require(SLOW, 'new', is_read=True))
+        self.assertEqual('new', self.require(SLOW, 'new', is_read=is_read))
+
+    def test_a_write_that_hangs_where_others_are_answered(self):
+        """It stays in doubt, and is not sent by anybody for a minute."""
+        for state in ('unknown', 'unknown', 'refused'):
+            with self.assertRaises(errors.NoReply):
+                self.require(SLOW, SLOW, 'new')
+            self.assertEqual((state, 2), (self.state(), self.script.calls))
+            self.assertEqual([None, 3.0, 60.0], self.prober.seconds[-3:])
+            self.time.now += capabilities.PAUSE - 1
+            with self.assertRaisesRegex(rest.NotOffered, 'no reply'):
+                self.require('new')
+            self.assertEqual(0, self.script.calls)
+            self.time.now += 1
+
+    def test_a_write_that_hung_once(self):
+        self.assertEqual('new', self.require(SLOW, self._outside))
+        self.assertEqual('new', self.require('new'))
+        self.assertEqual('works', self.state())
+
+    def test_a_slow_one_that_hangs_is_never_taken_for_refused(self):
+        """The array may be at it: nothing else is to be done meanwhile."""
+        for _ in range(5):
+            with self.assertRaises(errors.NoReply):
+                self.require(SLOW, 'new', slow=True)
+            self.assertEqual(1, self.script.calls)
+        self.assertEqual('unknown', self.state())
 
     def _outside(self):
         self.assertFalse(self.prober.in_trial)

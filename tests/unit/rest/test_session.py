@@ -601,7 +601,8 @@ class SequenceTest(Case):
         self.assertEqual('works', self._verdict())
 
     def test_an_array_that_is_away(self):
-        self.make(LOST, LOST, LOST, MADE)
+        # Once more it is looked for, since that was not answered before.
+        self.make(LOST, LOST, LOST, ABSENT, MADE)
         self.volumes.create(**FIELDS)
         self.assertEqual('unknown', self._verdict())
         self.assertEqual([True, False], self._numbers())
@@ -612,6 +613,49 @@ class SequenceTest(Case):
         self.volumes.delete(31)
         self.assertEqual('unknown', self._verdict())
         self.assertEqual([True, False, False], self._numbers())
+
+    def test_a_new_object_is_waited_for_three_seconds(self):
+        self.make(SLOW, LOST, ABSENT, MADE)
+        self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
+        self.assertEqual(['POST /volumes', 'GET /volumes', 'GET /volumes',
+                          'POST /volumes'], self.array.calls)
+        # The look in the trial, the one for the older road, which may last.
+        self.assertEqual([3, 3, 60, 60], [
+            round(read) for _, read in self.array.timeouts])
+
+    def test_what_it_made_late_is_found(self):
+        """Its name is taken by then (ERR-8)."""
+        for script in ([SLOW, ABSENT, TAKEN, ABSENT, FOUND],
+                       [SLOW, UNAVAILABLE, FOUND]):
+            self.make(*script)
+            self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
+            # It may never answer such requests.
+            self.assertEqual('unknown', self._verdict())
+
+    def test_it_is_learnt_by_new_names_only(self):
+        """Whatever else is cut off could be carried out late, too."""
+        self.make(DONE, scripted.Reply(200, RAW | {'size': 5}),
+                  scripted.Reply(201, {'id': 3}))
+        self.volumes.delete(31)
+        self.volumes.update(31, size=5)
+        self.client.mappings.create(
+            host=rest.Ref('hosts', 1), volume=rest.Ref('volumes', 31))
+        self.assertEqual([False] * 3, self._numbers())
+        self.assertEqual('unknown', self._verdict())
+
+    def test_it_is_not_learnt_by_what_may_take_long(self):
+        self.make(MADE)
+        self.volumes.create(slow=True, **FIELDS)
+        self.assertEqual([False], self._numbers())
+
+    def test_the_deadline_ends_while_a_write_hangs(self):
+        """It is in doubt, though there is no time left to look."""
+        def hang(_):
+            self.clock.sleep(200)
+            return SLOW
+        self.make(hang)
+        with self.assertRaises(rest.errors.NoReply):
+            self.volumes.delete(31, name='vol-1')
 
     @ddt.data(BUSY, FAST, UNAVAILABLE, UNSENT)
     def test_busy_says_nothing(self, failure):
