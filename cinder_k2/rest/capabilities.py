@@ -165,6 +165,9 @@ class Prober(Protocol):
                  ) -> contextlib.AbstractContextManager[object]:
         """Give the calls of this thread so many seconds."""
 
+    def limited_retries(self) -> contextlib.AbstractContextManager[object]:
+        """Let a read of this thread end with its second server failure."""
+
     @property
     def in_trial(self) -> bool:
         """Whether this thread is learning a capability already."""
@@ -310,6 +313,36 @@ class Capabilities:
                 if mine:
                     return self._try(name, novel, older, is_unique)
         return older()
+
+    def read(self, names: Collection[str], novel: Callable[[], T],
+             older: Callable[[], T]) -> T:
+        """Read by what is known to work, or without it.
+
+        Without it if the array refuses that, or answers twice with 5xx or
+        not at all while it answers a known read. After three times in a row
+        the capability counts as refused.
+
+        :param names: capabilities that ``novel`` takes
+        :raises errors.RestError: what ``older`` raises, or ``novel`` where
+            the error may be about anything
+        """
+        try:
+            with self._prober.limited_retries():
+                result = novel()
+        except errors.RestError as error:
+            if not (is_refusal(error) or errors.is_server_failure(error)):
+                raise
+            refusal = error
+        else:
+            for name in names:
+                self.found(name)
+            return result
+        if errors.is_server_failure(refusal) and not self._prober.answers():
+            return novel()
+        result = older()
+        for name in names:
+            self.failed(name, refusal)
+        return result
 
     def require(self, name: str, novel: Callable[[], T], *,
                 of_object: bool = False, is_read: bool = False,

@@ -216,6 +216,15 @@ def may_go_on(error: RestError) -> bool:
     return isinstance(error, NoReply) or error.status == 504
 
 
+def is_server_failure(error: RestError) -> bool:
+    """Whether a request was answered with 5xx, or its connection dropped.
+
+    A time-out is none: the array may just be slow.
+    """
+    return (error.in_doubt and isinstance(error, (ServerError, Unreachable))
+            and not may_go_on(error))
+
+
 def in_words_of_device(text: str) -> str:
     """A text about options, for an array that replication_device names."""
     for option, key in _DEVICE_WORDS:

@@ -152,19 +152,12 @@ class Pages:
                ) -> tuple[list[Any], int | None]:
         """A page with no more fields than are needed, if possible."""
         known = self._session.capabilities
-        refusal: errors.RestError | None = None
         if known.works(self._fields_name):
-            try:
-                page = self._page([*pairs, self._fields])
-                known.found(self._fields_name)
-                return page
-            except errors.RestError as error:
-                if not capabilities.is_refusal(error):
-                    raise
-                refusal = error
+            return known.read(
+                [self._fields_name],
+                lambda: self._page([*pairs, self._fields]),
+                lambda: self._page(pairs))
         page = self._page(pairs)
-        if refusal is not None:
-            known.failed(self._fields_name, refusal)
         if first and page[0]:
             known.learn(
                 self._fields_name, lambda: self._page([*pairs, self._fields]),

@@ -44,16 +44,20 @@ class Retry:
         several; None: as many as the deadline allows
     :param once: there is to be no second try, whatever the error
     :param awaits_turn: a busy reply does not count as a try for ``once``
+    :param most_failures: tries that are answered with 5xx, or not at all
     """
 
     def __init__(self, deadline: Deadline, clock: waiting.Clock,
                  most: int | None = None, *, once: bool = False,
-                 awaits_turn: bool = False) -> None:
+                 awaits_turn: bool = False,
+                 most_failures: int | None = None) -> None:
         self._deadline = deadline
         self._clock = clock
         self._most = most
         self._once = once
         self._awaits_turn = awaits_turn
+        self._most_failures = most_failures
+        self._failures = 0
         self._bad = 0
         self._stubborn = 0
         self._last: errors.RestError | None = None
@@ -68,6 +72,7 @@ class Retry:
         self.tries += 1
         self._stubborn += _is_stubborn(error)
         self._bad += is_of_an_object(error)
+        self._failures += errors.is_server_failure(error)
         # Only spreads load: nothing secret depends on it.
         delay = random.uniform(  # nosec B311
             0, min(CAP, BASE * 2 ** min(self.tries - 1, 10)))
@@ -82,6 +87,8 @@ class Retry:
         self._clock.sleep(delay)
 
     def _is_last(self, error: errors.RestError) -> bool:
+        if self._most_failures and self._failures >= self._most_failures:
+            return True
         return self._once and not (
             self._awaits_turn and isinstance(error, errors.Busy))
 

@@ -205,18 +205,7 @@ class Search(Generic[R]):
 
     def _ask_proven(self, go: _Plan, needs: list[str],
                     older: Callable[[], Found[R]]) -> Found[R]:
-        try:
-            found = self._ask(go)
-        except errors.RestError as error:
-            if not capabilities.is_refusal(error):
-                raise
-            found = older()
-            for name in needs:
-                self._known.failed(name, error)
-            return found
-        for name in needs:
-            self._known.found(name)
-        return found
+        return self._known.read(needs, lambda: self._ask(go), older)
 
     @staticmethod
     def _proves(novel: Found[R], before: Found[R],
@@ -410,20 +399,11 @@ class Search(Generic[R]):
         if others:
             return self._among(number, others)
         name = f'reads:{self._kind.RESOURCE}'
-        refusal: errors.RestError | None = None
         if self._known.works(name):
-            try:
-                read = self._read(number.values[0])
-                self._known.found(name)
-                return read
-            except errors.RestError as error:
-                if not capabilities.is_refusal(error):
-                    raise
-                refusal = error
-        instead = self._by_other_ways(name, number)
-        if refusal is not None:
-            self._known.failed(name, refusal)
-        return instead
+            return self._known.read(
+                [name], lambda: self._read(number.values[0]),
+                lambda: self._by_other_ways(name, number))
+        return self._by_other_ways(name, number)
 
     def _by_other_ways(self, name: str, number: query.Condition) -> Found[R]:
         """An object by its id, as long as reading it is not known to work.

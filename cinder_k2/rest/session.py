@@ -46,6 +46,8 @@ T_co = TypeVar('T_co', covariant=True)
 # that must be there but may show late (OBJ-6).
 _LOOKS = 5
 _FIRST_PAUSE = 0.2
+# Tries of a read that has an older road, and gets 5xx or no reply at all.
+_FAILURES = 2
 
 
 class Write(Protocol[T_co]):
@@ -94,6 +96,7 @@ class _Local(threading.local):
     trial: bool = False
     reply: float | None = None
     awaits_turn: bool = False
+    most_failures: int | None = None
 
 
 class Session:
@@ -156,6 +159,16 @@ class Session:
         finally:
             local.trial, local.reply, local.awaits_turn = before
 
+    @contextlib.contextmanager
+    def limited_retries(self) -> Iterator[None]:
+        """Let a read of this thread end with its second server failure."""
+        local = self._local
+        before, local.most_failures = local.most_failures, _FAILURES
+        try:
+            yield
+        finally:
+            local.most_failures = before
+
     @property
     def in_trial(self) -> bool:
         """Whether this thread is learning what the array can do."""
@@ -214,7 +227,8 @@ class Session:
               ) -> retry.Retry:
         return retry.Retry(deadline, self.clock, most,
                            once=self._local.trial,
-                           awaits_turn=self._local.awaits_turn)
+                           awaits_turn=self._local.awaits_turn,
+                           most_failures=self._local.most_failures)
 
     def admit(self, entrance: gate.Gate, request: transport.Request,
               deadline: retry.Deadline, tries: int) -> bytes:

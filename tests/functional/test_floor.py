@@ -274,6 +274,34 @@ class HangsTest(LearningTest):
 
 
 @ddt.ddt
+class CrashesTest(base.FunctionalTest):
+    """An array that answers with 5xx, or not at all, what it did before."""
+
+    protocol = 'fc'
+    profile = 'sdp'
+    keeps_budgets = False
+
+    @ddt.data('500', 'drop')
+    def test_searches(self, refusal: str) -> None:
+        """After three times in a row the older road is taken at once."""
+        self.learned(self.array)
+        self.own(self.protocol)
+        self.addCleanup(learned.forget)
+        volume = self.backend.create_volume(1)
+        self.switch(refuse_unlisted=refusal, refuse_only=['GET * *__in'],
+                    delete_host_with_initiators=True)
+        asked = []
+        for _ in range(5):
+            self.array.control.clear_journal()
+            begin = self.clock.slept
+            self.backend.attach(volume, self.host())
+            self.assertLess(self.clock.slept - begin, 1)
+            asked.append(sum('__in' in each for each in self.calls()))
+            self.backend.force_detach(volume)
+        self.assertEqual([2, 2, 2, 0, 0], asked)
+
+
+@ddt.ddt
 class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
     """Replicated volumes, as far as in-tree Cinder goes with them."""
 

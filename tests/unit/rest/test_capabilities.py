@@ -70,6 +70,9 @@ class Prober:
         self.seconds.append(seconds)
         return contextlib.nullcontext()
 
+    def limited_retries(self):
+        return contextlib.nullcontext()
+
     def _inside(self):
         return mock.patch.object(self, 'in_trial', True)
 
@@ -418,6 +421,52 @@ class RequireTest(Case):
         self.require('new')
         with self.assertRaises(rest.MethodNotAllowed):
             self.require(NOT_ALLOWED)
+        self.assertEqual('works', self.state())
+
+
+@ddt.ddt
+class ReadTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.known.found(NAME)
+
+    def read(self, *novel, older='older'):
+        """Result, calls with the capability, calls without."""
+        novel, older = Script(*novel), Script(older)
+        return (self.known.read([NAME], novel, older), novel.calls,
+                older.calls)
+
+    @ddt.data(NO, ABSENT, NOT_ALLOWED, FORBIDDEN, CRASH, NOT_DONE, DROPPED)
+    def test_the_older_road_replaces_it_after_three_times(self, error):
+        for state in ('works', 'works', 'refused'):
+            self.assertEqual(('older', 1, 1), self.read(error))
+            self.assertEqual(state, self.state())
+
+    def test_only_those_in_a_row_count(self):
+        for _ in range(3):
+            for step in (CRASH, CRASH, 'new'):
+                self.read(step)
+        self.assertEqual('works', self.state())
+
+    def test_an_array_that_is_away(self):
+        """It is waited for, as always."""
+        self.prober.answered = False
+        for _ in range(5):
+            self.assertEqual(('new', 2, 0), self.read(DROPPED, 'new'))
+        self.assertEqual('works', self.state())
+
+    def test_it_counts_only_if_the_older_road_works(self):
+        for _ in range(5):
+            with self.assertRaises(rest.ServerError):
+                self.read(CRASH, older=CRASH)
+        self.assertEqual('works', self.state())
+
+    @ddt.data(SLOW, BUSY, AWAY, rest.BadReply('not all'))
+    def test_what_tells_nothing(self, error):
+        for _ in range(5):
+            with self.assertRaises(type(error)):
+                self.read(error)
         self.assertEqual('works', self.state())
 
 

@@ -247,8 +247,9 @@ class PagesTest(unittest.TestCase):
         self.assertFalse(any('__fields' in query
                              for query in self.pages.asked))
 
-    def test_fields_that_worked_are_refused(self):
-        self.make(Pages(250, refuses=(['__fields'], NO)),
+    @ddt.data(NO, scripted.refusal('', 500), scripted.Reply(502))
+    def test_fields_that_worked_are_refused(self, refusal):
+        self.make(Pages(250, refuses=(['__fields'], refusal)),
                   works=('paging', 'fields:volumes'))
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual('refused', self.state('fields:volumes'))

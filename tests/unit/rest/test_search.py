@@ -14,6 +14,7 @@ import unittest
 from urllib import parse
 
 import ddt
+import requests
 
 from cinder_k2 import rest
 from cinder_k2.rest import errors
@@ -352,6 +353,21 @@ class ListsTest(Case):
             self.assertEqual([1, 3], self.search())
             states.append(self.state(self.NAME))
         self.assertEqual(['works', 'works', 'refused'], states)
+
+    @ddt.data(scripted.refusal('', 500), scripted.refusal('', 501),
+              scripted.Reply(502), requests.ConnectionError('reset'))
+    def test_what_once_worked_and_crashes(self, refusal):
+        """Twice each time, with a known read that is answered after it."""
+        self.make(VOLUMES, works=[self.NAME], refused=['name__in'],
+                  refusal=refusal)
+        states = []
+        for _ in range(4):
+            self.asked()
+            self.assertEqual([1, 3], self.search())
+            states.append(self.state(self.NAME))
+        self.assertEqual(['works', 'works', 'refused', 'refused'], states)
+        self.assertEqual(self.SINGLES, self.asked())
+        self.assertLess(sum(self.clock.sleeps), 3)
 
     def test_refusals_long_ago_do_not_count(self):
         self.make(VOLUMES, works=[self.NAME])
