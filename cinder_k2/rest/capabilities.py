@@ -346,13 +346,14 @@ class Capabilities:
 
     def require(self, name: str, novel: Callable[[], T], *,
                 of_object: bool = False, is_read: bool = False,
-                slow: bool = False) -> T:
+                slow: bool = False, may_recover: bool = False) -> T:
         """Carry out a call that has no older road.
 
         :param of_object: a 404 may be about an object as well as about the
             capability; it is the cause of the error then
         :param is_read: it is a read, which is refused for its form only
         :param slow: it is not to be sent again while the array may be at it
+        :param may_recover: 5xx is about the state of the array (ERR-6)
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
@@ -367,6 +368,9 @@ class Capabilities:
             return result
         error = outcome.error
         if error is not None and outcome.clear:
+            if may_recover and is_lost(error):
+                self._of(name).failing = time.monotonic() + PAUSE, error
+                raise error
             raise self._judged(name, error, of_object, is_read) from error
         if error is not None and errors.may_go_on(error):
             if slow:

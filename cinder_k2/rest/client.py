@@ -96,7 +96,7 @@ class Client:
         return self.capabilities.require(
             capabilities.STATISTICS,
             lambda: self._performance.first(('__resolution', '5m')),
-            is_read=True)
+            is_read=True, may_recover=True)
 
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:

@@ -301,6 +301,21 @@ class CrashesTest(base.FunctionalTest):
         self.assertEqual([2, 2, 2, 0, 0], asked)
 
 
+class StatisticsTest(LearningTest):
+    """An array that is not ONLINE at first (ERR-6)."""
+
+    def test_after_a_while(self) -> None:
+        self.fault('status', 'GET', 'stats/system', times=99, status=500)
+        learned.forget()
+        self.own(self.protocol)
+        for known in (False, True):
+            self.clock.sleep(301)
+            pool, = self.backend.stats()['pools']
+            self.assertEqual(known, pool['performance_known'])
+            self.array.control.clear_faults()
+        self.assertEqual('works', self.state('statistics'))
+
+
 @ddt.ddt
 class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
     """Replicated volumes, as far as in-tree Cinder goes with them."""

@@ -13,6 +13,8 @@
 """What the array layer measures, whatever the array answers."""
 
 import dataclasses
+import time
+from unittest import mock
 from urllib import parse
 
 import ddt
@@ -164,6 +166,23 @@ class MeterTest(simulated.SimulatedTest):
             line.partition('in state ')[2].partition(',')[0]
             for line in told])
         self.assertTrue(all(line.startswith('WARNING') for line in told))
+
+    @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'},
+              {'kind': 'status', 'status': 502})
+    def test_an_array_that_is_not_online_at_first(self, fault):
+        """ERR-6: it is asked again, not taken to have no statistics."""
+        self.client.capabilities._verdicts.pop('statistics')
+        self.control.add_fault(path='stats/system', **fault)
+        for _ in range(2):
+            self.assertIsNone(self.read().performance)
+            self.clock.advance(301)
+        self.assertEqual('unknown', self.client.capabilities.verdict(
+            'statistics').state)
+        self.assertEqual(1, len(self.warnings()))
+        self.control.clear_faults()
+        now = time.monotonic()
+        with mock.patch.object(time, 'monotonic', lambda: now + 301):
+            self.assertEqual(0.0, self.read().performance.iops_avg)
 
     def test_statistics_are_asked_for_in_any_state(self):
         """Whether the array refuses them is for the array to say."""

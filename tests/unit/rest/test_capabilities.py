@@ -401,6 +401,27 @@ class RequireTest(Case):
             self.assertEqual(1, self.script.calls)
         self.assertEqual('unknown', self.state())
 
+    @ddt.data(CRASH, NOT_DONE, DROPPED)
+    def test_what_may_recover(self, error):
+        """5xx may be about the state of the array (ERR-6)."""
+        settings = {'is_read': True, 'may_recover': True}
+        for _ in range(5):
+            with self.assertRaises(type(error)):
+                self.require(error, error, **settings)
+            self.assertEqual(('unknown', 2), (
+                self.state(), self.script.calls))
+            with self.assertRaisesRegex(rest.NotOffered, error.message):
+                self.require('new', **settings)
+            self.assertEqual(0, self.script.calls)
+            self.time.now += capabilities.PAUSE
+        self.assertEqual('new', self.require('new', **settings))
+        self.assertEqual('works', self.state())
+
+    def test_what_may_recover_and_is_refused(self):
+        with self.assertRaises(rest.NotOffered):
+            self.require(ABSENT, is_read=True, may_recover=True)
+        self.assertEqual('refused', self.state())
+
     def _outside(self):
         self.assertFalse(self.prober.in_trial)
         return 'new'
