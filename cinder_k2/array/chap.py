@@ -95,7 +95,7 @@ class Profiles:
         :raises NotOffered: also where the array passes over it
         """
         self._client.hosts.update(host, map_auth_profiles_names=name,
-                                  shows=lambda: self._is_in_use(name))
+                                  shows=lambda _: self._is_in_use(name))
         self.note_given(host, name)
 
     def _is_in_use(self, name: str) -> bool:

@@ -112,18 +112,32 @@ class Volumes:
             restore groups
         :raises RestoreUnsettled: it gives no answer, and may be at it
         """
+        known = self._client.capabilities
         try:
             after = self._client.volume_groups.update(
-                snapshot.group, last_restored_from=snapshot.ref, slow=True)
-            if _is_restored(before, after, snapshot.ref):
-                return
+                snapshot.group, last_restored_from=snapshot.ref, slow=True,
+                shows=lambda after: self._shows(before, after, snapshot.ref))
         except rest.RestError as error:
             if not _in_doubt(error):
                 raise
             if rest.errors.may_go_on(error):
                 self._watch_slow_restore(before, snapshot.ref)
-                return
-        self._watch_restore(before, snapshot.ref)
+            else:
+                self._watch_restore(before, snapshot.ref)
+            return
+        if not _is_restored(before, after, snapshot.ref):
+            try:
+                self._watch_restore(before, snapshot.ref)
+            except rest.Refused as refusal:
+                # It did so before.
+                known.failed(rest.capabilities.RESTORE, refusal)
+                raise
+        known.found(rest.capabilities.RESTORE)
+
+    def _shows(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
+               snapshot: rest.Ref) -> bool:
+        return (_is_restored(before, after, snapshot)
+                or self._becomes_restored(before, snapshot, _RESTORE_TIMEOUT))
 
     def _watch_restore(self, before: rest.VolumeGroup, snapshot: rest.Ref
                        ) -> None:

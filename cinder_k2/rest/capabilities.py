@@ -50,6 +50,7 @@ VALUE_LISTS = 'value-lists'
 SEQUENCE = 'sequence'
 STATISTICS = 'statistics'
 WHOLE_HOSTS = 'deletions:hosts:with_initiators'
+RESTORE = 'updates:volume_groups:last_restored_from'
 
 # Seconds after which an array is asked again for what it refused.
 ASK_AGAIN = 86400.0
@@ -114,7 +115,7 @@ CAPABILITIES: dict[str, tuple[str, str]] = {
     'updates': (
         'changes of fields that the in-tree driver does not change',
         'operations that need them fail'),
-    'updates:volume_groups:last_restored_from': (
+    RESTORE: (
         'restoring a volume group to a snapshot in one call',
         'volumes are reverted by copying their data'),
     'updates:volume_groups:description': (
@@ -346,7 +347,8 @@ class Capabilities:
 
     def require(self, name: str, novel: Callable[[], T], *,
                 of_object: bool = False, is_read: bool = False,
-                slow: bool = False, may_recover: bool = False) -> T:
+                slow: bool = False, may_recover: bool = False,
+                confirm: Callable[[T], object] | None = None) -> T:
         """Carry out a call that has no older road.
 
         :param of_object: a 404 may be about an object as well as about the
@@ -354,6 +356,8 @@ class Capabilities:
         :param is_read: it is a read, which is refused for its form only
         :param slow: it is not to be sent again while the array may be at it
         :param may_recover: 5xx is about the state of the array (ERR-6)
+        :param confirm: raises errors.PassedOver if a first result does not
+            show that the array did what it was asked for
         :raises errors.NotOffered: the array lacks the capability
         :raises errors.RestError: the call failed
         """
@@ -361,8 +365,8 @@ class Capabilities:
         if self.works(name) or self._prober.in_trial:
             return novel()
         # There is nothing else to do while the array is busy.
-        outcome = self._tried(
-            novel, reply=_SECONDS if is_read else None, awaits_turn=True)
+        outcome = self._confirmed(confirm, self._tried(
+            novel, reply=_SECONDS if is_read else None, awaits_turn=True))
         for result in outcome.results:
             self.found(name)
             return result
@@ -390,6 +394,19 @@ class Capabilities:
         if (failing is not None and verdict.state == UNKNOWN
                 and time.monotonic() < failing[0]):
             raise self._not_offered(name, failing[1].message)
+
+    @staticmethod
+    def _confirmed(confirm: Callable[[T], object] | None,
+                   outcome: _Outcome[T]) -> _Outcome[T]:
+        """Not in the trial: what it waits for may take many calls."""
+        if confirm is None:
+            return outcome
+        try:
+            for result in outcome.results:
+                confirm(result)
+        except errors.PassedOver as error:
+            return _Outcome(error=error, clear=True)
+        return outcome
 
     def _answers_in_time(self) -> bool:
         """Whether the array is not slow with everything."""

@@ -94,27 +94,33 @@ class Collection(reader.Reader[R]):
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
                slow: bool = False, names: Sequence[str] = (),
-               shows: Callable[[], bool] | None = None,
+               shows: Callable[[R], bool] | None = None,
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
         :param optional: fields that may be left as they are where the array
             does not take them
         :param slow: the array may need longer than a reply may take; then
-            it is not asked again, and the error is what there is
+            it is not asked again, and the error is what there is. Nor need
+            its reply show the change yet.
         :param names: those that the object may have. Where a reply is lost,
             the request is not repeated if the id is another object's by
             then (OBJ-7).
-        :param shows: whether the array has made the change, where its reply
-            does not tell; asked until it once did
+        :param shows: whether the array has made the change, given its reply
+            where that may not tell; asked until it once did
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
         def write(values: writes.Fields) -> R:
             update = writes.Update(self, id, values, names)
             changed = self.session.write(update, doubt=doubt)
-            self._check_taken(changed, values, update.request)
+            if not slow:
+                self._check_taken(changed, values, update.request)
             return changed
+
+        def confirm(changed: R) -> None:
+            if shows is not None and not shows(changed):
+                raise self._passed_over(id, fields)
         doubt = rest_session.Doubt(slow=slow)
         if optional:
             return self._known.prefer(
@@ -124,27 +130,19 @@ class Collection(reader.Reader[R]):
             return write(fields)
         try:
             return self._known.require(
-                self._change_name(fields),
-                lambda: self._seen(id, write(fields), fields, shows),
-                of_object=True, slow=slow)
+                self._change_name(fields), lambda: write(fields),
+                of_object=True, slow=slow, confirm=confirm)
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
                 self._check_there(id)
             raise
 
-    def _seen(self, id: int, changed: R, fields: writes.Fields,
-              shows: Callable[[], bool] | None) -> R:
-        """What was changed, once the array has shown that it does so.
-
-        :raises errors.PassedOver: it has not
-        """
-        if shows is not None and not self._known.works(
-                self._change_name(fields)) and not shows():
-            raise errors.PassedOver(
-                f'it has not changed {", ".join(sorted(fields))}',
-                self.session.transport.place(transport.Request(
-                    'PATCH', f'{self.path}/{id}')), status=200)
-        return changed
+    def _passed_over(self, id: int, fields: writes.Fields
+                     ) -> errors.PassedOver:
+        return errors.PassedOver(
+            f'it has not changed {", ".join(sorted(fields))}',
+            self.session.transport.place(transport.Request(
+                'PATCH', f'{self.path}/{id}')), status=200)
 
     def _check_taken(self, changed: R, fields: writes.Fields,
                      request: transport.Request) -> None:

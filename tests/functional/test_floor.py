@@ -33,6 +33,7 @@ from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
 from tests.functional import backend
 from tests.functional import base
+from tests.functional import disks
 from tests.functional import images
 from tests.functional import in_tree
 from tests.functional import learned
@@ -314,6 +315,33 @@ class StatisticsTest(LearningTest):
             self.assertEqual(known, pool['performance_known'])
             self.array.control.clear_faults()
         self.assertEqual('works', self.state('statistics'))
+
+
+class PassedOverTest(LearningTest, disks.DisksTest):
+    """An array that answers with 200, and does nothing."""
+
+    def test_reverts(self) -> None:
+        """It is waited for once, then the data is copied at once."""
+        feature = 'PATCH volume_groups/# last_restored_from'
+        self.switch(refuse_unlisted='ignored', refuse_only=[feature])
+        self.own(self.protocol)
+        volume = self.backend.create_volume(1)
+        self.disks.write(volume, 0, b'before')
+        snapshot = self.backend.create_snapshot(volume)
+        self.array.control.clear_journal()
+        waited = []
+        for _ in range(2):
+            self.disks.write(volume, 0, b'later!')
+            begin = self.clock.slept
+            self.backend.revert(volume, snapshot)
+            waited.append(self.clock.slept - begin)
+            self.assertEqual(b'before', self.disks.read(volume, 0, 6))
+        self.assertGreaterEqual(waited[0], 9)
+        self.assertLess(waited[1], 5)
+        self.assertEqual('refused', self.state(capabilities.RESTORE))
+        self.assertEqual(1, sum(
+            entry.method == 'PATCH' and '/volume_groups/' in entry.path
+            for entry in self.array.control.journal()))
 
 
 @ddt.ddt

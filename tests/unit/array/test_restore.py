@@ -12,6 +12,9 @@
 
 """Restores of which nobody knows whether the array carries them out."""
 
+import time
+from unittest import mock
+
 import ddt
 
 from cinder_k2.array import backing
@@ -99,6 +102,61 @@ class RestoreTest(simulated.SimulatedTest):
         self.fault('reset', commit='before', times=1)
         self.restore()
         self.assertEqual(2, len(self.patches()))
+
+    def pass_over(self):
+        """The array answers restores with 200, and does nothing."""
+        self.sim.control.set_switches(refuse_unlisted='ignored', refuse_only=[
+            'PATCH volume_groups/# last_restored_from'])
+
+    def refused(self):
+        """How long a restore takes until it is refused."""
+        begin = self.clock.monotonic()
+        self.assertRaises(rest.Refused, self.restore)
+        return self.clock.monotonic() - begin
+
+    def state(self):
+        return self.client.capabilities.verdict(_RESTORE).state
+
+    def test_an_array_that_passes_over_it(self):
+        """It is watched once, then not asked any more."""
+        self.forget()
+        self.pass_over()
+        self.assertGreaterEqual(self.refused(), 10)
+        self.assertEqual('refused', self.state())
+        self.assertEqual(0, self.refused())
+        self.assertEqual(1, len(self.patches()))
+
+    def test_an_array_that_passes_over_it_is_asked_again(self):
+        self.forget()
+        self.pass_over()
+        self.refused()
+        later = time.time() + rest.capabilities.ASK_AGAIN + 1
+        with mock.patch.object(time, 'time', lambda: later):
+            self.assertGreaterEqual(self.refused(), 10)
+            self.assertEqual(0, self.refused())
+        self.assertEqual(2, len(self.patches()))
+
+    def test_an_array_that_restored_once_and_passes_over_it(self):
+        """That is not given up for one refusal."""
+        self.restore()
+        self.group = self.client.volume_groups.get(self.group.id)
+        self.pass_over()
+        for state in ('works', 'works', 'refused'):
+            self.assertGreaterEqual(self.refused(), 10)
+            self.assertEqual(state, self.state())
+        self.assertEqual(0, self.refused())
+
+    def test_a_reply_that_does_not_show_it_yet(self):
+        self.forget()
+        update = self.client.volume_groups.session.write
+
+        def early(*args, **more):
+            update(*args, **more)
+            return self.group
+        with mock.patch.object(self.client.volume_groups.session, 'write',
+                               early):
+            self.restore()
+        self.assertEqual('works', self.state())
 
     def test_an_array_that_fails_is_watched_before_data_is_copied(self):
         self.forget()

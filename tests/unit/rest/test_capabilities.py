@@ -422,6 +422,22 @@ class RequireTest(Case):
             self.require(ABSENT, is_read=True, may_recover=True)
         self.assertEqual('refused', self.state())
 
+    def test_what_is_not_confirmed(self):
+        def confirm(result):
+            self.assertEqual('new', result)
+            self._outside()
+            raise errors.PassedOver('not changed', status=200)
+        with self.assertRaisesRegex(rest.NotOffered, 'not changed'):
+            self.require('new', confirm=confirm)
+        self.assertEqual('refused', self.state())
+
+    def test_what_is_confirmed_once(self):
+        confirm = Script()
+        for _ in range(2):
+            self.assertEqual('new', self.require(
+                'new', confirm=lambda _: confirm()))
+        self.assertEqual(('works', 1), (self.state(), confirm.calls))
+
     def _outside(self):
         self.assertFalse(self.prober.in_trial)
         return 'new'
