@@ -32,6 +32,7 @@ from cinder_k2.probe import rules
 from cinder_k2.probe import tokens
 from cinder_k2.probe import words
 from cinder_k2.probe import writes
+from cinder_k2.probe.writes import clones
 from cinder_k2 import rest
 from cinder_k2.rest import raw
 from cinder_k2 import version
@@ -156,7 +157,7 @@ class _Probe:
         try:
             made = probe_made.Made(writer, policy)
             for group in writes.ALL:
-                if group is writes.Clones:
+                if group is clones.Clones:
                     learning.by_writes(self._client, made)
                 self._check(group(made))
         finally:
