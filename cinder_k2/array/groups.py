@@ -111,11 +111,13 @@ class Groups:
         """Id of the group that a volume is in.
 
         :raises NotFound: there is no such volume
+        :raises GroupUnsuitable: the array does not tell
         """
         group = self._client.volumes.get(volume).volume_group
         if group is None:
-            raise exceptions.ObjectMissing(
-                f'Volume {volume} on the array is in no volume group.')
+            raise exceptions.GroupUnsuitable(
+                f'The array at {self._client.address} does not tell the '
+                f'volume group of volume {volume}, which was being moved.')
         return group.id
 
     def check_movable(self, label: str, volume: int, group: int) -> None:

@@ -200,12 +200,10 @@ class Hidden:
         :raises StillRead: a temporary view does
         :raises ObjectInUse: somebody else's views do; the text names them
         """
-        children = [s for s in siblings if s.source == found.ref
-                    or s.source is None and not s.tells('source')]
+        children = [s for s in siblings if _may_be_view_of(s, found)]
         _check_not_read(found.ref, children)
         self._check_foreign(found.ref, found.group, [
-            s for s in children if not (
-                s.is_exposable and naming.is_volume(s.short_name))])
+            s for s in children if not naming.is_volume(s.short_name)])
         return bool(children or any(
             s.num_of_clones for s in siblings if s.id == found.snapshot))
 
@@ -329,7 +327,8 @@ class Hidden:
     def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]
               ) -> Set[int]:
         """Those of hidden volumes that no snapshot holds an image of."""
-        if not any(s.num_of_clones for s in left.values()):
+        if not any(s.num_of_clones or not s.tells('num_of_clones')
+                   for s in left.values()):
             return frozenset()
         try:
             return frozenset(v for v in wanted if not images.holding(
@@ -388,8 +387,25 @@ def marks_of(record: rest.VolumeGroup) -> Marks:
 
 
 def _is_of_group(snapshot: rest.Snapshot) -> bool:
-    return (snapshot.source is None
-            or snapshot.source.resource == 'volume_groups')
+    if snapshot.source is not None:
+        return snapshot.source.resource == 'volume_groups'
+    return snapshot.tells('source') or not _is_view(snapshot)
+
+
+def _is_view(snapshot: rest.Snapshot) -> bool:
+    return snapshot.is_exposable or naming.is_volume(snapshot.short_name)
+
+
+def _may_be_view_of(snapshot: rest.Snapshot,
+                    source: backings.SnapshotBacking) -> bool:
+    """Whether one is made of another one, as far as the array tells.
+
+    What is made of a snapshot is a view (SNP-5), whether the array says so
+    or not.
+    """
+    if snapshot.source is not None or snapshot.tells('source'):
+        return snapshot.source == source.ref
+    return snapshot.id != source.snapshot and _is_view(snapshot)
 
 
 def _check_not_read(what: rest.Ref, children: list[rest.Snapshot]) -> None:

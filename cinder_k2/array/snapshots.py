@@ -73,7 +73,7 @@ class Snapshots:
                     'the array may delete views on its own')
             return volumes.view_backing(
                 self._client, view, volume=snapshot.volume,
-                group=snapshot.group)
+                group=snapshot.group, parent=snapshot.snapshot)
         except Exception:
             self.delete(view.id, snapshot.group, [name])
             raise
@@ -115,7 +115,8 @@ class Snapshots:
         view = self._client.snapshots.find(short_name=name,
                                            source=snapshot.ref)
         return None if view is None else volumes.view_backing(
-            self._client, view, volume=snapshot.volume)
+            self._client, view, volume=snapshot.volume,
+            parent=snapshot.snapshot)
 
     def of_group(self, group: int) -> list[rest.Snapshot]:
         """All snapshots and views of a group. One call."""

@@ -319,8 +319,8 @@ def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
 
 
 def view_backing(client: rest.Client, view: rest.Snapshot, *,
-                 volume: int | None = None, group: int | None = None
-                 ) -> backings.Backing:
+                 volume: int | None = None, group: int | None = None,
+                 parent: int | None = None) -> backings.Backing:
     """Describe a view that backs a volume.
 
     Its images may show a moment later than the view itself (OBJ-6).
@@ -328,6 +328,7 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
     :param volume: id of the volume it is an image of (VSN-3), to choose
         where the group holds several
     :param group: id of the volume group, if the view might not show it
+    :param parent: id of the snapshot that it is of, likewise
     :raises ObjectMissing: the view holds no such image
     """
     def find() -> list[rest.Volsnap]:
@@ -352,4 +353,4 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
                             volsnap=found[0].id,
                             origin=source.id if source and (
                                 source.resource == 'volumes') else volume,
-                            parent=view.source.id if view.source else None)
+                            parent=view.source.id if view.source else parent)

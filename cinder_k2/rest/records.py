@@ -163,6 +163,8 @@ class Record:
     #: The fields that must not be of another type. Those without a default
     #: must be there, too.
     NEEDED: ClassVar[frozenset[str]] = frozenset({'id'})
+    #: The references that are never empty; null does not tell them.
+    ALWAYS_SET: ClassVar[frozenset[str]] = frozenset()
     #: Whether values may hold secrets, which no log may show.
     SECRET: ClassVar[bool] = False
     #: How to read each field, in their order.
@@ -171,7 +173,7 @@ class Record:
     id: int
     #: The fields that the reply did not tell: of another type, or, if they
     #: are references, missing. A reference that is null tells that there is
-    #: no object.
+    #: no object, unless it is never empty.
     unread: frozenset[str] = dataclasses.field(
         default=frozenset(), kw_only=True, compare=False, repr=False)
 
@@ -211,6 +213,8 @@ class Record:
         values, unread = cls._read(given, overlook)
         unread |= {name for name, reader in cls.READERS.items()
                    if reader is _as_ref and name not in data}
+        unread |= {name for name in cls.ALWAYS_SET
+                   if values.get(name) is None}
         try:
             return cls(**values, unread=frozenset(unread))
         except TypeError:
@@ -246,6 +250,7 @@ class Volume(Record):
 
     RESOURCE = 'volumes'
     KEY = ('name',)
+    ALWAYS_SET = frozenset({'volume_group'})
 
     name: str = ''
     size: Kib | None = None
@@ -293,6 +298,7 @@ class Snapshot(Record):
 
     RESOURCE = 'snapshots'
     KEY = ('short_name', 'source')
+    ALWAYS_SET = frozenset({'volume_group'})
 
     name: str | None = None
     short_name: str | None = None

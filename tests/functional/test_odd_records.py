@@ -24,13 +24,19 @@ import testtools
 
 from cinder_k2.rest import overlooked
 from cinder_k2.rest import records
+from tests.functional import backend
 from tests.functional import base
+from tests.functional import disks
 from tests.functional import test_odd_replies as odd
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 GIB = 1 << 20
 
 NEEDED_BY_GROUPS = {
+    'volumes': {'id', 'name'},
+    # In descriptions stands what clones need.
+    'volume_groups': {'id', 'name', 'description'},
+    'snapshots': {'id', 'short_name'},
     # What holds a volume is sought by these.
     'volsnaps': {'id', 'snapshot', 'source'}}
 # What Cinder takes over must be told of, to be judged.
@@ -103,20 +109,50 @@ def changed(data: Any, name: str, kinds: Iterator[Any]) -> Any:
     return odd.changed(data, name, next(kinds))
 
 
+def _fields(needed: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Each field that is not needed."""
+    for resource in sorted(needed):
+        for name in odd.KINDS[resource].field_names():
+            if name not in needed[resource]:
+                yield resource, name
+
+
 @ddt.ddt
-class OddGroupsTest(OddTest):
-    """Consistency groups, their snapshots, and clones."""
+class OddGroupsTest(disks.DisksTest):
+    """Consistency groups, their snapshots, and clones of every strategy."""
 
     profile = 'sdp'
+    keeps_budgets = False
 
-    def life(self) -> None:
-        volume, other = (self.backend.create_volume(1) for _ in range(2))
-        clone = self.backend.clone(volume)
+    def setUp(self) -> None:
+        super().setUp()
+        self.disks.scale = 1024
+        overlooked.TOLD.clear()
+        self.addCleanup(overlooked.TOLD.clear)
+
+    def clones(self) -> None:
+        """Of volumes and of snapshots; the sources go first."""
+        volume = self.backend.create_volume(1)
+        snapshot = self.backend.create_snapshot(volume)
+        made = [self.backend.clone(
+            volume, kaminario__clone_strategy=strategies)
+            for strategies in ('thin,copy', 'view,copy')]
+        made += [self.backend.volume_from_snapshot(
+            snapshot, kaminario__clone_strategy=strategies)
+            for strategies in ('thin,copy', 'view,copy', 'copy')]
+        self.backend.delete_snapshot(snapshot)
         self.backend.delete_volume(volume)
-        self.backend.delete_volume(clone)
-        group = self.backend.create_group()
-        self.backend.create_volume(1, group)
+        for clone in made:
+            self.backend.delete_volume(clone)
+        self.assertNothingLeft()
+
+    def groups(self) -> None:
+        """A group that volumes join and leave, snapshots, and copies."""
+        other, group = self.backend.create_volume(1), (
+            self.backend.create_group())
+        first = self.backend.create_volume(1, group)
         self.backend.update_group(group, add=[other])
+        self.backend.extend_volume(first, 2)
         taken = self.backend.create_group_snapshot(group)
         copies = [self.backend.group_from(taken),
                   self.backend.group_from(group)]
@@ -128,9 +164,50 @@ class OddGroupsTest(OddTest):
         self.backend.delete_group(group)
         self.assertNothingLeft()
 
-    @ddt.data(*sorted(NEEDED_BY_GROUPS))
-    def test_odd(self, resource: str) -> None:
-        self.go_over(resource, NEEDED_BY_GROUPS[resource])
+    @ddt.data(*_fields(NEEDED_BY_GROUPS))
+    @ddt.unpack
+    def test_odd(self, resource: str, name: str) -> None:
+        kinds = itertools.cycle(odd.ODD)
+        with odd.with_replies(
+                resource, lambda data: changed(data, name, kinds)):
+            self.clones()
+            self.groups()
+
+    @ddt.data(('volumes', 'volume_group'), ('volumes', 'size'),
+              ('volume_groups', 'volumes_count'), ('snapshots', 'source'),
+              ('snapshots', 'volume_group'), ('volsnaps', 'source'))
+    @ddt.unpack
+    def test_undo(self, resource: str, name: str) -> None:
+        """The array takes one of two volumes, where a field is missing."""
+        volumes = [self.backend.create_volume(1) for _ in range(2)]
+        group = self.backend.create_group()
+        self.backend.create_volume(1, group)
+        homes = [each['volume_group'] for each in self._found_of(volumes)]
+        last = self._found_of(volumes)[-1]['id']
+        with odd.with_replies(resource, lambda data: odd.changed(
+                data, name, odd.MISSING)):
+            self.fault('status', 'PATCH', f'volumes/{last}', status=400,
+                       times=99)
+            self.assertRaises(backend.OperationFailed, lambda:
+                              self.backend.update_group(group, add=volumes))
+            self.array.control.clear_faults()
+            self.assertEqual(homes, [
+                each['volume_group'] for each in self._found_of(volumes)])
+            taken = self.backend.create_group_snapshot(group)
+            before = self.left()
+            self.fault('status', 'POST', 'volumes', status=400, times=99)
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.group_from, taken)
+            self.array.control.clear_faults()
+            self.assertEqual(before, self.left())
+        # What was being moved is looked for on the array.
+        self.backend.delete_everything()
+        self.assertNothingLeft()
+
+    def _found_of(self, volumes: list[Any]) -> list[Any]:
+        """What the array has of volumes."""
+        return [found for each in volumes for found in self.admin.list(
+            'volumes', name=f'cv-{each.id}')]
 
 
 @ddt.ddt

@@ -91,7 +91,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertTrue(self.array.groups.is_shared(self.group.id))
         own = self.array.volumes.create_group('cvg-1', True)
         self.assertFalse(self.array.groups.is_shared(own))
-        self.assertRaises(exceptions.ObjectMissing,
+        self.assertRaises(exceptions.GroupUnsuitable,
                           self.array.groups.group_of, 1)
         self.assertRaises(rest.NotFound, self.array.groups.group_of, 999)
 

@@ -288,7 +288,8 @@ class MatchesTest(unittest.TestCase):
                 ({'name': 'v', 'volume_group': group.to_json()}, False),
                 ({'name': 'v'}, True),
                 ({'name': 'v', 'volume_group': 5}, True),
-                ({'name': 'v', 'volume_group': None}, False),
+                # A volume is always in one.
+                ({'name': 'v', 'volume_group': None}, True),
                 ({'volume_group': group.to_json()}, True),
                 ({'name': 4, 'volume_group': group.to_json()}, True),
                 ({'name': 'w', 'volume_group': 5}, False)):
@@ -296,6 +297,16 @@ class MatchesTest(unittest.TestCase):
             wanted = {'name': 'v', 'volume_group': group, 'no_such': 1}
             self.assertEqual(undecided, records.is_undecided(record, wanted),
                              str(data))
+
+    def test_null_tells_that_there_is_nothing(self):
+        """Unless the array cannot mean that."""
+        for kind, name, told in (
+                (rest.Host, 'host_group', True),
+                (rest.Snapshot, 'source', True),
+                (rest.Snapshot, 'volume_group', False),
+                (rest.Volume, 'volume_group', False)):
+            record = kind.from_json({'id': 1, 'name': 'n', name: None})
+            self.assertEqual(told, record.tells(name), kind)
 
     def test_conditions_that_are_not_compared_here(self):
         told = rest.Host(id=1, name='h')
