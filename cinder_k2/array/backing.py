@@ -116,7 +116,10 @@ class SnapshotBacking:
         deleting
     :ivar shared: it may hold images of other volumes too
     :ivar named: digest of the name that somebody gave it before Cinder took
-        it over, for it keeps that; None for one of Cinder's own
+        it over, for it keeps that; None for one of Cinder's own, and for
+        one that was taken over before digests were stored
+    :ivar since: seconds since the epoch when Cinder's row was made; comes
+        from the row and is not stored
     """
 
     snapshot: int
@@ -126,6 +129,8 @@ class SnapshotBacking:
     has_clones: bool = False
     shared: bool = False
     named: str | None = None
+    since: float | None = dataclasses.field(default=None, compare=False,
+                                            metadata={'stored': False})
 
     @property
     def ref(self) -> rest.Ref:

@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import volumes
+from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
@@ -60,7 +61,8 @@ class Identity:
         which a digest was stored; it is looked for in its group.
 
         :param names: short names that one of Cinder's own may have
-        :returns: as for ``volume``
+        :returns: as for ``volume``; with the digest, if it had none
+        :raises ObjectRenamed: nobody knows whether it is the one
         """
         if not stored.named:
             for name in names:
@@ -133,14 +135,35 @@ class Identity:
                  ) -> backings.SnapshotBacking | None:
         """A snapshot with a name that is not Cinder's."""
         for found in siblings:
-            # Before digests were stored there was no way to tell more than
-            # that all that was taken over might have clones.
-            if found.id == stored.snapshot and (
-                    naming.digest(_name(found)) == stored.named
-                    if stored.named else stored.has_clones
-                    and not naming.is_snapshot(found.short_name)):
-                return stored
+            if found.id != stored.snapshot:
+                continue
+            if stored.named:
+                return (stored if naming.digest(_name(found)) == stored.named
+                        else None)
+            # Before digests were stored, all that was taken over was noted
+            # to have clones, as is all that has some.
+            if stored.has_clones and not naming.is_snapshot(found.short_name):
+                return self._undigested(stored, found)
         return None
+
+    def _undigested(self, stored: backings.SnapshotBacking,
+                    found: rest.Snapshot) -> backings.SnapshotBacking:
+        """A snapshot of whose name nothing was noted.
+
+        What was there when the row was made has its id ever since; what got
+        the id later is younger than the row.
+        """
+        if None in (stored.since, found.creation_time) or (
+                found.creation_time or 0) > (stored.since or 0):
+            raise exceptions.ObjectRenamed(
+                f'Snapshot {stored.snapshot} on the array at '
+                f'{self._client.address} is called {_name(found)}, and '
+                'Cinder has no note of the name of the snapshot that had '
+                'this ID. Nothing was done. Look at the snapshot on the '
+                'array. Unmanage it in Cinder, after its state was reset, '
+                'which changes nothing on the array; if it is the right one, '
+                'manage it again.')
+        return dataclasses.replace(stored, named=naming.digest(_name(found)))
 
     def _as_found(self, stored: backings.SnapshotBacking,
                   found: rest.Snapshot) -> backings.SnapshotBacking:

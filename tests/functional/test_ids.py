@@ -26,11 +26,13 @@ from cinder.db import api as db_api
 from cinder import exception
 import sqlalchemy
 
+from cinder_k2 import naming
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import replicated
+from tests.functional import test_odd_replies as odd
 
 GIB = 1 << 20
 
@@ -524,6 +526,72 @@ class SnapshotIdsTest(IdsTest):
         self.backend.delete_snapshot(managed)
         self.assert_untouched()
         self.admin.delete('snapshots', made['id'])
+
+    def _managed_before(self) -> tuple[Any, Any, dict[str, Any]]:
+        """One that was managed before digests of names were noted.
+
+        :returns: its row, the array's object, and what it was made with
+        """
+        group = self.on_array('volume_groups', f'cvg-{self.volume.id}')
+        fields = {'is_auto_deleteable': False,
+                  'retention_policy': self.policy(),
+                  'source': {'ref': f'/volume_groups/{group["id"]}'}}
+        made = self.admin.create('snapshots', short_name='ours', **fields)
+        row = self.backend.manage_snapshot(
+            self.volume, {'source-name': 'ours'})
+        noted = json.loads(row.provider_id)
+        del noted['named']
+        row.update({'provider_id': json.dumps(noted)})
+        row.save()
+        return row, made, fields
+
+    def test_managed_before_digests(self) -> None:
+        """It is older than its row, so it is the one; that is noted."""
+        row, made, _ = self._managed_before()
+        self.backend.delete_volume(self.backend.volume_from_snapshot(row))
+        self.assertEqual(naming.digest('ours'), json.loads(
+            self.backend.snapshot(row.id).provider_id)['named'])
+        self.backend.delete_snapshot(row)
+        self.assertEqual([], self.admin.list('snapshots', id=made['id']))
+
+    def test_managed_before_digests_and_deleted(self) -> None:
+        row, made, _ = self._managed_before()
+        self.backend.delete_snapshot(row)
+        self.assertEqual([], self.admin.list('snapshots', id=made['id']))
+
+    def test_managed_before_digests_and_anothers_by_now(self) -> None:
+        """What is younger than the row is neither shown nor deleted."""
+        row, made, fields = self._managed_before()
+        self.admin.delete('snapshots', made['id'])
+        self.clock.sleep(60)
+        self.stranger('snapshots', made['id'], short_name='theirs', **fields)
+        for operation in (self.backend.volume_from_snapshot,
+                          lambda row: self.backend.revert(self.volume, row),
+                          self.backend.delete_snapshot):
+            self.assert_fails(operation, row)
+            text = self.log.errors_text()
+            self.assertIn('is called theirs', text)
+            self.assertIn('manage it again', text)
+        self._unmanage(row)
+        self.admin.delete('snapshots', made['id'])
+
+    def test_managed_before_digests_by_an_array_that_tells_no_time(
+            self) -> None:
+        row, made, _ = self._managed_before()
+        with odd.with_replies('snapshots', lambda data: odd.changed(
+                data, 'creation_time', odd.MISSING)):
+            self.assert_fails(self.backend.delete_snapshot, row)
+        self.assertTrue(self.admin.list('snapshots', id=made['id']))
+        self._unmanage(row)
+        self.backend.delete_snapshot(self.backend.manage_snapshot(
+            self.volume, {'source-name': 'ours'}))
+
+    def _unmanage(self, snapshot: Any) -> None:
+        """As the error says, once it could not be deleted."""
+        snapshot.refresh()
+        snapshot.update({'status': 'available'})
+        snapshot.save()
+        self.backend.unmanage_snapshot(snapshot)
 
     def test_what_was_hidden(self) -> None:
         """A note names a snapshot that is gone; a live one has its id."""

@@ -44,7 +44,10 @@ def encode(system_id: str, backing: Backing | SnapshotBacking,
     :param name_id: that of the row; empty for snapshots, whose rows Cinder
         does not copy
     """
-    ids = {name: value for name, value in dataclasses.asdict(backing).items()
+    values = {field.name: getattr(backing, field.name)
+              for field in dataclasses.fields(backing)
+              if field.metadata.get('stored', True)}
+    ids = {name: value for name, value in values.items()
            if value not in (None, False)}
     owner = {'of': name_id[:_OWNER]} if name_id else {}
     return json.dumps({'system': system_id, **ids, **owner},

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 import dataclasses
+import datetime
 import typing
-
 
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
@@ -130,8 +130,13 @@ class Resolver:
 
     def known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
         """The same for a snapshot."""
-        return provider_id.decode(SnapshotBacking, self._array.system.id,
-                                  snapshot.provider_id)
+        found = provider_id.decode(SnapshotBacking, self._array.system.id,
+                                   snapshot.provider_id)
+        if found is None or snapshot.created_at is None:
+            return found
+        return dataclasses.replace(
+            found, since=snapshot.created_at.replace(
+                tzinfo=datetime.timezone.utc).timestamp())
 
     def check_here(self, row: typing.Any) -> None:
         """See that no other array has a volume or snapshot, by its row.
@@ -237,7 +242,11 @@ class Resolver:
                          stored: SnapshotBacking) -> SnapshotBacking:
         """What backs a snapshot, seen by its name. One call mostly.
 
+        The name of one that was managed before digests were stored is noted
+        now.
+
         :raises ObjectMissing: nothing has its name
+        :raises ObjectRenamed: nobody knows whether it is the one
         """
         found = self._array.identity.snapshot(
             stored, self.snapshot_names(snapshot))
@@ -246,6 +255,9 @@ class Resolver:
                 f'The array at {self._array.address} has no snapshot '
                 f'{naming.snapshot(snapshot.id)} with the id that Cinder '
                 f'noted for it, {stored.snapshot}.')
+        if found.named != stored.named:
+            self.rewrite(snapshot, self.resolve_snapshot, lambda known:
+                         dataclasses.replace(known, named=found.named))
         return found
 
     @staticmethod
