@@ -224,10 +224,19 @@ def probe_iqn(token: str, part: str) -> str:
     return f'iqn.2010-01.org.k2probe:{probe(token, part)}'
 
 
+def probe_wwpn(token: str) -> str:
+    """A Fibre Channel initiator that ``k2-admin probe --write`` makes.
+
+    It begins with 3: locally assigned, so that no real port has it.
+    """
+    return f'3b2b2b01{token}'
+
+
 def is_of_probe(name: str, token: str) -> bool:
     """Whether a probe with this token gives that name."""
     return re.fullmatch('[0-9a-f]{8}', token) is not None and (
-        name.startswith((probe(token, ''), probe_iqn(token, ''))))
+        name == probe_wwpn(token)
+        or name.startswith((probe(token, ''), probe_iqn(token, ''))))
 
 
 def _drawn(text: str, seeds: list[str]) -> str:

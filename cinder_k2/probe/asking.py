@@ -301,7 +301,8 @@ class Writer(Asker):
         Initiators go with their hosts on arrays that do not show them.
         """
         return [*self.token.names[resource]] if (
-            resource != 'host_iqns' and resource in self.token.begun) else []
+            resource not in ('host_iqns', 'host_fc_ports')
+            and resource in self.token.begun) else []
 
     # What may be written
 
@@ -361,10 +362,17 @@ def _may_be_done(answer: raw.Answer) -> bool:
 
 
 def _exactly(hits: list[Any], key: str, name: str) -> int | None:
-    return next((id for hit in hits if hit.get(key) == name
+    return next((id for hit in hits if _is_named(hit, key, name)
                  and (id := raw.id_of(hit)) is not None
                  and not is_true(hit.get('is_deleted'))
                  and not is_true(hit.get('marked_for_deletion'))), None)
+
+
+def _is_named(hit: Mapping[str, Any], key: str, name: str) -> bool:
+    """Whether an object has a name; WWPNs have several forms (INI-4)."""
+    if key == 'pwwn':
+        return bool(rest.records.normal(key, hit.get(key)) == name)
+    return bool(hit.get(key) == name)
 
 
 def is_true(value: Any) -> bool:

@@ -24,8 +24,13 @@ from cinder_k2.probe import findings
 from cinder_k2.probe import made as probe_made
 from cinder_k2 import rest
 from cinder_k2.rest import raw
+from cinder_k2.rest import verdicts
 
 _NOBODY = 'k2probe-nobody'
+# Capabilities that only writes show.
+_WRITES = ('creations', 'updates', 'deletions', 'bulk', 'sequence')
+_PAGE = (('__sort', 'id'), ('__sort_order', 'asc'), ('__limit', '10'),
+         ('__offset', '0'))
 
 
 def by_reads(client: rest.Client) -> None:
@@ -39,6 +44,53 @@ def by_reads(client: rest.Client) -> None:
             client.performance,
             client.capacity):
         _try(step)
+    _fields(client)
+
+
+def not_seen(client: rest.Client, write: bool) -> dict[str, str]:
+    """What no verdict was filled of, by capability, and why."""
+    tried = client.capabilities.all()
+    missing = [name for name in rest.capabilities.CAPABILITIES
+               if not any(f'{each}:'.startswith(f'{name}:')
+                          for each in tried)]
+    return {name: _why_not(client, name, write) for name in missing}
+
+
+def _why_not(client: rest.Client, name: str, write: bool) -> str:
+    if 'replication' in name:
+        peers = client.raw.ask('GET', 'replication/peer_k2arrays')
+        return ('sessions are not made: they change a second array'
+                if peers.hits else 'the array has no replication peer')
+    if not write and name.partition(':')[0] in _WRITES:
+        return 'needs --write'
+    return 'nothing that was asked shows it'
+
+
+def _fields(client: rest.Client) -> None:
+    """Lists with a part of the fields, of what the array has any of."""
+    for reader in (client.volumes, client.volume_groups, client.snapshots,
+                   client.volsnaps, client.mappings, client.hosts):
+        resource = reader.kind.RESOURCE
+        name = f'{rest.capabilities.FIELDS}:{resource}'
+        if client.capabilities.verdict(name) == verdicts.Verdict():
+            _try(lambda: _fields_of(client, resource, name, ','.join(
+                reader.kind.field_names())))
+
+
+def _fields_of(client: rest.Client, resource: str, name: str, fields: str
+               ) -> None:
+    """The same of a page, as the driver asks for it."""
+    def ids(*more: raw.Pair) -> list[int | None]:
+        answer = client.raw.ask('GET', resource, query=(*_PAGE, *more))
+        if answer.error is not None:
+            raise answer.error
+        return [*map(raw.id_of, answer.hits)]
+    whole = ids()
+    if whole:
+        # Others may make and remove objects meanwhile.
+        client.capabilities.learn(
+            name, lambda: ids(('__fields', fields)),
+            lambda found: found == whole or (None if found else False))
 
 
 def _value_list(client: rest.Client) -> None:
@@ -89,7 +141,7 @@ def by_writes(client: rest.Client, made: probe_made.Made) -> None:
     for step in (lambda: _paging(client), learner.lookups, learner.move,
                  learner.descriptions, learner.kept_view, learner.bulk,
                  learner.restore, learner.thin_clone, learner.initiator,
-                 learner.chap):
+                 learner.port, learner.chap, lambda: _fields(client)):
         _try(step)
 
 
@@ -188,6 +240,16 @@ class _Learner:
                 iqn=iqn, host=self._client.hosts.ref(host))
         _try(lambda: self._client.host_iqns.find(iqn=iqn))
         self._client.host_iqns.delete(found.id, iqn=iqn)
+
+    def port(self) -> None:
+        """Finding and deleting a Fibre Channel initiator."""
+        wwpn = naming.probe_wwpn(self._made.writer.token.token)
+        host = self._made.host('h5')
+        with self._made.writer.making('host_fc_ports'):
+            found = self._client.host_fc_ports.create(
+                pwwn=wwpn, host=self._client.hosts.ref(host))
+        _try(lambda: self._client.host_fc_ports.find(pwwn=wwpn))
+        self._client.host_fc_ports.delete(found.id, pwwn=wwpn)
 
     def chap(self) -> None:
         """A CHAP profile of a host."""

@@ -51,5 +51,7 @@ def text(report: Report) -> str:
                       f'    {row["seen"]}']
     lines += ['', 'Capabilities'] + [
         f'  {name}: {state}' for name, state
-        in report['capabilities'].items()]
+        in report['capabilities'].items()] + [
+        f'  {name}: not seen: {why}' for name, why
+        in report['capabilities_not_seen'].items()]
     return '\n'.join(lines)

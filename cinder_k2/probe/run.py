@@ -214,7 +214,8 @@ class _Probe:
             'rules': [self._row(rule, private) for rule in rules.RULES],
             'capabilities': {
                 name: verdict.state for name, verdict
-                in self._client.capabilities.all().items()}}
+                in self._client.capabilities.all().items()},
+            'capabilities_not_seen': learning.not_seen(self._client, write)}
 
     def _row(self, rule: str, private: list[str]) -> Report:
         known = rules.RULES[rule]

@@ -32,7 +32,8 @@ from cinder_k2 import naming
 #: is left is removed: mappings and clones go before all of them.
 KEYS = {
     'snapshots': 'short_name', 'volumes': 'name', 'volume_groups': 'name',
-    'host_iqns': 'iqn', 'hosts': 'name', 'host_groups': 'name',
+    'host_iqns': 'iqn', 'host_fc_ports': 'pwwn',
+    'hosts': 'name', 'host_groups': 'name',
     'host_auth_profiles': 'name', 'retention_policies': 'name',
     'vg_capacity_policies': 'name'}
 #: Those of the volumes that are clones.
@@ -43,15 +44,17 @@ _PARTS = {
     'volumes': (*CLONES, 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'u1', 'u2'),
     'volume_groups': ('g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7',
                       'g8', 'g9', 'g0'),
-    'hosts': ('h1', 'h2', 'h3', 'h4'),
+    'hosts': ('h1', 'h2', 'h3', 'h4', 'h5'),
     'host_groups': ('n1', 'n2'),
     'host_auth_profiles': ('p1', 'p2', 'p3'),
     'retention_policies': ('r1',),
     'vg_capacity_policies': ('y1', 'y2', 'y3')}
 #: Resources that an array need not have or show. Which of them a probe has
 #: begun to make is saved, too.
-BEGUN = ('host_iqns', 'host_groups', 'host_auth_profiles',
+BEGUN = ('host_iqns', 'host_fc_ports', 'host_groups', 'host_auth_profiles',
          'vg_capacity_policies')
+# Not in the files of earlier versions, which made none.
+_LATER = ('host_fc_ports',)
 #: Longest name of a volume or group (section 12).
 LONGEST = 42
 
@@ -91,6 +94,7 @@ def new(system: str) -> Token:
     names['volumes'] += (long_name(token), f'{long_name(token)}x')
     names['host_iqns'] = tuple(
         naming.probe_iqn(token, part) for part in ('i1', 'I1', 'i2'))
+    names['host_fc_ports'] = (naming.probe_wwpn(token),)
     return Token(token, system, {key: names[key] for key in KEYS})
 
 
@@ -175,7 +179,9 @@ def _read(path: pathlib.Path) -> Token:
         found = json.loads(path.read_text())
         token = Token(str(found['token']), str(found['system']), {
             resource: tuple(map(str, found['names'][resource]))
-            for resource in KEYS}, tuple(map(str, found['begun'])))
+            for resource in KEYS
+            if resource not in _LATER or resource in found['names']},
+            tuple(map(str, found['begun'])))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise Damaged(f'{path} cannot be read: {error}') from None
     if not all(naming.is_of_probe(name, token.token)

@@ -54,7 +54,7 @@ UNSEEN = {
     'grow_in_session': _REPLICATION,
 }
 # More than a probe that writes sends.
-_REQUESTS = 520
+_REQUESTS = 550
 _YES, _NO = 'confirmed', 'contradicted'
 #: Behavior: its other value, the rule, its result before and then.
 SEEN = {
@@ -298,8 +298,42 @@ class RulesTest(ProbeTest):
         for name in ('creations:volumes:is_thin_clone', 'sequence',
                      'updates:volume_groups:last_restored_from',
                      'updates:volumes:volume_group', 'paging',
-                     'deletions:host_iqns', 'bulk:snapshots:create'):
+                     'deletions:host_iqns', 'deletions:host_fc_ports',
+                     'fields:volumes', 'fields:snapshots', 'fields:mappings',
+                     'bulk:snapshots:create'):
             self.assertEqual('works', found['verdicts'][name]['state'], name)
+
+    def test_capabilities_without_a_verdict(self):
+        """Each says why."""
+        reads = self.probe(self.array(), write=False)
+        self.assertEqual('needs --write', reads['capabilities_not_seen'][
+            'deletions:host_fc_ports'])
+        report = self.probe(self.array())
+        missing = report['capabilities_not_seen']
+        self.assertEqual(
+            {'creations:replication/sessions':
+             'the array has no replication peer'},
+            {name: why for name, why in missing.items()
+             if 'replication' in name})
+        self.assertEqual([], [name for name in (
+            'fields', 'deletions:host_iqns', 'deletions:host_fc_ports')
+            if name in missing])
+
+    @ddt.data(('400', 'refused'), ('500', 'refused'), ('none', 'works'))
+    @ddt.unpack
+    def test_fields(self, way, state):
+        report = self.probe(self.array(
+            refuse_unlisted=way, refuse_only=('GET * __fields',)),
+            write=False)
+        self.assertEqual(state, report['capabilities']['fields:volumes'])
+
+    def test_ports_that_stay_with_their_host(self):
+        report = self.probe(self.array(
+            refuse_unlisted='400', refuse_only=('DELETE host_fc_ports/#',),
+            delete_host_with_initiators=True))
+        self.assertEqual([], report['left_on_the_array'])
+        self.assertNotEqual('works', report['capabilities'].get(
+            'deletions:host_fc_ports'))
 
     def test_what_is_on_the_array_tells_more(self):
         """Searches and reads whose verdict needs an object of others."""
@@ -571,6 +605,20 @@ class SafetyTest(ProbeTest):
         self.assertEqual(1, len(self.tokens()))
         self.probe(sim, write=False)
         self.assertEqual(before, sim.control.leftovers())
+        self.assertEqual([], self.tokens())
+
+    def test_a_token_of_an_earlier_version(self):
+        """It named no ports; all that it names is still removed."""
+        sim = self.array()
+        token = tokens.new(self.client(sim).system_state().system_id)
+        self.client(sim).volume_groups.create(
+            name=token.name('g1'), quota=0, is_dedup=True)
+        names = {resource: names for resource, names in token.names.items()
+                 if resource != 'host_fc_ports'}
+        tokens.Tokens(f'{self.directory}/tokens').save(
+            dataclasses.replace(token, names=names))
+        self.probe(sim, write=False)
+        self.assertEqual({}, sim.control.leftovers())
         self.assertEqual([], self.tokens())
 
     def test_what_goes_along_is_looked_at_again(self):
