@@ -22,11 +22,11 @@ docs-venv:
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud
 
-test: venv  ## lint, unit and functional tests (AGAIN=1: failures once more)
-	@$(IN_VENV) exec python -m tools.run_tests $(if $(AGAIN),--again)
+test: venv  ## lint, unit and functional tests
+	@$(IN_VENV) exec python -m tools.run_tests
 
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
-	@$(IN_VENV) exec python -m tools.run_tests --weather $(if $(AGAIN),--again)
+	@$(IN_VENV) exec python -m tools.run_tests --weather
 
 matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (15 minutes)
 	@$(IN_VENV) exec python -m tools.capability_matrix
@@ -35,12 +35,11 @@ soak: venv  ## random operations on random arrays among objects of others (MINUT
 	@$(IN_VENV) exec python -m tools.soak $(if $(MINUTES),--minutes $(MINUTES)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(ROUND),--round $(ROUND))
 
-e2e: venv  ## tests in a browser and in a guest (AGAIN=1; DOCS=1: also copy pictures into the docs)
-	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs) \
-	    $(if $(AGAIN),--again)
+e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
+	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
 
-tempest: venv  ## tempest on the driver (SAMPLE=1: in ten minutes; TESTS=expression, AGAIN=1)
-	@$(IN_VENV) exec python -m tools.tempest $(if $(AGAIN),--again) \
+tempest: venv  ## tempest on the driver (SAMPLE=1: in ten minutes; TESTS=expression)
+	@$(IN_VENV) exec python -m tools.tempest \
 	    $(if $(SAMPLE),--sample) $(if $(TESTS),'$(TESTS)')
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/

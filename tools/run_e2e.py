@@ -18,12 +18,10 @@ Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`. What a test needs and the machine does not
 have makes it a skipped one, with the reason above that line. Pictures of
 each view are in artifacts/; with --docs, those that the documentation shows
-are copied there. With --again, a few tests that failed are run once more,
-alone, as tools.run_tests does.
+are copied there.
 """
 
 import argparse
-from collections.abc import Sequence
 import pathlib
 import shutil
 import sys
@@ -59,22 +57,11 @@ def copy_pictures(source: pathlib.Path, target: pathlib.Path) -> None:
         shutil.copyfile(picture, target / picture.name)
 
 
-def failing(tests: Sequence[str]) -> Sequence[str]:
-    """Return what runs tests again that failed."""
-    return (RUNNER[0], *tests)
-
-
-def failing_in_guests(_: Sequence[str]) -> Sequence[str]:
-    """Return what runs them again: the results of each suite say which."""
-    return (*GUESTS, '--failing')
-
-
-def run_guests(again: bool) -> run_tests.Tally:
+def run_guests() -> run_tests.Tally:
     """Run what runs in guests; one skipped test where none can boot."""
     reason = machine.unavailable()
     if not reason:
-        return run_tests.run_suite('guest', GUESTS,
-                                   failing_in_guests if again else None)
+        return run_tests.run_suite('guest', GUESTS)
     tally = run_tests.Tally()
     tally.skipped, tally.reasons = 1, {f'the tests in a guest: {reason}'}
     return tally
@@ -85,14 +72,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--docs', action='store_true',
                         help='copy pictures into the documentation')
-    run_tests.add_again(parser)
     options = parser.parse_args()
-    tallies = [run_tests.run_suite('e2e', RUNNER,
-                                   failing if options.again else None),
-               run_tests.run_suite(
-                   'devstack', run_tests.STESTR,
-                   run_tests.failing if options.again else None),
-               run_guests(options.again)]
+    tallies = [run_tests.run_suite('e2e', RUNNER),
+               run_tests.run_suite('devstack'), run_guests()]
     run_tests.tell_reasons(tallies)
     failed = sum(one.failed for one in tallies)
     if options.docs:

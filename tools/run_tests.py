@@ -12,9 +12,7 @@
 
 """Every check: lint, and unit, k2-sim, charm and functional tests.
 
-With --weather, what takes longer in place of these: tests/weather. With
---again, a few tests that failed are run once more, alone: what passes then is
-shown as unstable and does not fail the run.
+With --weather, what takes longer in place of these: tests/weather.
 
 Prints each failure when it happens, at the end why tests were skipped, and as
 its last line `N passed, N failed, N skipped`, totalled over all suites. A lint
@@ -28,7 +26,6 @@ usual.
 
 import argparse
 import collections
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
@@ -57,8 +54,6 @@ SUITES = ('unit', SIMULATOR, 'charm', 'functional')
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
-# A suite with more failures than this is wrong, not unstable.
-MOST_AGAIN = 10
 # Pages that are made, and by what; the last from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('options of the charm', 'tools.charm_options'),
@@ -88,9 +83,6 @@ class Tally:
         self.skipped = 0
         self.reasons: set[str] = set()
         self.failures: list[str] = []
-        self.failed_tests: list[str] = []
-        # Whether other tests may not have run.
-        self.broken = False
         self._running: set[str | None] = set()
         self._details: dict[str | None, list[str]] = {}
         self._column = 0
@@ -114,7 +106,6 @@ class Tally:
         elif test_status in FAILED:
             self._mark(FAILED[test_status])
             self._newline()
-            self.failed_tests.append(str(test_id))
             self.fail('\n'.join([
                 '=' * PER_LINE, f'{test_id}: {test_status}',
                 ''.join(self._details.get(test_id, []))]))
@@ -133,14 +124,9 @@ class Tally:
         for text in self._details.pop(None, []):
             print(text, end='')
         for test_id in sorted(map(str, self._running)):
-            self.break_off(f'{test_id}: began and never ended')
+            self.fail(f'{test_id}: began and never ended')
         if not self.passed + self.failed + self.skipped:
-            self.break_off('no test was run')
-
-    def break_off(self, text: str) -> None:
-        """Count a failure after which tests may be missing."""
-        self.broken = True
-        self.fail(text)
+            self.fail('no test was run')
 
     def fail(self, text: str) -> None:
         """Count a failure, and tell of it."""
@@ -193,7 +179,7 @@ def check_page(title: str, module: str) -> int:
 def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
     """Count what stestr writes until it ends or its time is up."""
     def too_long() -> None:
-        tally.break_off(f'\nstopped after {SUITE_SECONDS:.0f} s')
+        tally.fail(f'\nstopped after {SUITE_SECONDS:.0f} s')
         end(process)
 
     timer = threading.Timer(SUITE_SECONDS, too_long)
@@ -221,50 +207,20 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def failing(_: Sequence[str]) -> Sequence[str]:
-    """Return what runs tests again that failed: stestr knows which."""
-    return (*STESTR, '--failing', '--combine')
-
-
-def run_suite(suite: str, runner: Sequence[str] = STESTR,
-              again: Callable[[Sequence[str]], Sequence[str]] | None = None
-              ) -> Tally:
+def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
     """Run one suite and count its results.
 
     The end of what the tests wrote to stderr is shown if one has failed.
 
     :param suite: the directory below tests
     :param runner: a module, and arguments, that writes a subunit stream
-    :param again: gives the runner for tests that failed, to run once more
     """
-    tally = run_once(suite, runner)
-    if again:
-        repeat(tally, lambda tests: run_once(suite, again(tests)))
-    keep(suite, tally.failures)
-    return tally
-
-
-def repeat(tally: Tally, run: Callable[[Sequence[str]], Tally]) -> None:
-    """Run a few tests that failed once more; what passes then is unstable.
-
-    :param tally: the results, which those of the second run change
-    :param run: takes the names of tests
-    """
-    if not 0 < tally.failed <= MOST_AGAIN or tally.broken:
-        return
-    second = run(tally.failed_tests)
-    tally.passed += second.passed
-    tally.failed = second.failed
-    for text in () if second.failed else tally.failures:
-        print(f'unstable: {text}')
-
-
-def run_once(suite: str, runner: Sequence[str]) -> Tally:
-    """Run one suite, or what failed of it, and count the results."""
     # k2-sim is a project of its own, with its own tests and settings.
     place = ROOT / SIMULATOR if suite == SIMULATOR else ROOT
-    return run_command(suite, [sys.executable, '-m', *runner], place,
-                       environment(suite))
+    tally = run_command(suite, [sys.executable, '-m', *runner], place,
+                        environment(suite))
+    keep(suite, tally.failures)
+    return tally
 
 
 def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
@@ -285,8 +241,8 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
             follow(process, tally)
         tally.finish()
         if process.returncode and not tally.failed:
-            tally.break_off(f'{shlex.join(command)} ended with status'
-                            f' {process.returncode}')
+            tally.fail(f'{shlex.join(command)} ended with status'
+                       f' {process.returncode}')
         if tally.failed:
             chatter.seek(0)
             print(*collections.deque(chatter, CHATTER_LINES), sep='')
@@ -316,14 +272,13 @@ def keep(suite: str, failures: Sequence[str]) -> None:
         report.write_text('\n'.join([f'== {suite} tests', *failures, '']))
 
 
-def run_all(again: Callable[[Sequence[str]], Sequence[str]] | None
-            ) -> list[Tally]:
+def run_all() -> list[Tally]:
     """Run everything but bad weather; return what came of it."""
     checks = Tally()
     checks.failed = run_lint()
     if checks.failed:
         print('lint: FAILED, see above')
-    tallies = [run_suite(suite, again=again) for suite in SUITES]
+    tallies = [run_suite(suite) for suite in SUITES]
     checks.failed += sum(check_page(*page) for page in PAGES)
     return [checks, *tallies]
 
@@ -334,25 +289,14 @@ def tell_reasons(tallies: Sequence[Tally]) -> None:
         print(f'skipped: {reason}')
 
 
-def add_again(parser: argparse.ArgumentParser) -> None:
-    """Let a command line have --again."""
-    parser.add_argument(
-        '--again', action='store_true',
-        help='run tests that failed once more, and show what passes then as '
-        'unstable')
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument(
         '--weather', action='store_true',
         help='run the tests of bad weather in place of everything else')
-    add_again(parser)
     options = parser.parse_args(arguments)
-    again = failing if options.again else None
-    tallies = ([run_suite('weather', again=again)]
-               if options.weather else run_all(again))
+    tallies = [run_suite('weather')] if options.weather else run_all()
     tell_reasons(tallies)
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)

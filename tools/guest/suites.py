@@ -13,18 +13,15 @@
 """Run the tests that need a guest, in guests that they share.
 
 Writes one subunit stream for all of them. The logs of each guest are in
-artifacts/guest, in the directory of its suite; those of tests that are run
-once more, with --failing, beside it.
+artifacts/guest, in the directory of its suite.
 """
 
 import argparse
 from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
-import dataclasses
 import io
 import os
-import pathlib
 import shlex
 import shutil
 import subprocess  # nosec B404
@@ -60,53 +57,16 @@ STOP_SECONDS = 10.0
 RESULTS = 'results.subunit'
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """Tests of a suite, and the directory of what they leave."""
-
-    suite: str
-    tests: tuple[str, ...]
-    place: pathlib.Path
-
-
-def whole(suite: str) -> Job:
-    """Return all tests of a suite."""
-    return Job(suite, tuple(f'tests.guest.{module}'
-                            for module in SUITES[suite]), ARTIFACTS / suite)
-
-
-class Failures:
-    """The tests that failed, of the events of a subunit stream."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.tests: list[str] = []
-
-    def status(self, test_id: str | None = None,
-               test_status: str | None = None, **_: object) -> None:
-        """Take one event of the stream."""
-        if test_status in run_tests.FAILED:
-            self.tests.append(str(test_id))
-
-
-def again(suite: str) -> Job:
-    """Return the tests that failed when the suite ran last."""
-    failures = Failures()
-    subunit.ByteStreamToStreamResult(
-        io.BytesIO(results(whole(suite))), non_subunit_name='stdout').run(
-            failures)
-    return Job(suite, tuple(failures.tests), ARTIFACTS / f'{suite}-again')
-
-
-def command(job: Job, seconds: float) -> list[str]:
-    """Return the command that runs tests in a guest of their own.
+def command(suite: str, seconds: float) -> list[str]:
+    """Return the command that runs a suite in a guest of its own.
 
     :param seconds: the guest is ended after them
     """
     tests = shlex.join([sys.executable, '-W', 'ignore', '-m', 'subunit.run',
-                        *job.tests])
+                        *(f'tests.guest.{module}'
+                          for module in SUITES[suite])])
     return [sys.executable, '-m', 'tools.guest', f'--seconds={seconds:.0f}',
-            f'--memory={MEMORY}', f'--out={job.place}', '--',
+            f'--memory={MEMORY}', f'--out={ARTIFACTS / suite}', '--',
             'sh', '-c', f'exec {tests} >{machine.OUT}/{RESULTS}']
 
 
@@ -123,7 +83,8 @@ def environment(suite: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def started(job: Job, deadline: float) -> Iterator[subprocess.Popen[str]]:
+def started(suite: str, deadline: float
+            ) -> Iterator[subprocess.Popen[str]]:
     """Give the process of a guest; it is gone afterwards.
 
     Ctrl-C in a terminal does not reach it, so it ends once, by us.
@@ -131,12 +92,12 @@ def started(job: Job, deadline: float) -> Iterator[subprocess.Popen[str]]:
     :param deadline: of the guest, as time.monotonic has it
     :raises BuildError: see environment()
     """
-    shutil.rmtree(job.place, ignore_errors=True)
+    shutil.rmtree(ARTIFACTS / suite, ignore_errors=True)
     parent = os.getpid()
-    variables = environment(job.suite)
+    variables = environment(suite)
     left = max(0.0, deadline - time.monotonic())
     with subprocess.Popen(  # nosec B603
-            command(job, left), cwd=ROOT, text=True,
+            command(suite, left), cwd=ROOT, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, env=variables, start_new_session=True,
             preexec_fn=lambda: children.die_with_parent(parent)) as process:
@@ -173,9 +134,9 @@ def skipped(suite: str, reason: str) -> bytes:
     return stream.getvalue()
 
 
-def results(job: Job) -> bytes:
-    """Return the subunit stream of tests that have run."""
-    path = job.place / RESULTS
+def results(suite: str) -> bytes:
+    """Return the subunit stream of a suite that has run."""
+    path = ARTIFACTS / suite / RESULTS
     return path.read_bytes() if path.exists() else b''
 
 
@@ -185,24 +146,19 @@ def write(stream: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def jobs(arguments: Sequence[str]) -> list[Job]:
-    """Return what a command line asks for; it may end the process."""
+def chosen(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the suites of a command line; it may end the process."""
     parser = argparse.ArgumentParser(
         prog='python -m tools.guest.suites',
         description=__doc__.partition('\n')[0])
     parser.add_argument('suites', nargs='*', metavar='SUITE',
                         help=f'{", ".join(SUITES)}; all if none is named')
-    parser.add_argument('--failing', action='store_true',
-                        help='only the tests that failed the last time')
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.suites) - set(SUITES))
+    suites: list[str] = parser.parse_args(arguments).suites
+    unknown = sorted(set(suites) - set(SUITES))
     if unknown:
         parser.error(f'no such suite: {", ".join(unknown)};'
                      f' there are {", ".join(SUITES)}')
-    chosen = options.suites or SUITES
-    if not options.failing:
-        return [whole(suite) for suite in chosen]
-    return [job for job in map(again, chosen) if job.tests]
+    return suites or list(SUITES)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -210,15 +166,15 @@ def main(arguments: Sequence[str]) -> int:
     complaints, guests = [], {}
     deadline = time.monotonic() + SECONDS
     with contextlib.ExitStack() as stack:
-        for job in jobs(arguments):
+        for suite in chosen(arguments):
             try:
-                guests[job] = stack.enter_context(started(job, deadline))
+                guests[suite] = stack.enter_context(started(suite, deadline))
             except fcoe.BuildError as exc:
-                write(skipped(job.suite, str(exc)))
-        for job, process in guests.items():
+                write(skipped(suite, str(exc)))
+        for suite, process in guests.items():
             wrong = complaint(process)
-            complaints += [f'{job.suite}: {wrong}'] if wrong else []
-            write(results(job))
+            complaints += [f'{suite}: {wrong}'] if wrong else []
+            write(results(suite))
     print('\n'.join(complaints), file=sys.stderr)
     return int(bool(complaints))
 

@@ -11,7 +11,7 @@
 # under the License.
 """Tempest on a real Cinder, keystone and glance, and on two simulated arrays.
 
-    python -m tools.tempest [--sample] [--again] [--debug] [REGEX]
+    python -m tools.tempest [--sample] [--debug] [REGEX]
 
 Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`. A test that is skipped without an excuse that
@@ -84,7 +84,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         '--workers', type=int, default=3, metavar='N',
         help='tests at the same time (default: %(default)s)')
-    run_tests.add_again(parser)
     parser.add_argument(
         '--sample', action='store_true',
         help='without most of the tests that take minutes')
@@ -113,7 +112,7 @@ def skipped(reason: str) -> run_tests.Tally:
 def broken(reason: str) -> run_tests.Tally:
     """Return the results where something does not start."""
     tally = run_tests.Tally()
-    tally.break_off(f'tempest: {reason}')
+    tally.fail(f'tempest: {reason}')
     return tally
 
 
@@ -163,7 +162,7 @@ def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
                     *(tempest.LONG if options.sample else ()))
         tally = tempest.run(
             tempest.write_settings(house, images, left_out),
-            options.regex, options.workers, options.again)
+            options.regex, options.workers)
         look_around(house, started, tally)
         stack.stop_guest(house, started[-1])
         return tally
@@ -177,7 +176,7 @@ def look_around(house: layout.Layout, started: Sequence[children.Child],
             child.check()
         except errors.CloudError as error:
             tally.fail(str(error))
-    # A test that fails may leave something, also if it passes later.
+    # A test that fails may leave something.
     for name, left in ({} if tally.failures
                        else stack.leftovers(house)).items():
         tally.fail(f'{name} still has {left}')

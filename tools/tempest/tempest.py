@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 import os
 import pathlib
-import re
 import sys
 
 import requests
@@ -182,42 +181,23 @@ def write_settings(run: layout.Layout, images: Sequence[str],
     return place
 
 
-def run(place: pathlib.Path, regex: str, workers: int, again: bool
-        ) -> run_tests.Tally:
+def run(place: pathlib.Path, regex: str, workers: int) -> run_tests.Tally:
     """Run the tests whose names match, and judge what was skipped.
 
     :param workers: tests at the same time
-    :param again: run a few tests that failed once more
     """
-    tally = _run(place, regex, workers)
-    if again:
-        run_tests.repeat(
-            tally, lambda tests: _run(place, exactly(tests), workers))
+    tally = run_tests.run_command('tempest', [
+        f'{VENV}/bin/tempest', 'run', '--subunit',
+        '--config-file', str(place / 'tempest.conf'),
+        '--regex', regex, '--exclude-list', str(place / 'left-out'),
+        '--concurrency', str(workers)], place, {
+            **os.environ, 'PYTHONWARNINGS': 'ignore', 'HOME': str(place)})
     for reason in unexcused(tally.reasons):
         tally.fail(f'skipped without an excuse: {reason}')
     return tally
-
-
-def exactly(tests: Sequence[str]) -> str:
-    """Return the expression that these tests match, and no others.
-
-    That of a class stands in parentheses when its set-up fails.
-    """
-    names = [test.partition('(')[2].rstrip(')') or test for test in tests]
-    return f'^({"|".join(map(re.escape, names))})'
 
 
 def unexcused(reasons: Iterable[str]) -> list[str]:
     """Return the reasons why tests were skipped that are not known."""
     return sorted(reason for reason in reasons if not any(
         excuse in reason for excuse in EXCUSES))
-
-
-def _run(place: pathlib.Path, regex: str, workers: int) -> run_tests.Tally:
-    """Run the tests whose names match; return the results."""
-    return run_tests.run_command('tempest', [
-        f'{VENV}/bin/tempest', 'run', '--subunit',
-        '--config-file', str(place / 'tempest.conf'),
-        '--regex', regex, '--exclude-list', str(place / 'left-out'),
-        '--concurrency', str(workers)], place, {
-            **os.environ, 'PYTHONWARNINGS': 'ignore', 'HOME': str(place)})

@@ -12,17 +12,11 @@
 
 """The pictures that the documentation shows."""
 
-import contextlib
-import io
 import pathlib
 import tempfile
 import unittest
-from unittest import mock
 
-from tools.guest import machine
-from tools.guest import packages
 from tools import run_e2e
-from tools import run_tests
 
 
 class PicturesTest(unittest.TestCase):
@@ -52,30 +46,3 @@ class PicturesTest(unittest.TestCase):
             b' ' * (run_e2e.LARGEST + 1))
         with self.assertRaisesRegex(run_e2e.PictureError, 'larger'):
             run_e2e.copy_pictures(self.source, self.target)
-
-
-class AgainTest(unittest.TestCase):
-
-    def runners(self, *arguments):
-        """What runs the tests that failed, of each of the suites."""
-        tally = run_tests.Tally()
-        run = mock.Mock(return_value=tally)
-        with mock.patch.object(run_tests, 'run_suite', run), \
-                mock.patch.object(packages, 'missing', lambda: ''), \
-                mock.patch.object(machine, 'refused', lambda: ''), \
-                mock.patch('sys.argv', ['run_e2e', *arguments]), \
-                contextlib.redirect_stdout(io.StringIO()):
-            run_e2e.main()
-        return {call.args[0]: call.args[2] for call in run.call_args_list}
-
-    def test_what_failed_runs_once_more(self):
-        runners = self.runners('--again')
-        self.assertEqual(('tests.e2e', 'tests.e2e.x'),
-                         runners['e2e'](['tests.e2e.x']))
-        self.assertIn('--failing', runners['devstack'](['tests.devstack.x']))
-        self.assertEqual(('tools.guest.suites', '--failing'),
-                         runners['guest'](['tests.guest.x']))
-
-    def test_unless_nobody_asks_for_it(self):
-        self.assertEqual({'e2e': None, 'devstack': None, 'guest': None},
-                         self.runners())

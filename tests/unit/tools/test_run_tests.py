@@ -113,48 +113,19 @@ class EndTest(unittest.TestCase):
         self.assertEqual(-signal.SIGKILL, process.returncode)
 
 
-class AgainTest(unittest.TestCase):
+class SuiteTest(unittest.TestCase):
 
-    def run_suite(self, *failures, again=run_tests.failing, broken=False):
-        """A suite with so many failures in each run; how it came out."""
-        tallies = []
-        for count in failures:
-            tallies.append(run_tests.Tally())
-            tallies[-1].passed = 20 - count
-            tallies[-1].broken = broken
-            with contextlib.redirect_stdout(io.StringIO()):
-                for number in range(count):
-                    tallies[-1].fail(f'tests.{number}: fail')
-        run = mock.Mock(side_effect=tallies)
-        with mock.patch.multiple(run_tests, run_once=run, keep=mock.Mock()), \
-                contextlib.redirect_stdout(io.StringIO()) as out:
-            tally = run_tests.run_suite('unit', again=again)
-            run_tests.keep.assert_called_once_with('unit', [
-                f'tests.{number}: fail' for number in range(failures[0])])
-        self.assertEqual(len(failures), run.call_count)
-        return tally.failed, out.getvalue()
-
-    def test_what_passes_is_unstable(self):
-        self.assertEqual((0, 'unstable: tests.0: fail\n'),
-                         self.run_suite(1, 0))
-
-    def test_what_fails_again(self):
-        self.assertEqual((1, ''), self.run_suite(2, 1))
-
-    def test_a_suite_that_is_wrong(self):
-        self.assertEqual((11, ''), self.run_suite(11))
-
-    def test_tests_that_may_not_have_run(self):
-        self.assertEqual((1, ''), self.run_suite(1, broken=True))
+    def test_what_fails_fails_the_run(self):
+        """It is kept, and not run a second time."""
         tally = run_tests.Tally()
         with contextlib.redirect_stdout(io.StringIO()):
-            tally.status(test_id='tests.a', test_status='inprogress')
-            tally.finish()
-        self.assertTrue(tally.broken)
-
-    def test_nothing_is_run_again_unless_asked_for(self):
-        self.assertEqual((1, ''), self.run_suite(1, again=None))
-        self.assertEqual((0, ''), self.run_suite(0))
+            tally.fail('tests.a: fail')
+        run = mock.Mock(return_value=tally)
+        with mock.patch.multiple(
+                run_tests, run_command=run, keep=mock.Mock()):
+            self.assertEqual(1, run_tests.run_suite('unit').failed)
+            run_tests.keep.assert_called_once_with('unit', ['tests.a: fail'])
+        run.assert_called_once()
 
 
 class MainTest(unittest.TestCase):
@@ -166,7 +137,7 @@ class MainTest(unittest.TestCase):
         with mock.patch.multiple(
                 run_tests, run_lint=lambda: 0, SUITES=('one', 'two'),
                 PAGES=(('one', 'tools.one'), ('two', 'tools.two')),
-                run_suite=lambda suite, again: tally,
+                run_suite=lambda suite: tally,
                 check_page=mock.Mock(side_effect=pages)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             status = run_tests.main([])
@@ -184,7 +155,7 @@ class MainTest(unittest.TestCase):
         """Once each, before the last line."""
         tally = run_tests.Tally()
         tally.skipped, tally.reasons = 2, {'needs y', 'needs x'}
-        with mock.patch.object(run_tests, 'run_all', lambda again: [tally]), \
+        with mock.patch.object(run_tests, 'run_all', lambda: [tally]), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             run_tests.main([])
         self.assertEqual(
@@ -198,5 +169,5 @@ class MainTest(unittest.TestCase):
         with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(0, run_tests.main(['--weather']))
-        run.assert_called_once_with('weather', again=None)
+        run.assert_called_once_with('weather')
         self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())

@@ -132,25 +132,6 @@ class SuitesTest(unittest.TestCase):
         self.assertIn('no such suite: three; there are one, two',
                       error.getvalue())
 
-    def test_those_that_failed(self):
-        """The suites they are of, alone; the first logs stay."""
-        for suite, status in (('one', 'success'), ('two', 'fail')):
-            (self.place / suite).mkdir(parents=True)
-            stream = io.BytesIO()
-            result = subunit.StreamResultToBytes(stream)
-            result.status(test_id=f'tests.guest.{suite}.good',
-                          test_status='success')
-            result.status(test_id=f'tests.guest.{suite}.bad',
-                          test_status=status)
-            (self.place / suite / suites.RESULTS).write_bytes(
-                stream.getvalue())
-        self.assertEqual((0, b'<two-again>', ''), self.main('--failing'))
-        self.assertIn('subunit.run tests.guest.two.bad >',
-                      (self.place / 'two-again' / 'command').read_text())
-        self.assertNotEqual(b'<two>', (
-            self.place / 'two' / suites.RESULTS).read_bytes())
-        self.assertEqual((0, b'', ''), self.main('--failing', 'one'))
-
     def test_status(self):
         """Tests that do not come to their end are no success."""
         self.guest('echo 3 >"$work/verdict"')
@@ -214,12 +195,12 @@ class SuitesTest(unittest.TestCase):
         given = self.enterContext(mock.patch.object(
             suites, 'command', wraps=suites.command))
         self.with_fc(side_effect=lambda: lost.append(900.0))
-        seconds = {call.args[0].suite: call.args[1]
+        seconds = {call.args[0]: call.args[1]
                    for call in given.call_args_list}
         self.assertGreater(seconds['one'], suites.SECONDS - 900)
         self.assertLessEqual(seconds['fc'], suites.SECONDS - 900)
         self.assertIn(f'--seconds={seconds["fc"]:.0f}',
-                      suites.command(suites.whole('fc'), seconds['fc']))
+                      suites.command('fc', seconds['fc']))
 
     def test_no_fibre_channel(self):
         """One skipped test, with the reason; the others run."""
@@ -247,7 +228,7 @@ class SkippedTest(unittest.TestCase):
         """One skipped test, with the reason."""
         with mock.patch.object(packages, 'missing', lambda: lacking), \
                 mock.patch.object(machine, 'refused', lambda: refused):
-            tally = run_e2e.run_guests(again=False)
+            tally = run_e2e.run_guests()
         self.assertEqual(
             (0, 0, 1, {'the tests in a guest: needs x'}),
             (tally.passed, tally.failed, tally.skipped, tally.reasons))
