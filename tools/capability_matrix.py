@@ -23,6 +23,7 @@ import argparse
 import collections
 from collections.abc import Iterable
 import json
+import operator
 import pathlib
 import sys
 import textwrap
@@ -52,35 +53,6 @@ silently: *no hits* finds nothing, *ignored* passes over what it does not know.
 """
 
 Found = dict[str, Any]
-
-
-class Attachments:
-    """Collects what tests attach to their results."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._parts: dict[str, list[bytes]] = collections.defaultdict(list)
-        self.failed: list[str] = []
-
-    def status(self, test_id: str | None = None,
-               test_status: str | None = None, **event: Any) -> None:
-        """Take one event of the stream."""
-        if event.get('file_name') == 'matrix':
-            self._parts[str(test_id)].append(bytes(event['file_bytes']))
-        if test_status in run_tests.FAILED:
-            self.failed.append(str(test_id))
-
-    def found(self) -> list[Found]:
-        """What was attached, test by test."""
-        return [json.loads(b''.join(parts))
-                for _, parts in sorted(self._parts.items())]
-
-
-def last() -> Attachments:
-    """What the tests of the last run that stestr keeps attached."""
-    results = Attachments()
-    run_tests.replay(results)
-    return results
 
 
 def render(found: Iterable[Found]) -> str:
@@ -141,11 +113,14 @@ def main(arguments: list[str] | None = None) -> int:
     begin = time.monotonic()
     if not parser.parse_args(arguments).last:
         run_tests.run_suite('matrix')
-    results = last()
-    PAGE.write_text(render(results.found()))
-    print(f'wrote {PAGE.relative_to(ROOT)}, {len(results.failed)} tests '
-          f'failed, {(time.monotonic() - begin) / 60:.1f} minutes')
-    return int(bool(results.failed) or not results.found())
+    tests = sorted(run_tests.last_tests(), key=operator.itemgetter('id'))
+    found = [json.loads(test['details']['matrix'].as_text())
+             for test in tests if 'matrix' in test['details']]
+    failed = sum(test['status'] not in run_tests.MARKS for test in tests)
+    PAGE.write_text(render(found))
+    print(f'wrote {PAGE.relative_to(ROOT)}, {failed} tests failed, '
+          f'{(time.monotonic() - begin) / 60:.1f} minutes')
+    return int(bool(failed) or not found)
 
 
 if __name__ == '__main__':

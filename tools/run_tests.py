@@ -37,11 +37,14 @@ import signal
 import subprocess  # nosec B404
 import sys
 import tempfile
-import threading
 import time
 from typing import Any
+from typing import cast
+from typing import IO
 
 import subunit
+from subunit import test_results
+import testtools
 
 from tools import signals
 
@@ -59,22 +62,21 @@ PAGES = (('rules of the API', 'tools.rule_table'),
          ('options of the charm', 'tools.charm_options'),
          ('support matrix', 'tools.support_matrix'))
 # For what hangs; a machine may be busy with other things.
-SUITE_SECONDS = 3600.0
+SUITE_SECONDS = 3600
 # For a suite that was told to end.
 END_SECONDS = 20.0
+# How timeout(1) ends then: the suite ended when it was told, or was killed.
+TOO_LONG = (124, -signal.SIGKILL)
 PER_LINE = 72
 # Of what a suite wrote to stderr: mostly warnings of others.
 CHATTER_LINES = 50
-PASSED = {'success': '.', 'xfail': 'x'}
-SKIPPED = {'skip': 's'}
-FAILED = {'fail': 'F', 'uxsuccess': 'F'}
+NEVER_ENDED = 'began and never ended'
+# How a test ended that did not fail, and how that is shown.
+MARKS = {'success': '.', 'xfail': 'x', 'skip': 's'}
 
 
 class Tally:
-    """Counts test results and shows them as they come.
-
-    It is handed the events of a subunit stream, like any StreamResult.
-    """
+    """Count tests and show them as they end."""
 
     def __init__(self) -> None:
         """Begin with nothing counted."""
@@ -83,50 +85,40 @@ class Tally:
         self.skipped = 0
         self.reasons: set[str] = set()
         self.failures: list[str] = []
-        self._running: set[str | None] = set()
-        self._details: dict[str | None, list[str]] = {}
         self._column = 0
 
-    def status(self, test_id: str | None = None,
-               test_status: str | None = None, **event: Any) -> None:
-        """Take one event of the stream."""
-        data = event.get('file_bytes')
-        if data:
-            text = bytes(data).decode(errors='replace')
-            if event.get('file_name') == 'reason':
-                self.reasons.add(text)
-            else:
-                self._details.setdefault(test_id, []).append(text)
-        if test_status in PASSED:
-            self.passed += 1
-            self._mark(PASSED[test_status])
-        elif test_status in SKIPPED:
-            self.skipped += 1
-            self._mark(SKIPPED[test_status])
-        elif test_status in FAILED:
-            self._mark(FAILED[test_status])
-            self._newline()
-            self.fail('\n'.join([
-                '=' * PER_LINE, f'{test_id}: {test_status}',
-                ''.join(self._details.get(test_id, []))]))
-        if test_status == 'inprogress':
-            self._running.add(test_id)
-        elif test_status not in (None, 'exists'):
-            self._running.discard(test_id)
-            self._details.pop(test_id, None)
-
-    def finish(self) -> None:
-        """Count what never ended; show what was printed outside of tests.
-
-        A worker that dies takes its current test with it without a result.
-        """
+    def read(self, stream: IO[bytes]) -> None:
+        """Count the tests of a subunit stream; show what else is in it."""
+        result = testtools.StreamResultRouter(
+            testtools.StreamToDict(self.take))
+        result.add_rule(test_results.CatFiles(sys.stdout), 'test_id',
+                        test_id=None)
+        replay(stream, result)
         self._newline()
-        for text in self._details.pop(None, []):
-            print(text, end='')
-        for test_id in sorted(map(str, self._running)):
-            self.fail(f'{test_id}: began and never ended')
         if not self.passed + self.failed + self.skipped:
             self.fail('no test was run')
+
+    def take(self, test: Mapping[str, Any]) -> None:
+        """Count one test, as testtools.StreamToDict describes it.
+
+        A worker that dies leaves its current test in progress.
+        """
+        status = test['status']
+        if status == 'exists':
+            return
+        texts = {name: b''.join(content.iter_bytes()).decode(errors='replace')
+                 for name, content in test['details'].items()}
+        self._mark(MARKS.get(status, 'F'))
+        if status == 'skip':
+            self.skipped += 1
+            self.reasons.add(texts.get('reason', 'no reason given'))
+        elif status in MARKS:
+            self.passed += 1
+        else:
+            self._newline()
+            outcome = NEVER_ENDED if status == 'inprogress' else status
+            self.fail('\n'.join(['=' * PER_LINE, f'{test["id"]}: {outcome}',
+                                 *texts.values()]))
 
     def fail(self, text: str) -> None:
         """Count a failure, and tell of it."""
@@ -144,6 +136,15 @@ class Tally:
         if self._column:
             print(flush=True)
         self._column = 0
+
+
+def replay(stream: IO[bytes], result: testtools.StreamResult) -> None:
+    """Hand a subunit stream to what collects its tests."""
+    result.startTestRun()
+    subunit.ByteStreamToStreamResult(
+        stream, non_subunit_name='stdout').run(result)
+    # Those that never ended are told now.
+    result.stopTestRun()
 
 
 def environment(suite: str) -> dict[str, str]:
@@ -174,25 +175,6 @@ def check_page(title: str, module: str) -> int:
         [sys.executable, '-m', module, '--check'],
         cwd=ROOT, env=environment('functional'))
     return int(done.returncode != 0)
-
-
-def follow(process: subprocess.Popen[bytes], tally: Tally) -> None:
-    """Count what stestr writes until it ends or its time is up."""
-    def too_long() -> None:
-        tally.fail(f'\nstopped after {SUITE_SECONDS:.0f} s')
-        end(process)
-
-    timer = threading.Timer(SUITE_SECONDS, too_long)
-    timer.start()
-    try:
-        subunit.ByteStreamToStreamResult(
-            process.stdout, non_subunit_name='stdout').run(tally)
-        process.wait()
-    except KeyboardInterrupt:
-        end(process)
-        raise
-    finally:
-        timer.cancel()
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -236,10 +218,17 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
     begin = time.monotonic()
     with tempfile.TemporaryFile('w+', errors='replace') as chatter:
         with subprocess.Popen(  # nosec B603
-                command, cwd=place, env=variables, stdout=subprocess.PIPE,
+                ['timeout', f'--kill-after={END_SECONDS}', str(SUITE_SECONDS),
+                 *command], cwd=place, env=variables, stdout=subprocess.PIPE,
                 stderr=chatter, start_new_session=True) as process:
-            follow(process, tally)
-        tally.finish()
+            try:
+                tally.read(cast(IO[bytes], process.stdout))
+                process.wait()
+            except KeyboardInterrupt:
+                end(process)
+                raise
+        if process.returncode in TOO_LONG:
+            tally.fail(f'stopped after {SUITE_SECONDS} s')
         if process.returncode and not tally.failed:
             tally.fail(f'{shlex.join(command)} ended with status'
                        f' {process.returncode}')
@@ -251,16 +240,17 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
     return tally
 
 
-def replay(results: Any) -> None:
-    """Hand over the events of the last run that stestr keeps.
+def last_tests() -> list[dict[str, Any]]:
+    """Return the tests of the last run that stestr keeps.
 
-    :param results: has a method status(), as a StreamResult has
+    Each is what testtools.StreamToDict makes of it: id, status, details.
     """
     stream = subprocess.run(  # nosec B603
         [sys.executable, '-m', 'stestr', 'last', '--subunit'], cwd=ROOT,
         stdout=subprocess.PIPE).stdout
-    subunit.ByteStreamToStreamResult(
-        io.BytesIO(stream), non_subunit_name='stdout').run(results)
+    tests: list[Any] = []
+    replay(io.BytesIO(stream), testtools.StreamToDict(tests.append))
+    return [test for test in tests if test['status'] != 'exists']
 
 
 def keep(suite: str, failures: Sequence[str]) -> None:

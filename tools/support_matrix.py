@@ -135,20 +135,6 @@ class CannotTell(Exception):
     """The results do not say what works; the text says why."""
 
 
-class Results:
-    """Collects the last status of each test from a subunit stream."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.statuses: dict[str, str] = {}
-
-    def status(self, test_id: str | None = None,
-               test_status: str | None = None, **event: Any) -> None:
-        """Take one event of the stream."""
-        if test_id and test_status not in (None, 'exists'):
-            self.statuses[test_id] = str(test_status)
-
-
 def load_cases(folder: pathlib.Path = TESTS) -> list[Case]:
     """Find every test below a folder whose class names a feature.
 
@@ -179,9 +165,7 @@ def _flat(suite: Iterable[Any]) -> Iterator[Any]:
 
 def last_results() -> dict[str, str]:
     """Return the status of each test in the last run that stestr keeps."""
-    results = Results()
-    run_tests.replay(results)
-    return results.statuses
+    return {test['id']: test['status'] for test in run_tests.last_tests()}
 
 
 def check_complete(cases: Iterable[Case], results: Mapping[str, str]) -> None:

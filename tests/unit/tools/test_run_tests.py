@@ -12,6 +12,7 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import signal
 import subprocess
@@ -19,18 +20,28 @@ import tempfile
 import unittest
 from unittest import mock
 
+import subunit
+
 from tools import run_tests
+
+MIME = 'text/plain;charset=utf8'
 
 
 class TallyTest(unittest.TestCase):
 
     def tally(self, *events):
-        tally = run_tests.Tally()
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            for event in events:
-                tally.status(**event)
-            tally.finish()
-        return (tally.passed, tally.failed, tally.skipped), out.getvalue()
+        """What came of a stream of these events, and what was shown."""
+        stream = io.BytesIO()
+        writer = subunit.StreamResultToBytes(stream)
+        for event in events:
+            writer.status(**event)
+        stream.seek(0)
+        self.found = run_tests.Tally()
+        shown = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        with contextlib.redirect_stdout(shown):
+            self.found.read(stream)
+        return (self.found.passed, self.found.failed, self.found.skipped), \
+            shown.buffer.getvalue().decode()
 
     def test_results_are_counted_by_what_they_mean(self):
         statuses = ('success', 'xfail', 'skip', 'fail', 'uxsuccess')
@@ -43,21 +54,19 @@ class TallyTest(unittest.TestCase):
     def test_a_failure_shows_its_traceback(self):
         _, text = self.tally(
             {'test_id': 'tests.a', 'file_name': 'traceback',
-             'file_bytes': memoryview(b'AssertionError: 1 != 2')},
+             'file_bytes': b'AssertionError: 1 != 2', 'mime_type': MIME},
             {'test_id': 'tests.b', 'test_status': 'success'},
             {'test_id': 'tests.a', 'test_status': 'fail'})
         self.assertIn('tests.a: fail\nAssertionError: 1 != 2', text)
 
     def test_failures_are_kept_until_the_next_run(self):
-        tally = run_tests.Tally()
-        with contextlib.redirect_stdout(io.StringIO()):
-            tally.status(test_id='tests.a', test_status='fail',
-                         file_name='traceback', file_bytes=b'1 != 2')
-            tally.finish()
+        self.tally({'test_id': 'tests.a', 'test_status': 'fail',
+                    'file_name': 'traceback', 'file_bytes': b'1 != 2',
+                    'mime_type': MIME})
         with tempfile.TemporaryDirectory() as place, mock.patch.object(
                 run_tests, 'FAILURES', pathlib.Path(place, 'new')):
             report = run_tests.FAILURES / 'unit.txt'
-            run_tests.keep('unit', tally.failures)
+            run_tests.keep('unit', self.found.failures)
             self.assertIn('tests.a: fail\n1 != 2\n', report.read_text())
             run_tests.keep('unit', ())
             self.assertFalse(report.exists())
@@ -70,12 +79,10 @@ class TallyTest(unittest.TestCase):
         self.assertIn('tests.b: began and never ended', text)
 
     def test_reasons_of_skipped_tests_are_kept(self):
-        tally = run_tests.Tally()
-        with contextlib.redirect_stdout(io.StringIO()):
-            tally.status(test_id='tests.a', file_name='reason',
-                         file_bytes=memoryview(b'no browser'))
-            tally.status(test_id='tests.a', test_status='skip')
-        self.assertEqual({'no browser'}, tally.reasons)
+        self.tally({'test_id': 'tests.a', 'file_name': 'reason',
+                    'file_bytes': b'no browser', 'mime_type': MIME},
+                   {'test_id': 'tests.a', 'test_status': 'skip'})
+        self.assertEqual({'no browser'}, self.found.reasons)
 
     def test_a_suite_without_tests_has_failed(self):
         counts, text = self.tally(
@@ -111,6 +118,43 @@ class EndTest(unittest.TestCase):
             run_tests.end(process)
         process.communicate(timeout=60)
         self.assertEqual(-signal.SIGKILL, process.returncode)
+
+
+class CommandTest(unittest.TestCase):
+
+    def run_command(self, script):
+        """What comes of a suite that is a shell script."""
+        with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+            return run_tests.run_command(
+                'unit', ['sh', '-c', script], pathlib.Path(), {**os.environ})
+
+    def test_a_suite_that_cannot_run(self):
+        self.assertEqual(['no test was run'],
+                         self.run_command('exit 3').failures)
+
+    def test_a_suite_that_does_not_end(self):
+        """It is told to, and killed if it does not listen."""
+        for script in ('sleep 1000', 'trap "" TERM; sleep 1000; sleep 1000'):
+            with mock.patch.multiple(
+                    run_tests, SUITE_SECONDS=0.1, END_SECONDS=0.1):
+                found = self.run_command(script)
+            self.assertEqual(['no test was run', 'stopped after 0.1 s'],
+                             found.failures)
+
+    def test_the_tests_of_the_last_run(self):
+        stream = io.BytesIO()
+        writer = subunit.StreamResultToBytes(stream)
+        for test, status in (('a', 'exists'), ('a', 'inprogress'),
+                             ('b', 'exists'), ('a', 'success'),
+                             ('c', 'inprogress')):
+            writer.status(test_id=test, test_status=status)
+        with mock.patch.object(
+                subprocess, 'run', autospec=True,
+                return_value=mock.Mock(stdout=stream.getvalue())):
+            self.assertEqual(
+                {'a': 'success', 'c': 'inprogress'},
+                {test['id']: test['status']
+                 for test in run_tests.last_tests()})
 
 
 class SuiteTest(unittest.TestCase):

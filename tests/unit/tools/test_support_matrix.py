@@ -90,15 +90,6 @@ class FeaturesTest(unittest.TestCase):
 
 class ResultsTest(unittest.TestCase):
 
-    def test_the_last_status_of_each_test_counts(self):
-        results = support_matrix.Results()
-        for test, status in (('a', 'exists'), ('a', 'inprogress'),
-                             ('b', 'exists'), (None, None), ('a', None),
-                             ('a', 'success'), ('c', 'inprogress')):
-            results.status(test_id=test, test_status=status, runnable=True)
-        self.assertEqual({'a': 'success', 'c': 'inprogress'},
-                         results.statuses)
-
     def test_half_a_run(self):
         with self.assertRaisesRegex(support_matrix.CannotTell,
                                     'left out 1 of the 2 .* as b'):
