@@ -16,11 +16,10 @@ An independent reading of the API: nothing here imports the driver's
 packages, and they import nothing of this one.
 """
 
-from typing import TYPE_CHECKING
-
 from k2_sim.access.users import Flex
 from k2_sim.access.users import User
 from k2_sim.adapters.asgi import asgi_app
+from k2_sim.adapters.requests_adapter import RequestsAdapter
 from k2_sim.adapters.server import Server
 from k2_sim.array import Array
 from k2_sim.blocks.contents import Contents
@@ -44,14 +43,3 @@ __all__ = (
     'FakeClock', 'FaultRule', 'Flex', 'Plane', 'PlaneError',
     'RequestsAdapter', 'Response', 'Server', 'StateError', 'Switches',
     'User', 'asgi_app', 'connect', 'lio_plane', 'tgt_plane')
-
-if TYPE_CHECKING:
-    from k2_sim.adapters.requests_adapter import RequestsAdapter
-
-
-def __getattr__(name: str) -> object:
-    """RequestsAdapter, for whom has requests: k2-sim starts without it."""
-    if name != 'RequestsAdapter':
-        raise AttributeError(f'module {__name__!r} has no {name!r}')
-    from k2_sim.adapters import requests_adapter
-    return requests_adapter.RequestsAdapter
