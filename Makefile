@@ -14,7 +14,7 @@ help:  ## this text
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv:  ## build .venv, or bring it up to date
-	@tools/bootstrap cloud,test,charm,e2e,tempest
+	@tools/bootstrap cloud,test,charm,tempest
 
 docs-venv:
 	@tools/bootstrap cloud,docs

@@ -73,7 +73,8 @@ def main() -> int:
     parser.add_argument('--docs', action='store_true',
                         help='copy pictures into the documentation')
     options = parser.parse_args()
-    tallies = [run_tests.run_suite('e2e', RUNNER),
+    tallies = [run_tests.run_suite(run_tests.BROWSER),
+               run_tests.run_suite('e2e', RUNNER),
                run_tests.run_suite('devstack'), run_guests()]
     run_tests.tell_reasons(tallies)
     failed = sum(one.failed for one in tallies)

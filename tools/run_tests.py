@@ -52,11 +52,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.executable).parent
 FAILURES = ROOT / 'artifacts' / 'failures'
 SIMULATOR = 'k2-sim'
+BROWSER = 'browser'
 SUITES = ('unit', SIMULATOR, 'charm', 'functional')
 # Twice as many workers as processors: stestr cannot know, on a machine where
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
+# What runs a suite in a way of its own. Browsers want the machine for
+# themselves.
+RUNNERS = {SIMULATOR: (*STESTR, '--exclude-regex', r'^tests\.browser\.'),
+           BROWSER: ('tests.browser', 'discover', '-t', '.', 'tests/browser')}
 # Pages that are made, and by what; the last from the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('options of the charm', 'tools.charm_options'),
@@ -189,18 +194,20 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def run_suite(suite: str, runner: Sequence[str] = STESTR) -> Tally:
+def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
     """Run one suite and count its results.
 
     The end of what the tests wrote to stderr is shown if one has failed.
 
     :param suite: the directory below tests
-    :param runner: a module, and arguments, that writes a subunit stream
+    :param runner: a module, and arguments, that writes a subunit stream, in
+        place of the suite's own
     """
     # k2-sim is a project of its own, with its own tests and settings.
-    place = ROOT / SIMULATOR if suite == SIMULATOR else ROOT
-    tally = run_command(suite, [sys.executable, '-m', *runner], place,
-                        environment(suite))
+    place = ROOT / SIMULATOR if suite in RUNNERS else ROOT
+    tally = run_command(
+        suite, [sys.executable, '-m', *(
+            runner or RUNNERS.get(suite, STESTR))], place, environment(suite))
     keep(suite, tally.failures)
     return tally
 

@@ -171,6 +171,19 @@ class SuiteTest(unittest.TestCase):
             run_tests.keep.assert_called_once_with('unit', ['tests.a: fail'])
         run.assert_called_once()
 
+    def test_suites_of_k2_sim(self):
+        """They run in its folder; browsers do not run beside others."""
+        for suite, place, argument in (
+                ('unit', run_tests.ROOT, 'stestr'),
+                ('k2-sim', run_tests.ROOT / 'k2-sim', '--exclude-regex'),
+                ('browser', run_tests.ROOT / 'k2-sim', 'tests.browser')):
+            with mock.patch.multiple(
+                    run_tests, run_command=mock.DEFAULT, keep=mock.Mock()):
+                run_tests.run_suite(suite)
+                _, command, found, _ = run_tests.run_command.call_args.args
+            self.assertEqual(place, found)
+            self.assertIn(argument, command)
+
 
 class MainTest(unittest.TestCase):
 

@@ -16,7 +16,7 @@ import math
 
 import k2_sim
 from tests import base
-from tests.e2e import browser
+from tests.browser import browser
 from tests import pairs
 
 _GIB = base.GIB

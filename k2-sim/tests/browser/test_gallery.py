@@ -12,8 +12,8 @@
 
 """A picture of each view, light and dark, wide and narrow."""
 
-from tests.e2e import browser
-from tests.e2e import showcase
+from tests.browser import browser
+from tests.browser import showcase
 
 VIEWS = ('overview', 'volumes', 'hosts', 'replication', 'events', 'requests',
          'system')

@@ -18,18 +18,17 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import fixtures
 import testtools
 
-from tests.e2e import browser
-from tests import iscsi
+from tests.browser import browser
 
 _WAITING = """\
 import sys, time
-from tests.e2e import __main__
-from tests.e2e import browser
-from tools import signals
+from tests.browser import __main__
+from tests.browser import browser
 
 class WaitingTest(browser.BrowserTest):
     def test_for_ever(self):
@@ -37,7 +36,7 @@ class WaitingTest(browser.BrowserTest):
         time.sleep(1000)
 
 sys.argv[1:] = ['__main__.WaitingTest']
-sys.exit(signals.run(__main__.main))
+sys.exit(__main__.main())
 """
 
 
@@ -74,8 +73,9 @@ class TestEnds(testtools.TestCase):
         process = self.waiting()
         self.assertNotEqual([], self.browsers())
         process.send_signal(number)
-        process.communicate(timeout=iscsi.LIMIT)
-        iscsi.wait_until(lambda: self.browsers() == [], 'the end of browsers')
+        process.communicate(timeout=browser.PATIENCE)
+        while self.browsers():
+            time.sleep(0.05)
         return process.returncode
 
     def test_terminated(self):

@@ -14,8 +14,8 @@
 
 from k2_sim.config import settings
 from tests import base
-from tests.e2e import browser
-from tests.e2e.browser import Keys
+from tests.browser import browser
+from tests.browser.browser import Keys
 from tests import pairs
 
 HOSTILE = '<img src=x onerror=alert(1)>'

@@ -12,9 +12,9 @@
 
 """The control page in a browser: what it does to the array."""
 
-from tests.e2e import browser
-from tests.e2e.browser import Keys
-from tests.e2e.browser import Select
+from tests.browser import browser
+from tests.browser.browser import Keys
+from tests.browser.browser import Select
 from tests import pairs
 
 

@@ -15,7 +15,9 @@
 import atexit
 import json
 import os
+import pathlib
 import shutil
+import subprocess
 import tempfile
 import urllib.parse
 
@@ -23,9 +25,6 @@ import testtools
 
 import k2_sim
 from k2_sim.adapters import tls
-from tools.cloud import children
-from tools.guest import machine
-from tools import run_e2e
 
 try:
     from selenium.common import exceptions
@@ -40,6 +39,7 @@ except ImportError:
 
 # Seconds; for what the machine may be slow with, as starting a page.
 PATIENCE = 60.0
+PICTURES = pathlib.Path(__file__).parents[3] / 'artifacts'
 CONTROL = k2_sim.User('control', 'pw-of-control')
 _FLAGS = (
     '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic',
@@ -55,15 +55,22 @@ class Driver(service.Service if webdriver else object):
     """A chromedriver that is gone when we are, with all its browsers."""
 
     def __init__(self, directory):
-        parent = os.getpid()
-        super().__init__(
-            shutil.which('unshare'),
-            env={**os.environ, 'TMPDIR': str(directory)},
-            popen_kw={'preexec_fn': lambda: children.die_with_parent(parent)})
+        super().__init__(shutil.which('setpriv'),
+                         env={**os.environ, 'TMPDIR': str(directory)})
 
     def command_line_args(self):
-        return [*machine.namespace()[1:], 'chromedriver',
+        return ['--pdeathsig', 'KILL', *namespace(), 'chromedriver',
                 *super().command_line_args()]
+
+
+def namespace():
+    """What runs a command, and ends all that it has started with itself.
+
+    A shell reaps the processes that have lost their parent.
+    """
+    user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']
+    return ['unshare', *user, '--pid', '--fork', '--mount-proc',
+            '--kill-child=KILL', 'sh', '-c', '"$@"; exit $?', 'browser']
 
 
 def missing():
@@ -73,7 +80,10 @@ def missing():
     if any(shutil.which(program) is None
            for program in ('chromium', 'chromedriver')):
         return 'needs the packages chromium, chromium-driver'
-    return machine.refused()
+    done = subprocess.run(
+        [*namespace(), 'true'], capture_output=True, text=True,
+        timeout=PATIENCE)
+    return done.returncode and f'needs namespaces: {done.stderr.strip()}'
 
 
 def live():
@@ -219,9 +229,8 @@ class BrowserTest(testtools.TestCase):
 
     def shoot(self, name):
         """Keep a picture of the page."""
-        run_e2e.ARTIFACTS.mkdir(exist_ok=True)
-        self.driver.save_screenshot(
-            str(run_e2e.ARTIFACTS / f'{name}.png'))
+        PICTURES.mkdir(exist_ok=True)
+        self.driver.save_screenshot(str(PICTURES / f'{name}.png'))
 
     def check_quiet(self):
         """No word in the browser's log, no request to anybody else."""
