@@ -13,11 +13,15 @@
 """An array in memory, and short ways to talk to it."""
 
 import base64
+import functools
 import json
+import pathlib
 
+import fixtures
 import testtools
 
 import k2_sim
+from k2_sim.adapters import tls
 from k2_sim.api import service
 from k2_sim.faults import visibility
 from k2_sim.protocol import conversation
@@ -40,7 +44,48 @@ def ref(resource, record):
     return {'ref': f'/{resource}/{number}'}
 
 
-class ArrayTest(testtools.TestCase):
+class DirectoryTest(testtools.TestCase):
+    """A directory of its own, which is gone after the test."""
+
+    @functools.cached_property
+    def directory(self):
+        return pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    @property
+    def state_path(self):
+        """Where an array of the test keeps its state."""
+        return self.directory / 'state.db'
+
+
+class ServedTest(DirectoryTest):
+    """One array behind TLS for all tests of a class, reset for each."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        place = fixtures.TempDir()
+        place.setUp()
+        cls.addClassCleanup(place.cleanUp)
+        certificate = tls.ensure(place.path, ())
+        cls.authority = str(certificate.authority_path)
+        cls.array = cls.make_array(place.path)
+        cls.addClassCleanup(cls.array.close)
+        cls.server = cls.enterClassContext(
+            k2_sim.Server(cls.array, certificate))
+        cls.url = cls.server.url
+
+    @classmethod
+    def make_array(cls, place):
+        """The array; place: a directory for its files."""
+        return k2_sim.Array(clock=k2_sim.FakeClock())
+
+    def setUp(self):
+        super().setUp()
+        self.control = self.array.control
+        self.control.reset()
+
+
+class ArrayTest(DirectoryTest):
     """Every refusal is checked to have changed nothing."""
 
     profile = 'sdp'
@@ -48,7 +93,12 @@ class ArrayTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.clock = k2_sim.FakeClock()
-        self.array = k2_sim.Array(self.profile, clock=self.clock, seed=1)
+        self.start_array(seed=1)
+
+    def start_array(self, store=None, **options):
+        """An array; one with a store is the same again after close()."""
+        self.array = k2_sim.Array(
+            self.profile, store, clock=self.clock, **options)
         self.addCleanup(self.array.close)
         self.control = self.array.control
 

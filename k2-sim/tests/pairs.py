@@ -12,12 +12,6 @@
 
 """Two arrays that replicate, and short ways to drive them."""
 
-import functools
-import pathlib
-
-import fixtures
-import testtools
-
 import k2_sim
 from tests import base
 
@@ -44,7 +38,7 @@ def session_body(group, name='ssn-1', **fields):
             'auto_configure_peer_volumes': 'False', **fields}
 
 
-class PairTest(testtools.TestCase):
+class PairTest(base.DirectoryTest):
     """Arrays a and b; session 9 (ssn-1) on a has 1009 (rssn-1) on b."""
 
     def setUp(self):
@@ -58,11 +52,6 @@ class PairTest(testtools.TestCase):
             store=store, clock=self.clock, name=f'k2-{name}')
         self.addCleanup(array.close)
         return talk(array)
-
-    @functools.cached_property
-    def directory(self):
-        """What is on disk; gone after the test."""
-        return pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     def join(self):
         k2_sim.connect(self.a.array, self.b.array, hosts=HOSTS)

@@ -18,7 +18,6 @@ import contextlib
 import datetime
 import http.client
 import os
-import pathlib
 import socket
 import ssl
 import stat
@@ -277,10 +276,7 @@ class TestServer(RealTime, Conversation, Transport):
     def setUp(self):
         super().setUp()
         self.array = k2_sim.Array()
-        server = k2_sim.Server(self.array)
-        server.start()
-        self.addCleanup(server.stop)
-        self.url = server.url
+        self.url = self.enterContext(k2_sim.Server(self.array)).url
 
     def test_bad_length(self):
         with socket.create_connection(
@@ -304,11 +300,9 @@ class TestTls(Conversation, Transport):
         self.array = k2_sim.Array()
         directory = self.useFixture(fixtures.TempDir()).path
         self.certificate = tls.ensure(directory, ('sim.example',))
-        server = k2_sim.Server(self.array, self.certificate)
-        server.start()
-        self.addCleanup(server.stop)
-        self.server = server
-        self.url = server.url
+        self.server = self.enterContext(
+            k2_sim.Server(self.array, self.certificate))
+        self.url = self.server.url
         self.session.verify = str(self.certificate.authority_path)
 
     def test_names(self):
@@ -370,15 +364,12 @@ class TestAsgi(testtools.TestCase):
         self.assertTrue(sent[-1]['more_body'])
 
 
-class TestCommits(testtools.TestCase):
+class TestCommits(base.ArrayTest):
     """What waits for the disk in an ASGI application."""
 
     def setUp(self):
         super().setUp()
-        directory = self.useFixture(fixtures.TempDir()).path
-        self.array = k2_sim.Array(store=pathlib.Path(
-            directory, 'state.db'))
-        self.addCleanup(self.array.close)
+        self.start_array(self.state_path)
         self.gate = threading.Event()
         write = disk.Disk.write
         self.failures = []
@@ -472,11 +463,7 @@ class TestUvicornH11(RealTime, Conversation, Transport):
         self.url = 'http://127.0.0.1:%d' % self.listener.getsockname()[1]
 
 
-class TestCertificates(testtools.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.directory = self.useFixture(fixtures.TempDir()).path
+class TestCertificates(base.DirectoryTest):
 
     def _mode(self, name):
         path = os.path.join(self.directory, name)

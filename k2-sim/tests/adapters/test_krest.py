@@ -31,39 +31,28 @@ import requests
 import testtools
 
 import k2_sim
-from k2_sim.adapters import tls
+from tests import base
 from tests import pairs
 
 NEW_KREST = pathlib.Path(sys.prefix) / 'krest-1.3.8/krest.py'
 
 
-class KrestTest(testtools.TestCase):
-    """One server for all tests of a class; its array is reset for each."""
+class KrestTest(base.ServedTest):
 
     krest = krest
     version = '1.3.7'
 
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        certificates = fixtures.TempDir()
-        certificates.setUp()
-        cls.addClassCleanup(certificates.cleanUp)
-        certificate = tls.ensure(certificates.path, ())
-        cls.authority = str(certificate.authority_path)
-        cls.array = k2_sim.Array(clock=k2_sim.FakeClock())
-        cls.addClassCleanup(cls.array.close)
-        k2_sim.connect(cls.array)
-        cls.server = cls.enterClassContext(
-            k2_sim.Server(cls.array, certificate))
+    def make_array(cls, place):
+        array = super().make_array(place)
+        k2_sim.connect(array)
+        return array
 
     def setUp(self):
         super().setUp()
         # It logs every request, and every refusal as an error.
         self.useFixture(fixtures.FakeLogger('krest', logging.CRITICAL))
         self.useFixture(fixtures.EnvironmentVariable('NO_PROXY', '127.0.0.1'))
-        self.control = self.array.control
-        self.control.reset()
         self.ep = self.endpoint()
 
     def endpoint(self, password='admin', **retries):

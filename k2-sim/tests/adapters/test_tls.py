@@ -20,21 +20,16 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives import serialization
 from cryptography import x509
 import fixtures
-import testtools
 
 from k2_sim.adapters import tls
+from tests import base
 
 
 def _ago(days):
     return datetime.datetime.now(datetime.UTC) - datetime.timedelta(days)
 
 
-class CertificatesTest(testtools.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
+class CertificatesTest(base.DirectoryTest):
 
     def ensure(self, *hosts):
         return tls.ensure(self.directory, hosts)

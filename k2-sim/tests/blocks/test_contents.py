@@ -13,15 +13,14 @@
 
 import errno
 import os
-import pathlib
 from unittest import mock
 
 import ddt
 import fixtures
-import testtools
 
 import k2_sim
 from k2_sim.blocks import contents
+from tests import base
 
 BLOCK = contents.BLOCK
 MIB = 2 ** 20
@@ -29,13 +28,11 @@ MIB = 2 ** 20
 _FICLONE = 0x40049409
 
 
-class ContentsTest(testtools.TestCase):
+class ContentsTest(base.DirectoryTest):
     """A directory, and one file with two pieces of data and a hole."""
 
     def setUp(self):
         super().setUp()
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.contents = k2_sim.Contents(self.directory)
         self.data = b'a' * BLOCK + bytes(3 * MIB) + b'b' * 5
         self.token = self.contents.clone('', len(self.data))

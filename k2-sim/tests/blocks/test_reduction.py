@@ -18,10 +18,8 @@ import pathlib
 import random
 from unittest import mock
 
-import fixtures
 import hypothesis
 from hypothesis import strategies as st
-import testtools
 import zstandard
 
 from k2_sim.blocks import contents
@@ -29,6 +27,7 @@ from k2_sim.blocks import reduction
 from k2_sim.blocks.reduction import BLOCK
 from k2_sim.blocks.reduction import Group
 from k2_sim.blocks.reduction import Image
+from tests import base
 
 _LONG_AGO = 10 ** 18
 _TIMES = itertools.count()
@@ -37,13 +36,11 @@ _KINDS = [bytes(BLOCK), b'a' * BLOCK, b'b' * BLOCK, b'ab' * (BLOCK // 2),
           random.Random(1).randbytes(BLOCK)]
 
 
-class ReductionTest(testtools.TestCase):
+class ReductionTest(base.DirectoryTest):
     """Figures of files that the test writes."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.reduction = reduction.Reduction(self.path)
 
     def path(self, token: str) -> pathlib.Path:

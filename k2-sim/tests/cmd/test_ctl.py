@@ -16,16 +16,13 @@ import contextlib
 import io
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
 import ddt
 import fixtures
-import testtools
 
 import k2_sim
-from k2_sim.adapters import tls
 from k2_sim.cmd import ctl
 from tests import base
 
@@ -33,30 +30,17 @@ JSON = base.JSON
 
 
 @ddt.ddt
-class TestCommand(testtools.TestCase):
+class TestCommand(base.ServedTest):
 
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        directory = fixtures.TempDir()
-        directory.setUp()
-        cls.addClassCleanup(directory.cleanUp)
-        certificate = tls.ensure(directory.path, ())
-        cls.authority = str(certificate.authority_path)
-        cls.array = k2_sim.Array(
+    def make_array(cls, place):
+        return k2_sim.Array(
             clock=k2_sim.FakeClock(),
-            contents=k2_sim.Contents(f'{directory.path}/content'),
+            contents=k2_sim.Contents(f'{place}/content'),
             control_user=k2_sim.User('control', 'admin'))
-        cls.addClassCleanup(cls.array.close)
-        cls.url = cls.enterClassContext(
-            k2_sim.Server(cls.array, certificate)).url
 
     def setUp(self):
         super().setUp()
-        self.array.control.reset()
-        self.control = self.array.control
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.useFixture(fixtures.EnvironmentVariable(
             'K2_SIM_PASSWORD', 'admin'))
 
@@ -308,9 +292,7 @@ class TestCommand(testtools.TestCase):
         text = '\u20ac-geheim-\u00e4'
         array = k2_sim.Array(control_user=k2_sim.User('control', text))
         self.addCleanup(array.close)
-        server = k2_sim.Server(array)
-        server.start()
-        self.addCleanup(server.stop)
+        server = self.enterContext(k2_sim.Server(array))
         secret = self.directory / 'password'
         secret.write_text(f'{text}\n', encoding='utf-8')
         options = ('--url', server.url)

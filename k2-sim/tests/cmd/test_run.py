@@ -21,9 +21,9 @@ import subprocess
 import sys
 
 import ddt
-import fixtures
-import testtools
 import yaml
+
+from tests import base
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FILES = ROOT / 'doc' / 'source' / 'simulator' / 'ci'
@@ -38,15 +38,13 @@ _PEERS = ('import os, sys, requests\n'
           '       for hit in reply.json()["hits"]])\n')
 
 
-class Case(testtools.TestCase):
+class Case(base.DirectoryTest):
 
     def setUp(self):
         super().setUp()
-        self.folder = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
-        programs = self.folder / 'bin'
+        programs = self.directory / 'bin'
         programs.mkdir()
-        (self.folder / 'tmp').mkdir()
+        (self.directory / 'tmp').mkdir()
         for name, module in (('k2-sim', 'main'), ('k2-sim-ctl', 'ctl')):
             program = programs / name
             program.write_text(
@@ -55,14 +53,14 @@ class Case(testtools.TestCase):
             program.chmod(0o755)
         self.environment = {
             **os.environ, 'PYTHONPATH': str(ROOT / 'k2-sim'),
-            'PYTHONWARNINGS': 'ignore', 'TMPDIR': str(self.folder / 'tmp'),
+            'PYTHONWARNINGS': 'ignore', 'TMPDIR': str(self.directory / 'tmp'),
             'PATH': f'{programs}:{os.environ["PATH"]}'}
 
     def call(self, *arguments):
         done = subprocess.run(
-            arguments, capture_output=True, text=True, cwd=self.folder,
+            arguments, capture_output=True, text=True, cwd=self.directory,
             timeout=_LIMIT, env=self.environment)
-        self.assertEqual([], list((self.folder / 'tmp').iterdir()))
+        self.assertEqual([], list((self.directory / 'tmp').iterdir()))
         return done
 
     def run_it(self, *arguments):
@@ -79,13 +77,13 @@ class RunTest(Case):
             '--', 'sh', '-c', 'cd / && k2-sim-ctl --url "$K2_URL" --ca'
             ' "$K2_CA" chance show && cat "$K2_PASSWORD_FILE" && exit 3')
         self.assertEqual((3, ''), (done.returncode, done.stderr))
-        password = (self.folder / 'k2/admin.password').read_text()
+        password = (self.directory / 'k2/admin.password').read_text()
         self.assertEqual(f'{{\n  "seed": 5\n}}\n{password}', done.stdout)
         self.assertGreater(len(password), 20)
         for name in ('run.har', 'leftovers.json'):
             self.assertNotIn(password.strip(),
-                             (self.folder / 'k2' / name).read_text())
-        left = json.loads((self.folder / 'k2/leftovers.json').read_text())
+                             (self.directory / 'k2' / name).read_text())
+        left = json.loads((self.directory / 'k2/leftovers.json').read_text())
         self.assertEqual(2, len(left['volumes']))
 
     def test_once_more_in_the_same_directory(self):
@@ -98,7 +96,7 @@ class RunTest(Case):
                 f' \'{{"name": "g{after}", "quota": 0}}\''
                 ' "$K2_URL/api/v2/volume_groups" | grep -c \'"id"\'')
             self.assertEqual((0, '1\n'), (done.returncode, done.stdout))
-        left = json.loads((self.folder / 'k2/leftovers.json').read_text())
+        left = json.loads((self.directory / 'k2/leftovers.json').read_text())
         self.assertEqual(2, len(left['volume_groups']))
 
     def test_a_pair(self):
@@ -111,7 +109,7 @@ class RunTest(Case):
             (0, "[('sim-k2-b', 'ok')]\n[('sim-k2-a', 'ok')]\n", ''),
             (done.returncode, done.stdout, done.stderr))
         for name in ('run-2.har', 'leftovers-2.json'):
-            self.assertTrue((self.folder / 'k2' / name).is_file())
+            self.assertTrue((self.directory / 'k2' / name).is_file())
 
     @ddt.data(
         (1, ['--seed', 'volumes=1', '--listen', '127.0.0.1:1'],
@@ -126,7 +124,7 @@ class RunTest(Case):
         done = self.run_it(*options, '--', 'touch', 'begun')
         self.assertEqual((status, ''), (done.returncode, done.stdout))
         self.assertIn(message, done.stderr)
-        self.assertFalse((self.folder / 'begun').exists())
+        self.assertFalse((self.directory / 'begun').exists())
 
     @ddt.data((2, [], 'name a command behind --'),
               (2, ['--'], 'name a command behind --'),
@@ -156,7 +154,7 @@ class RunTest(Case):
             ['k2-sim', 'run', '--', 'sh', '-c',
              f'{trap}; echo ready; while true; do sleep 0.1; done'],
             stdout=subprocess.PIPE, text=True, env=self.environment,
-            cwd=self.folder, start_new_session=True)
+            cwd=self.directory, start_new_session=True)
         self.addCleanup(process.communicate)
         self.addCleanup(self.kill_group, process.pid)
         self.assertEqual('ready\n', process.stdout.readline())
@@ -166,7 +164,7 @@ class RunTest(Case):
         else:
             process.send_signal(number)
         self.assertEqual(status, process.wait(_LIMIT))
-        self.assertEqual([], list((self.folder / 'tmp').iterdir()))
+        self.assertEqual([], list((self.directory / 'tmp').iterdir()))
 
     def kill_group(self, leader):
         with contextlib.suppress(ProcessLookupError):
@@ -177,9 +175,9 @@ class PytestTest(Case):
 
     def test_the_fixtures(self):
         """Found without any import, with the options of the ini file."""
-        (self.folder / 'pytest.ini').write_text(
+        (self.directory / 'pytest.ini').write_text(
             '[pytest]\nk2_sim_options = --profile k2 --seed volumes=3\n')
-        (self.folder / 'test_it.py').write_text(
+        (self.directory / 'test_it.py').write_text(
             'import requests\n'
             'def volumes(array):\n'
             '    return requests.get(f"{array.url}/api/v2/volumes",\n'
@@ -210,7 +208,7 @@ class PageTest(Case):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn('The reply is lost.', done.stdout)
         self.assertEqual('{}\n', (
-            self.folder / 'k2/leftovers.json').read_text())
+            self.directory / 'k2/leftovers.json').read_text())
 
     def test_files_of_other_systems(self):
         """They are YAML, and run what the page offers."""

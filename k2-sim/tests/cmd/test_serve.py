@@ -15,7 +15,6 @@
 import contextlib
 import io
 import os
-import pathlib
 import re
 import resource
 import signal
@@ -27,12 +26,12 @@ import time
 import ddt
 import fixtures
 import requests
-import testtools
 
 import k2_sim
 from k2_sim.adapters import server
 from k2_sim.adapters import tls
 from k2_sim.cmd import serve
+from tests import base
 
 _READY = re.compile(
     r'k2-sim: array (\S+) \((\w+)\) listens on (\S+?)'
@@ -41,12 +40,10 @@ _READY = re.compile(
 _PLENTY = bytes(range(256)) * 2 ** 12 * 9
 
 
-class SimTest(testtools.TestCase):
+class SimTest(base.DirectoryTest):
 
     def setUp(self):
         super().setUp()
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.state = self.directory / 'state'
 
     def start(self, *options, listen='127.0.0.1:0', state=None,

@@ -14,7 +14,6 @@
 
 import contextlib
 import os
-import pathlib
 import threading
 
 import ddt
@@ -36,18 +35,12 @@ class DataTest(base.ArrayTest):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.open()
 
     def open(self, **options):
         """The array, or after close() the same one again."""
         self.contents = k2_sim.Contents(self.directory / 'content')
-        self.array = k2_sim.Array(
-            self.profile, self.directory / 'state.db', clock=self.clock,
-            contents=self.contents, **options)
-        self.addCleanup(self.array.close)
-        self.control = self.array.control
+        self.start_array(self.state_path, contents=self.contents, **options)
         self.data = self.control.data
 
     def image(self, snapshot):

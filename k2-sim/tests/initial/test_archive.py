@@ -13,12 +13,9 @@
 """The whole state in one document, saved and restored."""
 
 import json
-import pathlib
 
 import ddt
-import fixtures
 
-import k2_sim
 from tests import base
 
 
@@ -58,10 +55,7 @@ class ArchiveTest(base.ArrayTest):
 
     def array_with(self, **options):
         """From here on an array of the same profile, and another name."""
-        self.array = k2_sim.Array(
-            self.profile, name='other', clock=self.clock, **options)
-        self.addCleanup(self.array.close)
-        self.control = self.array.control
+        self.start_array(name='other', **options)
 
 
 class TestRestore(ArchiveTest):
@@ -71,9 +65,7 @@ class TestRestore(ArchiveTest):
         self.fill()
         saved = self.save()
         before, shown = self.control.dump(), self.get('__full')
-        path = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path, 'state.db')
-        self.array_with(store=path)
+        self.array_with(store=self.state_path)
         self.volume(self.group('mine'), 'mine')
         self.control_call('POST', 'restore', saved, 204)
         for _ in 'memory', 'disk':
@@ -82,7 +74,7 @@ class TestRestore(ArchiveTest):
             self.assertEqual(saved, self.save())
             self.check_renderings()
             self.array.close()
-            self.array_with(store=path)
+            self.array_with(store=self.state_path)
         self.refused('POST', 'host_groups', {'name': 'x'}, 409,
                      **{'X-K2-Sequence': 'early=5'})
         # OBJ-7: no id is used again.

@@ -12,7 +12,6 @@
 
 """Arrays that replicate over HTTPS, each behind a server of its own."""
 
-import pathlib
 import threading
 
 import ddt
@@ -32,8 +31,6 @@ class LinkTest(pairs.PairTest):
     secure = True
 
     def setUp(self):
-        self.directory = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.certificate = None
         if self.secure:
             self.certificate = tls.ensure(self.directory, ())

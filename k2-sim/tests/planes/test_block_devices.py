@@ -23,13 +23,14 @@ import testtools
 
 from k2_sim.planes import base as planes
 from k2_sim.planes import block_devices
+from tests import base
 from tests.planes import fake_blocks
 
 MIB = 2 ** 20
 _MODULE = 'k2_sim.planes.block_devices'
 
 
-class DisksTest(testtools.TestCase):
+class DisksTest(base.DirectoryTest):
 
     def setUp(self):
         super().setUp()
@@ -37,12 +38,10 @@ class DisksTest(testtools.TestCase):
         for name in ('os', 'fcntl', 'time'):
             self.useFixture(fixtures.MonkeyPatch(
                 f'{_MODULE}.{name}', self.kernel))
-        self.folder = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
         self.disks = block_devices.Disks('x-')
 
     def file(self, name='file', size=MIB):
-        path = self.folder / name
+        path = self.directory / name
         with open(path, 'ab') as stream:
             stream.truncate(size)
         return path
@@ -51,7 +50,7 @@ class DisksTest(testtools.TestCase):
         self.disks.put(name, self.file(file, size), size)
 
     def assert_disk(self, name, file, size):
-        self.assertEqual((str(self.folder / file), size),
+        self.assertEqual((str(self.directory / file), size),
                          self.kernel.disk(name))
 
     def assert_nothing(self):
@@ -97,9 +96,9 @@ class TestPut(DisksTest):
 
     def test_file_that_is_not_there(self):
         error = self.assertRaises(planes.PlaneError, self.disks.put, 'x-1',
-                                  self.folder / 'none', MIB)
+                                  self.directory / 'none', MIB)
         self.assertEqual(
-            f'cannot make a block device of {self.folder / "none"}:'
+            f'cannot make a block device of {self.directory / "none"}:'
             ' No such file or directory', str(error))
         self.assert_nothing()
 
@@ -112,7 +111,7 @@ class TestPut(DisksTest):
         """It stays as it was, and gets what it shall have later."""
         self.put()
         self.assertRaises(planes.PlaneError, self.disks.put, 'x-1',
-                          self.folder / 'none', MIB)
+                          self.directory / 'none', MIB)
         self.assert_disk('x-1', 'file', MIB)
         self.put(file='none')
         self.assert_disk('x-1', 'none', MIB)

@@ -20,10 +20,10 @@ import pathlib
 import fixtures
 import hypothesis
 from hypothesis import strategies
-import testtools
 
 from k2_sim.planes import base as planes
 from k2_sim.planes import fabrics
+from tests import base
 from tests.planes import serving
 from tests.planes.serving import exports
 from tests.planes.serving import lun
@@ -242,11 +242,10 @@ class TestOwn(FibreChannelTest):
         self.assertIn(f'{ARRAY[0]}/tpgt_1 is there already', str(error))
 
 
-class TestLocalPorts(testtools.TestCase):
+class TestLocalPorts(base.DirectoryTest):
 
     def test_names(self):
-        place = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path)
+        place = self.directory
         (place / 'host3').mkdir()
         (place / 'host3' / 'port_name').write_text('0x50024f0000010000\n')
         self.assertEqual({ARRAY[0]}, fabrics.local_ports(place))

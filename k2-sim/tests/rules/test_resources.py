@@ -12,7 +12,6 @@
 """Section 11 and its like: fields, objects and refusals."""
 
 import ddt
-import fixtures
 
 import k2_sim
 from k2_sim.state import further
@@ -110,8 +109,8 @@ class TestFurther(base.ArrayTest):
 
     def test_state_from_before(self):
         """What an older version has saved gets the new resources."""
-        path = self.useFixture(fixtures.TempDir()).join('state.db')
-        old = k2_sim.Array(store=path)
+        self.start_array(self.state_path)
+        old = self.array
         with old.store.transaction():
             for resource in further.RESOURCES:
                 if resource.name not in ('system/servers',
@@ -119,8 +118,7 @@ class TestFurther(base.ArrayTest):
                     for row in old.store.rows(resource.name):
                         old.store.remove(resource.name, row['id'])
         old.close()
-        self.array = k2_sim.Array(store=path)
-        self.addCleanup(self.array.close)
+        self.start_array(self.state_path)
         self.assertEqual(-1, self.get('system/encryption/1')['active_index'])
 
 

@@ -14,9 +14,7 @@
 
 
 import ddt
-import fixtures
 
-import k2_sim
 from tests import base
 
 
@@ -99,15 +97,11 @@ class TestSystemStatistics(base.ArrayTest):
             state['state'], state['is_system_functionality_degraded']))
 
     def test_survives_a_restart(self):
-        store = f'{self.useFixture(fixtures.TempDir()).path}/state.db'
-        first = k2_sim.Array(store=store)
-        first.control.set_performance(iops_avg=9)
-        first.close()
-        second = k2_sim.Array(store=store)
-        self.addCleanup(second.close)
-        self.assertEqual(9, second.handle(
-            'GET', '/api/v2/stats/system',
-            headers=base.authorization()).json()['hits'][0]['iops_avg'])
+        self.start_array(self.state_path)
+        self.control.set_performance(iops_avg=9)
+        self.array.close()
+        self.start_array(self.state_path)
+        self.assertEqual(9, self.hits('stats/system')[0]['iops_avg'])
 
 
 class TestCounted(base.ArrayTest):

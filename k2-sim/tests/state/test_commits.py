@@ -12,7 +12,6 @@
 
 """Replies wait for the disk, and share its commits."""
 
-import pathlib
 import threading
 
 import fixtures
@@ -27,9 +26,7 @@ class TestCommits(base.ArrayTest):
 
     def setUp(self):
         super().setUp()
-        directory = self.useFixture(fixtures.TempDir()).path
-        self.array = k2_sim.Array(
-            clock=self.clock, store=pathlib.Path(directory, 'state.db'))
+        self.start_array(self.state_path)
         self.gate = threading.Event()
         self.entered = threading.Event()
         self.written = []
@@ -42,7 +39,6 @@ class TestCommits(base.ArrayTest):
             write(this, changes)
 
         self.useFixture(fixtures.MockPatchObject(disk.Disk, 'write', slow))
-        self.addCleanup(self.array.close)
         self.addCleanup(self.gate.set)
 
     def exchange(self, method, path, body=b''):
@@ -94,8 +90,7 @@ class TestCommits(base.ArrayTest):
         late = self.create('b').settled().response
         self.assertEqual(500, late.status)
         self.assertIn('is closed', late.json()['error_msg'])
-        path = self.array.store._disk.path
-        self.array = k2_sim.Array(clock=self.clock, store=path)
+        self.start_array(self.state_path)
         self.assertEqual(1, self.get('host_groups')['total'])
 
     def test_what_was_queued_behind_a_failure_fails_too(self):
@@ -120,8 +115,7 @@ class TestCommits(base.ArrayTest):
 class TestPeers(pairs.PairTest):
 
     def make(self, name):
-        directory = self.useFixture(fixtures.TempDir()).path
-        return super().make(name, pathlib.Path(directory, 'state.db'))
+        return super().make(name, self.directory / f'{name}.db')
 
     def test_a_peer_hears_only_what_is_kept(self):
         self.start()

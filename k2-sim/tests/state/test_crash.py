@@ -17,7 +17,6 @@ import http.client
 import itertools
 import json
 import os
-import pathlib
 import random
 import signal
 import ssl
@@ -25,8 +24,6 @@ import subprocess
 import sys
 import threading
 
-import fixtures
-import testtools
 
 from k2_sim.state import catalogue
 from tests import base
@@ -135,14 +132,13 @@ class Writer:
         self.heard()
 
 
-class CrashTest(testtools.TestCase):
+class CrashTest(base.DirectoryTest):
     """A k2-sim that is killed; writers are those who write to it."""
 
     def setUp(self):
         super().setUp()
-        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.state = directory / 'state'
-        self.secret = directory / 'password'
+        self.state = self.directory / 'state'
+        self.secret = self.directory / 'password'
         self.secret.write_text('admin')
 
     def run_rounds(self, rounds, answers):

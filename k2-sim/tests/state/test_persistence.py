@@ -13,23 +13,19 @@
 """What was answered outlives the process, however it ends."""
 
 import contextlib
-import pathlib
 import sqlite3
 import stat
 
-import fixtures
-import testtools
 
 import k2_sim
 from tests import base
 
 
-class StateTest(testtools.TestCase):
+class StateTest(base.DirectoryTest):
 
     def setUp(self):
         super().setUp()
-        directory = self.useFixture(fixtures.TempDir()).path
-        self.path = pathlib.Path(directory, 'state.db')
+        self.path = self.state_path
 
     def open(self, profile='sdp', **options):
         array = k2_sim.Array(profile, self.path, **options)
