@@ -97,10 +97,32 @@ def in_turn(addresses: Sequence[str], before: int = 0
                  in enumerate(addresses, before))
 
 
-def following(addresses: Sequence[str]) -> list[str]:
-    """As many addresses as these, each so many further on."""
-    return [str(ipaddress.ip_interface(address).ip + len(addresses))
-            for address in addresses]
+def following(*groups: Sequence[Interface]) -> list[tuple[Interface, ...]]:
+    """The same ports with addresses that none of them has.
+
+    All addresses are the same number of steps further on.
+    """
+    taken = {ipaddress.ip_interface(address).ip for ports in groups
+             for port in ports for address in port.every_address()}
+    steps = 1
+    while any(address + steps in taken for address in taken):
+        steps += 1
+    return [tuple(_moved(port, steps) for port in ports) for ports in groups]
+
+
+def _moved(port: Interface, steps: int) -> Interface:
+    return dataclasses.replace(
+        port, addresses=_further(port.addresses, steps), vlans=tuple(
+            dataclasses.replace(
+                vlan, addresses=_further(vlan.addresses, steps))
+            for vlan in port.vlans))
+
+
+def _further(addresses: Sequence[str], steps: int) -> tuple[str, ...]:
+    """Addresses so many steps on, with their prefix lengths."""
+    parts = [address.partition('/') for address in addresses]
+    return tuple(f'{ipaddress.ip_address(place) + steps}{slash}{length}'
+                 for place, slash, length in parts)
 
 
 def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],

@@ -71,10 +71,10 @@ def arrays(arguments: Sequence[str], *, pair: bool = False,
            ) -> Iterator[list[Running]]:
     """One array, or two that replicate to each other, on free ports.
 
-    arguments: options of k2-sim; a second array has them, too, with a name
-    and iSCSI portals of its own. directory: where state, recording
-    (run.har) and what was left (leftovers.json) are kept; nothing is kept
-    by default. Raises what k2-sim would say, see serve.ERRORS.
+    arguments: options of k2-sim; a second array has them, too, with a name,
+    addresses and Fibre Channel ports of its own. directory: where state,
+    recording (run.har) and what was left (leftovers.json) are kept; nothing
+    is kept by default. Raises what k2-sim would say, see serve.ERRORS.
     """
     with contextlib.ExitStack() as stack:
         place = directory.absolute() if directory else pathlib.Path(
@@ -127,12 +127,15 @@ def _with_passwords(settings: Settings, place: pathlib.Path) -> Settings:
 
 
 def _second(first: Settings) -> Settings:
-    """The peer of an array: what must differ does."""
-    portals = [address for port in first.equipment.iscsi
-               for address in port.addresses]
+    """The peer of an array: what must differ does.
+
+    Names of Fibre Channel ports follow from its own name.
+    """
+    made = first.equipment
+    iscsi, wan = equipment.following(made.iscsi, made.wan)
     return dataclasses.replace(
         first, name=f'{first.name.removesuffix("-a")}-b', restore=None,
-        iscsi=equipment.in_turn(equipment.following(portals)))
+        iscsi=iscsi, wan=wan, fc_ports=len(made.fc_ports_of(1)))
 
 
 def _connect(pair: Sequence[service.Service], ca: pathlib.Path) -> None:

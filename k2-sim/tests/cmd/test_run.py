@@ -23,6 +23,7 @@ import sys
 import ddt
 import yaml
 
+from k2_sim.cmd import arrays
 from tests import base
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -110,6 +111,31 @@ class RunTest(Case):
             (done.returncode, done.stdout, done.stderr))
         for name in ('run-2.har', 'leftovers-2.json'):
             self.assertTrue((self.directory / 'k2' / name).is_file())
+
+    def test_a_pair_of_a_file(self):
+        """The second is like the first, VLANs too, at other addresses."""
+        file = self.directory / 'k2.yaml'
+        file.write_text(
+            'iscsi:\n'
+            '- {node: 1, mtu: 9000, addresses: [192.0.2.11/28, 192.0.2.13]}\n'
+            '- {node: 2, lag: true, vlans: [{tag: 7, addresses:'
+            ' ["2001:db8::1"]}]}\n'
+            'wan: [{node: 2, addresses: [192.0.2.14]}]\n'
+            'fc_ports: ["50:02:4f:00:00:01:00:00"]\n')
+        with arrays.arrays(['--config', str(file)], pair=True) as running:
+            first, second = (one.array.store for one in running)
+            for resource, field in (
+                    ('system/net_vlans', 'name'),
+                    ('system/net_portchannels', 'name'),
+                    ('system/net_ips', 'network_mask')):
+                self.assertEqual(*([row[field] for row in store.rows(resource)]
+                                   for store in (first, second)))
+            self.assertEqual(
+                ['192.0.2.15', '192.0.2.17', '2001:db8::5', '192.0.2.18'],
+                [row['ip_address'] for row in second.rows('system/net_ips')])
+            names, others = ({row['pwwn'] for row in store.rows(
+                'system/fc_ports')} for store in (first, second))
+            self.assertEqual((1, set()), (len(names), names & others))
 
     @ddt.data(
         (1, ['--seed', 'volumes=1', '--listen', '127.0.0.1:1'],
