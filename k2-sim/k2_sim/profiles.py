@@ -18,9 +18,11 @@ an attribute here and can be changed while the array runs.
 
 import dataclasses
 from typing import Any
+from typing import get_type_hints
+
+import msgspec
 
 from k2_sim import errors
-
 
 # Seconds; a session that takes longer to start does not (REP-6).
 START_LIMIT = 60
@@ -219,25 +221,23 @@ class Switches:
     def _checked(self, name: str, value: Any) -> Any:
         if name not in self.__dataclass_fields__:
             raise errors.refused(f'Unknown switch: {name}')
-        if isinstance(value, list):
-            value = tuple(value)
         kind = type(getattr(self, name))
-        if kind is float and type(value) is int:
-            value = float(value)
-        if kind is str and type(value) is int:
+        if kind is str and type(value) is int and name in CHOICES:
             # Where the name of a choice is a status.
-            value = str(value) if name in CHOICES else value
-        if type(value) is not kind:
+            value = str(value)
+        try:
+            value = msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError as exc:
             raise errors.refused(
-                f'Switch {name} must be of type {kind.__name__}')
+                f'Switch {name} must be ' + (
+                    'a list of names' if kind is tuple
+                    else f'of type {kind.__name__}')) from exc
         if value not in CHOICES.get(name, (value,)):
             raise errors.refused(f'Switch {name} must be one of '
                                  + ', '.join(map(str, CHOICES[name])))
         if kind in (int, float) and not 0 <= value <= _LARGEST:
             raise errors.refused(
                 f'Switch {name} must be from 0 to {_LARGEST}')
-        if kind is tuple and not all(type(item) is str for item in value):
-            raise errors.refused(f'Switch {name} must be a list of names')
         if name == 'refuse_only' and any(
                 len(text.split()) < 2 for text in value):
             raise errors.refused(
@@ -245,6 +245,7 @@ class Switches:
         return value
 
 
+_TYPES = get_type_hints(Switches)
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
     'sdp': {'thin_clones': True, 'page_size': 1000,

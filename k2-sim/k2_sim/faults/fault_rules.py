@@ -22,7 +22,10 @@ import fnmatch
 import logging
 import math
 from typing import Any
+from typing import get_type_hints
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from k2_sim import errors
 from k2_sim.faults import latency as latency_module
@@ -217,25 +220,15 @@ def read(value: FaultRule | Mapping[str, Any]) -> FaultRule:
     return FaultRule(**value)
 
 
+_TYPES = get_type_hints(FaultRule)
+
+
 def _check_fields(values: Mapping[str, Any]) -> None:
-    known = {field.name: field for field
-             in dataclasses.fields(FaultRule)}
     for name, item in values.items():
-        if name not in known or name in _OWN:
+        if name not in _TYPES or name in _OWN:
             raise errors.refused(f'Fault rule: unknown field {name}')
-        if not _fits(known[name], item):
-            raise errors.refused(f'Fault rule: wrong value for {name}')
-
-
-def _fits(field: dataclasses.Field[Any], value: object) -> bool:
-    if field.name == 'times':
-        return value is None or type(value) is int
-    if field.name == 'where':
-        return isinstance(value, dict) and all(
-            isinstance(item, str) for item in value.values())
-    if field.name == 'latency':
-        return isinstance(value, dict)
-    if isinstance(field.default, float):
-        return type(value) in (int, float)
-    wanted = str if field.name == 'kind' else type(field.default)
-    return type(value) is wanted
+        try:
+            msgspec.convert(item, _TYPES[name])
+        except msgspec.ValidationError as exc:
+            raise errors.refused(
+                f'Fault rule: wrong value for {name}') from exc

@@ -374,6 +374,37 @@ class TestControlApi(base.ArrayTest):
     def test_faults_without_meaning(self, fields):
         self.sim(400, 'POST', 'faults', {'kind': 'busy', **fields})
 
+    @ddt.data(
+        ('switches', {'page_size': True}, 'Switch page_size must be of type'
+         ' int'),
+        ('switches', {'sequences': 1}, 'Switch sequences must be of type'
+         ' bool'),
+        ('switches', {'name_limit': 1.0}, 'Switch name_limit must be of type'
+         ' int'),
+        ('switches', {'rate_limit': '1'}, 'Switch rate_limit must be of type'
+         ' float'),
+        ('switches', {'bulk': ['volumes', 3]}, 'Switch bulk must be a list of'
+         ' names'),
+        ('faults', {'kind': 'busy', 'times': True}, 'Fault rule: wrong value'
+         ' for times'),
+        ('faults', {'kind': 'busy', 'where': {'name': 1}}, 'Fault rule: wrong'
+         ' value for where'),
+        ('faults', {'kind': 'busy', 'enabled': 0}, 'Fault rule: wrong value'
+         ' for enabled'),
+        ('faults', {'kind': 5}, 'Fault rule: wrong value for kind'),
+        ('faults', {'kind': 'busy', 'id': 5}, 'Fault rule: unknown field'
+         ' id'))
+    @ddt.unpack
+    def test_values_of_another_type(self, name, body, message):
+        self.assertEqual(message, self.sim(400, 'POST', name, body)[
+            'error_msg'])
+
+    def test_numbers_without_a_point(self):
+        self.assertEqual(5.0, self.sim(
+            200, 'PATCH', 'switches', {'rate_limit': 5})['rate_limit'])
+        self.assertEqual(0, self.sim(200, 'POST', 'faults', {
+            'kind': 'busy', 'times': None, 'seconds': 0})['seconds'])
+
     def test_needs_credentials(self):
         self.assertEqual(401, self.array.handle(
             'GET', '/sim/v1/journal').status)
