@@ -1,7 +1,8 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test weather matrix soak e2e tempest lint docs \
-    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim reduction \
+.PHONY: help venv docs-venv cloud test unit weather matrix soak e2e tempest lint docs \
+    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim \
+    reduction \
     cover clean
 
 # Programs of the environment first; the bootstrap must not see its own.
@@ -22,8 +23,11 @@ docs-venv:
 cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICATION=1 KEEP=1 STATE_DIR=)
 	@$(IN_VENV) exec python -m tools.cloud
 
-test: venv  ## lint, unit and functional tests
+test: venv  ## every check: lint, and all suites but the long ones
 	@$(IN_VENV) exec python -m tools.run_tests
+
+unit: venv  ## unit tests alone, in 30 seconds, or some by name (TESTS=tests.unit.rest.test_gate)
+	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),stestr run)
 
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
 	@$(IN_VENV) exec python -m tools.run_tests --weather

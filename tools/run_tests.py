@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every check: lint, and unit, k2-sim, charm and functional tests.
+"""Every check: lint, and each suite of ``SUITES``.
 
 With --weather, what takes longer in place of these: tests/weather.
 
@@ -53,7 +53,7 @@ BIN = pathlib.Path(sys.executable).parent
 FAILURES = ROOT / 'artifacts' / 'failures'
 SIMULATOR = 'k2-sim'
 BROWSER = 'browser'
-SUITES = ('unit', SIMULATOR, 'charm', 'functional')
+SUITES = ('unit', 'tools', 'integration', SIMULATOR, 'charm', 'functional')
 # Twice as many workers as processors: stestr cannot know, on a machine where
 # it never ran, how long tests take, and some of their time they wait.
 STESTR = ('stestr', 'run', '--subunit',

@@ -71,11 +71,17 @@ def sources():
             if not {'probe', 'cmd'} & set(path.parts)}
 
 
+@functools.cache
+def walked():
+    """All nodes, with the file that has them: to find them takes long."""
+    return [(path, node) for path, tree in sources().items()
+            for node in ast.walk(tree)]
+
+
 def nodes(kind, below=''):
     """All nodes of a kind, with the file that has them."""
-    return [(path, node) for path, tree in sources().items()
-            if (PACKAGE / below) in path.parents
-            for node in ast.walk(tree) if isinstance(node, kind)]
+    return [(path, node) for path, node in walked()
+            if isinstance(node, kind) and (PACKAGE / below) in path.parents]
 
 
 def calls(prefix, below=''):

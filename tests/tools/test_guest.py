@@ -23,14 +23,14 @@ import tempfile
 import unittest
 from unittest import mock
 
-from tests.unit.tools import kernels
+from tests.tools import kernels
 from tools.guest import fcoe
 from tools.guest import machine
 from tools.guest import packages
 from tools.guest import processor
 from tools.guest import scratch
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERDICT = 'sh "$work/command"; status=$?\necho $status >"$work/verdict"\n'
 
 # Of packages that another program stands for, or that each Debian has.

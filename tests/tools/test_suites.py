@@ -26,7 +26,7 @@ import time
 import unittest
 from unittest import mock
 
-from tests.unit.tools import kernels
+from tests.tools import kernels
 from tools.guest import fcoe
 from tools.guest import machine
 from tools.guest import packages

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED = ('sh', 'cat', 'cksum', 'dirname', 'basename', 'sed', 'grep', 'tail',
           'sleep')
 INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',

@@ -22,7 +22,7 @@ from cinder_k2.array import chap
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 import k2_sim
-from tests.unit.probe import test_probe
+from tests.integration.probe import test_probe
 
 _LOUD = ('400', '404', '405', '500', '501', 'drop')
 _SILENT = ('no_hits', 'ignored')

@@ -42,7 +42,7 @@ subprocess.Popen(
     stdout=open({fifo!r}, 'w'))
 time.sleep(60)
 """
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def has_ended(pipe):

@@ -19,10 +19,9 @@ import pathlib
 import ddt
 
 from cinder_k2.probe import run
-from cinder_k2.probe import words
 from cinder_k2 import rest
 import k2_sim
-from tests.unit.probe import test_probe
+from tests.integration.probe import test_probe
 
 # What an array could quote. A blank or a mark can be in a name.
 QUOTED = ('erp-finance-01', 'Payroll Backup', 'oraclehost', 'jdoe',
@@ -114,16 +113,3 @@ class PrivacyTest(test_probe.ProbeTest):
             k2_sim.RequestsAdapter(sim), sim.clock), False)
         self.assertEqual('Content-Type: application/json', self.rows(
             report)['CON-6']['seen'])
-
-    @ddt.data(
-        ('Field vmware_support is read-only',) * 2,
-        ('Unknown field: is_thin_clone',) * 2,
-        ('MC_ERR_BUSY_SPECIFIC',) * 2,
-        ('Name k2probe-0123abcd-v1 is in use', 'Name <own> is in use'),
-        ('a limit of 42, not 4200', 'a limit of 42, not <...>'),
-        ("Host 'prod db' (10.1.2.3) has mappings",
-         "Host '<...> <...>' (<...>) has mappings"),
-        ('<html><body>gw7.acme.example</body>', '<...>'))
-    @ddt.unpack
-    def test_words(self, text, told):
-        self.assertEqual(told, words.public(text))

@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""make, tox, Zuul, GitHub and pre-commit run the same checks."""
+
+import configparser
+import re
+import unittest
+
+import yaml
+
+from tools import run_tests
+
+ROOT = run_tests.ROOT
+# The suites that have another name in tox, as OpenStack has it.
+ENVIRONMENTS = {'unit': 'py3'}
+# What make and tox have under one name, and what both run then.
+TARGETS = {'docs': 'doc/source doc/build/html',
+           'releasenotes': 'releasenotes/source releasenotes/build/html',
+           'bench': 'python -m benchmarks', 'lint': 'tools/lint'}
+
+
+class ToxTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tox = configparser.ConfigParser(interpolation=None)
+        cls.tox.read(ROOT / 'tox.ini')
+        cls.make = (ROOT / 'Makefile').read_text()
+
+    def section(self, name):
+        """An environment of tox, with what it inherits."""
+        found = dict(self.tox['testenv'])
+        if f'testenv:{name}' in self.tox:
+            found.update(self.tox[f'testenv:{name}'])
+        return found
+
+    def test_what_is_run_without_arguments(self):
+        """All of "make test", in its order, and nothing else."""
+        suites = [ENVIRONMENTS.get(suite, suite)
+                  for suite in run_tests.SUITES]
+        self.assertEqual(['pep8', *suites, 'pages'],
+                         self.tox['tox']['envlist'].split(','))
+
+    def test_suites(self):
+        for suite in (*run_tests.SUITES, 'weather'):
+            found = self.section(ENVIRONMENTS.get(suite, suite))
+            self.assertEqual('stestr run {posargs}',
+                             found['commands'].strip(), suite)
+            if suite == run_tests.SIMULATOR:
+                self.assertEqual('{toxinidir}/k2-sim', found['changedir'])
+            elif suite != 'unit':
+                self.assertIn(f'OS_TEST_PATH = ./tests/{suite}',
+                              found['setenv'])
+        self.assertNotIn('OS_TEST_PATH', self.section('py3')['setenv'])
+
+    def test_suites_exist(self):
+        for suite in {*run_tests.SUITES} - {run_tests.SIMULATOR}:
+            self.assertTrue(
+                list((ROOT / 'tests' / suite).rglob('test_*.py')), suite)
+
+    def test_pages(self):
+        self.assertEqual(
+            [f'python -m {module} --check' for _, module in run_tests.PAGES],
+            self.section('pages')['commands'].strip().splitlines())
+
+    def test_other_targets(self):
+        for name, command in TARGETS.items():
+            recipe = re.search(rf'(?m)^{name}: .*\n\t(.*)', self.make)[1]
+            self.assertIn(command, recipe.replace('exec ', ''))
+            self.assertIn(command, self.section(
+                'pep8' if name == 'lint' else name)['commands'])
+
+    def test_environments_have_what_make_installs(self):
+        extras = re.search(r'tools/bootstrap ([a-z0-9,]+)$', self.make,
+                           re.M)[1].split(',')
+        self.assertEqual(extras, self.section('py3')['extras'].split())
