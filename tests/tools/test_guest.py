@@ -23,6 +23,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from bindep import depends
+
 from tests.tools import kernels
 from tools.guest import fcoe
 from tools.guest import machine
@@ -187,25 +189,34 @@ class PackagesTest(unittest.TestCase):
                              {'/no/such/*.so': 'p1'}))
 
     def test_what_is_to_be_installed(self):
-        """The page and CI name just what is looked for."""
+        """The page and bindep.txt name just what is looked for."""
         compiler = {*processor.PROGRAMS.values(), *processor.FILES.values()}
-        for lists, first, apart in (
-                ((packages.PROGRAMS, packages.FILES), 'user-mode-linux',
-                 compiler),
-                ((fcoe.PROGRAMS, fcoe.FILES), 'flex',
+        for lists, profile, first, apart in (
+                ((packages.PROGRAMS, packages.FILES), 'guest',
+                 'user-mode-linux', compiler),
+                ((fcoe.PROGRAMS, fcoe.FILES), 'guest-fc', 'flex',
                  {'apt', 'dpkg', 'tar', 'user-mode-linux'})):
-            wanted = {package for found in lists
-                      for package in found.values()}
-            for place in ('doc/source/contributor/guest.rst', '.ci/run'):
-                with self.subTest(place, first=first):
-                    self.assertEqual(sorted(wanted - apart),
-                                     self.installed(place, first))
+            wanted = sorted({package for found in lists
+                             for package in found.values()} - apart)
+            with self.subTest(profile):
+                self.assertEqual(wanted, self.installed(first))
+                self.assertEqual(wanted, self.profile(profile))
+        self.assertEqual(sorted({*processor.PROGRAMS.values(),
+                                 *processor.FILES.values()}),
+                         self.profile('guest-amx'))
 
-    def installed(self, place, first):
-        """The packages of the command whose list begins with one."""
-        text = re.sub(r'\\\n *', '', (ROOT / place).read_text())
+    def installed(self, first):
+        """The packages of the page's command whose list begins with one."""
+        page = ROOT / 'doc/source/contributor/guest.rst'
+        text = re.sub(r'\\\n *', '', page.read_text())
         return sorted(re.search(f'{first} [a-z0-9. -]+$', text, re.M)[0]
                       .split())
+
+    def profile(self, name):
+        """The packages that bindep.txt has for Debian in a profile."""
+        rules = depends.Depends((ROOT / 'bindep.txt').read_text())
+        return sorted(rule[0] for rule in rules.active_rules(
+            [name, 'platform:dpkg']))
 
     def test_every_program_is_asked_for(self):
         """No test fails in a guest for a program that nobody named."""

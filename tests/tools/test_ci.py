@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What .ci/run installs before it tests."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from tools import run_tests
+
+ROOT = run_tests.ROOT
+# The first line of what .ci/run does after it has installed.
+END = 'status=0\n'
+# As apt-get and id of the system do, but for what they change.
+PROGRAMS = {
+    'id': 'echo "${PLAYED_USER:-0}"',
+    'apt-get': 'echo "$*" >>"$PLACE/asked"; case "$*" in *tgt*)'
+               ' echo "E: no such package"; exit 100;; esac',
+    'dpkg-query': 'for last; do :; done; case " $MISSING " in *" $last "*)'
+                  ' echo "dpkg-query: no packages found matching $last" >&2; exit 1;;'
+                  ' esac; echo "$last install ok installed 1"'}
+
+
+class InstallTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.place = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()))
+        script = (ROOT / '.ci' / 'run').read_text()
+        self.write('.ci/run', script[:script.index(END)])
+        self.write('tools/bootstrap', '#!/bin/sh\nexit ${BROKEN:-0}\n')
+        self.write('Makefile', 'venv:\n\t@tools/bootstrap\n')
+        self.write('bindep.txt', (ROOT / 'bindep.txt').read_text())
+        self.write('.venv/bin/bindep', f'#!/bin/sh\nexec '
+                   f'{run_tests.BIN}/python -m bindep "$@"\n')
+        for name, text in PROGRAMS.items():
+            self.write(f'bin/{name}', f'#!/bin/sh\n{text}\n')
+
+    def write(self, name, text):
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_it(self, *missing, status=0, **variables):
+        """Run it where packages are missing; what apt-get was asked for."""
+        done = subprocess.run(
+            [self.place / '.ci' / 'run'], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=120, env={
+                'PATH': f'{self.place}/bin:/usr/bin:/bin',
+                'PYTHONPATH': os.environ.get('PYTHONPATH', ''),
+                'PLACE': str(self.place), 'MISSING': ' '.join(missing),
+                **variables})
+        self.assertEqual(status, done.returncode, done.stdout)
+        asked = self.place / 'asked'
+        self.said = done.stdout.splitlines()
+        return asked.read_text().splitlines() if asked.exists() else []
+
+    def test_nothing_is_missing(self):
+        self.assertEqual([], self.run_it())
+        self.assertEqual([], self.said)
+
+    def test_what_is_missing_is_installed(self):
+        """The lists of packages are fetched once."""
+        install = 'install -y -qq --no-install-recommends '
+        self.assertEqual(
+            ['update -qq', f'{install}bc flex', f'{install}curl'],
+            self.run_it('curl', 'flex', 'bc'))
+        self.assertIn('Installing bc flex for Fibre Channel in a guest.',
+                      self.said)
+
+    def test_what_cannot_be_had(self):
+        """The reason is told, and the rest is installed."""
+        self.assertEqual('curl', self.run_it('tgt', 'curl')[-1].split()[-1])
+        self.assertIn('E: no such package', self.said)
+
+    def test_only_root_installs(self):
+        self.assertEqual([], self.run_it('curl', PLAYED_USER='1000'))
+
+    def test_no_bindep(self):
+        (self.place / '.venv' / 'bin' / 'bindep').unlink()
+        self.assertEqual([], self.run_it('curl'))
+        self.assertIn('bindep cannot tell which packages are missing for the'
+                      ' tests of the DevStack plugin.', self.said)
+
+    def test_no_environment(self):
+        """Nothing can be tested without one."""
+        self.assertEqual([], self.run_it('curl', status=1, BROKEN='1'))
