@@ -124,6 +124,19 @@ exec(sys.argv[1])' "$2" """)
             [call[call.find(start):] for call, start in zip(
                 calls, ('-e', '-e', 'krest=='))])
 
+    def test_a_tag_is_another_version(self):
+        """What is installed tells it, so it is installed again."""
+        self.played_venv('echo "$@" >>calls')
+        for line, calls in (('exit 128', 2), ('exit 128', 2),
+                            ('echo 1.0.0', 4), ('echo 1.0.0', 4)):
+            self.program('git', line)
+            subprocess.run(
+                ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'),
+                 'cloud'], stdout=subprocess.DEVNULL, timeout=60, check=True,
+                env={'PATH': str(self.bin), 'PBR_VERSION': '0.0.1'})
+            self.assertEqual(calls, len(
+                (self.checkout / 'calls').read_text().splitlines()), line)
+
     def test_no_package_index(self):
         self.played_venv('echo "NewConnectionError: refused"; exit 1')
         text = self.complaint(PBR_VERSION='0.0.1')
