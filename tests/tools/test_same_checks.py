@@ -16,6 +16,7 @@ import configparser
 import re
 import unittest
 
+from bindep import depends
 import yaml
 
 from tools import run_tests
@@ -80,6 +81,45 @@ class ToxTest(unittest.TestCase):
             self.assertIn(command, recipe.replace('exec ', ''))
             self.assertIn(command, self.section(
                 'pep8' if name == 'lint' else name)['commands'])
+
+    def test_zuul(self):
+        """All of "make test" is checked and gated, and the pages are built."""
+        parts = yaml.safe_load((ROOT / '.zuul.yaml').read_text())
+        jobs = {part['job']['name']: part['job'] for part in parts
+                if 'job' in part}
+        project, = [part['project'] for part in parts if 'project' in part]
+        wanted = {*self.tox['tox']['envlist'].split(','), 'docs'}
+        for pipeline in ('check', 'gate'):
+            found = set()
+            for item in project[pipeline]['jobs']:
+                name, job = ((item, {}) if isinstance(item, str)
+                             else [*item.items()][0])
+                if '-tox-' in name:
+                    variables = {**jobs.get(name, {}).get('vars', {}),
+                                 **job.get('vars', {})}
+                    found.update(variables.get(
+                        'tox_envlist', name.rpartition('-')[2]).split(','))
+            self.assertIn('py312', found)
+            self.assertLessEqual(wanted - {'py3'}, found, pipeline)
+            for name in found - {'py312'}:
+                self.assertIn(f'testenv:{name}', self.tox)
+
+    def test_github(self):
+        """It runs what everybody else runs, where that can install."""
+        path = ROOT / '.github' / 'workflows' / 'ci.yaml'
+        job, = yaml.safe_load(path.read_text())['jobs'].values()
+        commands = [step.get('run') for step in job['steps']]
+        self.assertIn('.ci/run', commands)
+        self.assertIn('container', job)
+        rules = depends.Depends((ROOT / 'bindep.txt').read_text())
+        for rule in rules.active_rules(['base', 'platform:dpkg']):
+            self.assertIn(rule[0], commands[0].split())
+
+    def test_pre_commit(self):
+        path = ROOT / '.pre-commit-config.yaml'
+        hooks = yaml.safe_load(path.read_text())['repos'][0]['hooks']
+        self.assertEqual(['make lint', 'make unit'],
+                         [hook['entry'] for hook in hooks])
 
     def test_environments_have_what_make_installs(self):
         extras = re.search(r'tools/bootstrap ([a-z0-9,]+)$', self.make,
