@@ -212,7 +212,7 @@ class Member:
         volumes, attachments = [], []
         for row in self._k2.volumes():
             made = provider_id.decode(Backing, system, row.provider_id,
-                                 row.name_id)
+                                      row.name_id)
             ref = made and str(made.mappable)
             volumes.append({'id': row.id, 'size': row.size, 'ref': ref,
                             'status': row.status})

@@ -29,8 +29,8 @@ PROGRAMS = {
     'apt-get': 'echo "$*" >>"$PLACE/asked"; case "$*" in *tgt*)'
                ' echo "E: no such package"; exit 100;; esac',
     'dpkg-query': 'for last; do :; done; case " $MISSING " in *" $last "*)'
-                  ' echo "dpkg-query: no packages found matching $last" >&2; exit 1;;'
-                  ' esac; echo "$last install ok installed 1"'}
+                  ' echo "dpkg-query: no packages found matching $last" >&2;'
+                  ' exit 1;; esac; echo "$last install ok installed 1"'}
 
 
 class InstallTest(unittest.TestCase):
