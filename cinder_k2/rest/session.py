@@ -301,7 +301,7 @@ class _WriteCall(Generic[T]):
 
     def run(self) -> T:
         """Try until it is carried out, refused, or too late."""
-        seen = self._look() if self._doubt.unseen else None
+        seen = self._look_first() if self._doubt.unseen else None
         if seen is not None:
             return seen
         while True:
@@ -314,6 +314,18 @@ class _WriteCall(Generic[T]):
                 if result is not None:
                     return result
                 self._pace.pause(error)
+
+    def _look_first(self) -> T | None:
+        """What the write came to in whose place this one is to be sent."""
+        try:
+            return self._look()
+        except errors.RestError as failure:
+            if not self._session.in_trial:
+                raise
+            # Nothing is learnt about the write: it is not sent.
+            raise errors.NoTurn(
+                'not sent: what became of it before is not known',
+                self._session.transport.place(self._request)) from failure
 
     def _resolve(self, error: errors.RestError) -> T | None:
         """What the write came to; None when it may be tried again."""

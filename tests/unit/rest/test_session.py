@@ -623,6 +623,12 @@ class SequenceTest(Case):
         self.assertEqual([3, 3, 60, 60], [
             round(read) for _, read in self.array.timeouts])
 
+    def test_looks_that_are_lost_prove_nothing(self):
+        self.make(CRASH, LOST, self.OK, LOST, ABSENT, MADE)
+        self.assertEqual(VOLUME, self.volumes.create(**FIELDS))
+        self.assertEqual([True, False], self._numbers())
+        self.assertEqual('unknown', self._verdict())
+
     def test_what_it_made_late_is_found(self):
         """Its name is taken by then (ERR-8)."""
         for script in ([SLOW, ABSENT, TAKEN, ABSENT, FOUND],
