@@ -54,6 +54,8 @@ _WORKS = (
     'value-lists:volume_groups:name__in', 'value-lists:volumes:id__in',
     'value-lists:volumes:name__in',
     'value-lists:volumes:volume_group.ref__m_eq')
+#: What a simulated array refuses, unless a switch says otherwise (HST-3).
+REFUSED = ('deletions:hosts:with_initiators',)
 _ON_SDP = ('creations:volumes:is_thin_clone',)
 
 

@@ -266,9 +266,8 @@ class Hosts:
 
         With its initiators, where the array does not delete those.
         """
-        found = self._get(host)
+        self._client.hosts.delete(host, name=self._get(host).name)
         self._cache.drop(host)
-        self._client.hosts.delete(host, name=found.name)
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._client.capabilities.refuse(self._records.deletion, refusal)

@@ -220,11 +220,15 @@ class FunctionalTest(testtools.TestCase):
         self.assertTrue(made.start(), self.log.errors_text())
         return made
 
-    def learned(self, *served: arrays.Served) -> None:
-        """Let services that start from now on know what arrays offer."""
+    def learned(self, *served: arrays.Served, more: Iterable[str] = ()
+                ) -> None:
+        """Let services that start from now on know what arrays offer.
+
+        :param more: what these offer besides
+        """
         for array in served:
             learned.write(cinder_env.cinder().state,
-                          array.host, array.array.profile)
+                          array.host, array.array.profile, *more)
 
     def _section(self, protocol: str, **options: Any) -> backend.Backend:
         if self.has_learned and self.array.array.profile != 'known':

@@ -27,18 +27,25 @@ from tests import offered
 _TRIES = 500
 
 
-def write(state_path: str, address: str, profile: str) -> None:
+def write(state_path: str, address: str, profile: str, *more: str
+          ) -> None:
     """Let a new service find what others have learnt of an array.
 
     A service of an earlier test may be writing what it has learnt, and then
     nobody else does: this is tried again.
 
     :param address: as errors name it, with a port other than 443
+    :param more: capabilities that the array offers besides
     """
     store = verdicts.File(str(pathlib.Path(state_path) / 'cinder-k2'),
                           address)
     known = {name: verdicts.Verdict(verdicts.WORKS, time=time.time())
              for name in offered.names(profile)}
+    known.update({name: verdicts.Verdict(
+        verdicts.REFUSED, 'Host has initiators', time.time())
+        for name in offered.REFUSED if name not in more})
+    known.update({name: verdicts.Verdict(verdicts.WORKS, time=time.time())
+                  for name in more})
     for _ in range(_TRIES):
         store.path.unlink(missing_ok=True)
         store.save('', known)

@@ -22,6 +22,7 @@ import contextlib
 
 import ddt
 
+from cinder_k2.rest import capabilities
 from tests.functional import base
 from tests.functional import learned
 from tests.functional import replicated
@@ -125,6 +126,8 @@ class BudgetsTest(base.FunctionalTest):
         self._warm(protocol)
         # No other test's back end learns of this.
         self.own(protocol)
+        self.learned(self.array, more=[capabilities.WHOLE_HOSTS])
+        self.backend.restart()
         self.switch(delete_host_with_initiators=True)
         self.backend.detach(self.backend.attach(self.volume, self.host()))
         made = self.backend.attach(self.volume, self.host(ports=2))
