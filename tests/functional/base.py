@@ -13,6 +13,7 @@
 """What the functional tests share."""
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 import concurrent.futures
 import contextlib
