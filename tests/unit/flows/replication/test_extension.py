@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volumes grow, with trouble at every single call."""
+"""Volumes grow on both arrays."""
 
 from unittest import mock
 
@@ -33,37 +33,6 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.extend()
         self.assertEqual(self.CALLS, self.trouble.calls)
         self.assert_replicated(2)
-
-    @ddt.data('before', 'after')
-    def test_killed_at_each_call(self, when):
-        for _ in self.each(self.extend_more, kill=when):
-            self.extend(self.gib)
-            self.assert_replicated(self.gib)
-
-    gib = 1
-
-    def extend_more(self):
-        self.gib += 1
-        self.extend(self.gib)
-
-    @ddt.data(*pair.FAULTS)
-    def test_trouble_at_each_call(self, fault):
-        for error in self.each(self.extend_more, fault=pair.FAULTS[fault]):
-            if self.halves()[0] != ('in_sync', 'source'):
-                self.assertIn('is not replicated until it is extended',
-                              str(error))
-            else:
-                self.assert_replicated(self.gib - bool(error))
-            self.extend(self.gib)
-            self.assert_replicated(self.gib)
-
-    @ddt.data('b', 'a')
-    def test_an_array_that_wants_it_idle(self, letter):
-        """VOL-4 to the letter, on either array."""
-        getattr(self, letter).control.set_switches(grow_suspended=False)
-        for _ in self.each(self.extend_more, kill='after'):
-            self.extend(self.gib)
-            self.assert_replicated(self.gib)
 
     def test_the_copy_cannot_grow(self):
         """Nothing has changed then."""
