@@ -27,6 +27,8 @@ from typing import Any
 from typing import TYPE_CHECKING
 import warnings
 
+from cinder_k2 import version
+
 if TYPE_CHECKING:
     from cinder_k2.cmd import backends as backends_module
 
@@ -124,6 +126,8 @@ def _parser() -> argparse.ArgumentParser:
         'cinder-k2 in a cinder.conf. Run it where cinder-volume runs, as '
         'the same user: it reads the same file and takes the same locks. '
         'check-host runs on any host that attaches volumes.')
+    parser.add_argument('--version', action='version',
+                        version=f'%(prog)s {version.version()}')
     commands = parser.add_subparsers(dest='command', required=True,
                                      metavar='COMMAND')
     for name, help_text in COMMANDS.items():

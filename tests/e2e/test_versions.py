@@ -73,7 +73,9 @@ class VersionsTest(unittest.TestCase):
             sys.executable, '-c',
             'import driver\nprint(repr(driver._PRINT_VERSION))',
             env={'PYTHONPATH': self.clone / 'juju-charm' / 'src'}))
-        return {'wheel': wheel.name.split('-')[1]} | {
+        admin = run(programs / 'k2-admin', '--version').split()
+        self.assertEqual('k2-admin', admin[0])
+        return {'wheel': wheel.name.split('-')[1], 'k2-admin': admin[1]} | {
             part: run(programs / 'python', '-c', *command).strip()
             for part, command in {
                 'package': (_PACKAGE,), 'charm': (charm,),

@@ -21,6 +21,7 @@ import ddt
 import testtools
 
 from cinder_k2.cmd import admin
+from cinder_k2 import version
 
 
 @ddt.ddt
@@ -55,6 +56,10 @@ class ArgumentsTest(testtools.TestCase):
         for option in ('--config-file', '--config-dir', '--backend',
                        '--json'):
             self.assertIn(option, output)
+
+    def test_version(self):
+        self.assertEqual((0, f'k2-admin {version.version()}\n', ''),
+                         self.run_main('--version'))
 
     def test_without_cinder(self):
         with mock.patch.dict(sys.modules, {'cinder': None}):
