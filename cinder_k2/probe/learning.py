@@ -138,10 +138,11 @@ def by_writes(client: rest.Client, made: probe_made.Made) -> None:
     """Learn by objects of the probe's."""
     learner = _Learner(client, made)
     # On an array without other volumes there was nothing to page through.
-    for step in (lambda: _paging(client), learner.lookups, learner.move,
-                 learner.descriptions, learner.kept_view, learner.bulk,
-                 learner.restore, learner.thin_clone, learner.initiator,
-                 learner.port, learner.chap, lambda: _fields(client)):
+    for step in (lambda: _paging(client), learner.sequence, learner.lookups,
+                 learner.move, learner.descriptions, learner.kept_view,
+                 learner.bulk, learner.restore, learner.thin_clone,
+                 learner.initiator, learner.port, learner.chap,
+                 lambda: _fields(client)):
         _try(step)
 
 
@@ -175,6 +176,15 @@ class _Learner:
                 lambda: client.volume_groups.search(rest.query.one_of(
                     'name', [made.name('g1'), made.name('g2')]))):
             _try(step)
+
+    def sequence(self) -> None:
+        """The header on writes, learnt by an object with a name of its own.
+
+        It is removed with the rest.
+        """
+        with self._made.writer.making('volume_groups'):
+            self._client.volume_groups.create(
+                name=self._made.name('q1'), quota=0, is_dedup=True)
 
     def move(self) -> None:
         """Moving a volume, which has no snapshots, to another group."""

@@ -43,7 +43,7 @@ _PARTS = {
                   's6', 's7', 'a1', 'b1', 'b2', 'b3', 'b4', 'f1', 'f2'),
     'volumes': (*CLONES, 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'u1', 'u2'),
     'volume_groups': ('g1', 'g2', 'g3', 'g4', 'g5', 'g6', 'g7',
-                      'g8', 'g9', 'g0'),
+                      'g8', 'g9', 'g0', 'q1'),
     'hosts': ('h1', 'h2', 'h3', 'h4', 'h5'),
     'host_groups': ('n1', 'n2'),
     'host_auth_profiles': ('p1', 'p2', 'p3'),
