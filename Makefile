@@ -1,7 +1,7 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
 .PHONY: help venv docs-venv cloud test unit weather matrix soak e2e tempest lint docs \
-    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim \
+    releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover clean
 
@@ -72,6 +72,9 @@ bench: venv  ## this driver beside the in-tree one, on one simulated array
 
 bench-cpu: venv  ## the CPU of a create and an attach, beside the in-tree driver
 	@$(IN_VENV) exec python -m benchmarks.cpu --check
+
+depth: venv  ## how deep the stack is when a create or an attach sends a request
+	@$(IN_VENV) exec python -m testtools.run tests.functional.test_depth
 
 reduction: venv  ## what deduplication and compression save: a database and its replicas
 	@$(IN_VENV) exec python -m tools.reduction

@@ -57,7 +57,8 @@ class Access:
             if found is not None:
                 return self._lun(volume, found, ref)
         try:
-            return self._lun(volume, self._map(volume, ref), ref)
+            return self._lun(volume, self._client.mappings.create(
+                host=ref, volume=volume.mappable), ref)
         except rest.Refused:
             found = self._find(volume, ref)
             if found is not None:
@@ -65,8 +66,10 @@ class Access:
             group = self._client.hosts.get(host).host_group
             if group is None:
                 raise
-            return self._lun(volume, self._find(volume, group)
-                             or self._map(volume, group), group)
+            return self._lun(
+                volume, self._find(volume, group)
+                or self._client.mappings.create(
+                    host=group, volume=volume.mappable), group)
 
     def revoke(self, volume: backings.Backing | None, host: int, *,
                shared: bool = False) -> Revoked:
@@ -168,9 +171,6 @@ class Access:
     def _delete(self, mapping: rest.Mapping) -> None:
         self._client.mappings.delete(mapping.id, host=mapping.host,
                                      volume=mapping.volume)
-
-    def _map(self, volume: backings.Backing, host: rest.Ref) -> rest.Mapping:
-        return self._client.mappings.create(host=host, volume=volume.mappable)
 
     def _find(self, volume: backings.Backing, host: rest.Ref
               ) -> rest.Mapping | None:

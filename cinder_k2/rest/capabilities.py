@@ -29,10 +29,12 @@ import dataclasses
 import logging
 import threading
 import time
+from typing import Any
 from typing import Generic
 from typing import Protocol
 from typing import TypeVar
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import errors
 from cinder_k2.rest import verdicts
 from cinder_k2.rest.verdicts import DISABLED
@@ -43,6 +45,8 @@ from cinder_k2.rest.verdicts import WORKS
 
 LOG = logging.getLogger(__name__)
 T = TypeVar('T')
+#: Begins steps.
+Act = Callable[[], calls.Steps[T]]
 
 PAGING = 'paging'
 FIELDS = 'fields'
@@ -173,8 +177,11 @@ class Prober(Protocol):
     def in_trial(self) -> bool:
         """Whether this thread is learning a capability already."""
 
-    def answers(self) -> bool:
+    def answers(self) -> calls.Steps[bool]:
         """Whether the array answers a known read, asked once."""
+
+    def run(self, steps: calls.Steps[T]) -> T:
+        """Carry out steps."""
 
 
 class Store(Protocol):
@@ -288,11 +295,24 @@ class Capabilities:
             self._version = version
             self._store.save(self._version, self._verdicts)
 
-    # Using capabilities
+    # Using capabilities. What is tried are steps (``rest.calls``); each
+    # method yields the calls to be sent.
 
     def prefer(self, name: str, novel: Callable[[], T],
-               older: Callable[[], T], *, has_own_path: bool = False,
-               is_unique: bool = False) -> T:
+               older: Callable[[], T]) -> T:
+        """As ``preferring``, what carries out calls of its own."""
+        return self._prober.run(self.preferring(
+            name, calls.plain(novel), calls.plain(older)))
+
+    def learn(self, name: str, novel: Callable[[], T],
+              proves: Callable[[T], Any]) -> T | None:
+        """As ``learning``, what carries out calls of its own."""
+        steps = self.learning(name, calls.plain(novel), proves)
+        return self._prober.run(steps)
+
+    def preferring(self, name: str, novel: Act[T], older: Act[T], *,
+                   has_own_path: bool = False, is_unique: bool = False
+                   ) -> calls.Steps[T]:
         """Carry out a write with a capability, or without it.
 
         :param novel: does it with the capability; what it raises after an
@@ -308,15 +328,16 @@ class Capabilities:
         state = self.verdict(name).state
         if state == WORKS:
             use = self._use if has_own_path else self._use_of_object
-            return use(name, novel, older)
+            return (yield from use(name, novel, older))
         if state == UNKNOWN:
             with self._learner(name) as mine:
                 if mine:
-                    return self._try(name, novel, older, is_unique)
-        return older()
+                    return (yield from self._try(name, novel, older,
+                                                 is_unique))
+        return (yield from older())
 
-    def read(self, names: Collection[str], novel: Callable[[], T],
-             older: Callable[[], T]) -> T:
+    def reading(self, names: Collection[str], novel: Act[T], older: Act[T]
+                ) -> calls.Steps[T]:
         """Read by what is known to work, or without it.
 
         Without it if the array refuses that, or answers twice with 5xx or
@@ -329,7 +350,7 @@ class Capabilities:
         """
         try:
             with self._prober.limited_retries():
-                result = novel()
+                result = yield from novel()
         except errors.RestError as error:
             if not (is_refusal(error) or errors.is_server_failure(error)):
                 raise
@@ -338,17 +359,19 @@ class Capabilities:
             for name in names:
                 self.found(name)
             return result
-        if errors.is_server_failure(refusal) and not self._prober.answers():
-            return novel()
-        result = older()
+        if errors.is_server_failure(refusal) and not (
+                yield from self._answers()):
+            return (yield from novel())
+        result = yield from older()
         for name in names:
             self.failed(name, refusal)
         return result
 
-    def require(self, name: str, novel: Callable[[], T], *,
-                of_object: bool = False, is_read: bool = False,
-                slow: bool = False, may_recover: bool = False,
-                confirm: Callable[[T], object] | None = None) -> T:
+    def requiring(self, name: str, novel: Act[T], *,
+                  of_object: bool = False, is_read: bool = False,
+                  slow: bool = False, may_recover: bool = False,
+                  confirm: Callable[[T], object] | None = None
+                  ) -> calls.Steps[T]:
         """Carry out a call that has no older road.
 
         :param of_object: a 404 may be about an object as well as about the
@@ -363,10 +386,11 @@ class Capabilities:
         """
         self._check_offered(name)
         if self.works(name) or self._prober.in_trial:
-            return novel()
+            return (yield from novel())
         # There is nothing else to do while the array is busy.
-        outcome = self._confirmed(confirm, self._tried(
-            novel, reply=_SECONDS if is_read else None, awaits_turn=True))
+        outcome = yield from self._tried(
+            novel, reply=_SECONDS if is_read else None, awaits_turn=True)
+        outcome = self._confirmed(confirm, outcome)
         for result in outcome.results:
             self.found(name)
             return result
@@ -375,16 +399,17 @@ class Capabilities:
             if may_recover and is_lost(error):
                 self._of(name).failing = time.monotonic() + PAUSE, error
                 raise error
-            raise self._judged(name, error, of_object, is_read) from error
+            raise (yield from self._judged(
+                name, error, of_object, is_read)) from error
         if error is not None and errors.may_go_on(error):
             if slow:
                 raise error
-            if self._answers_in_time():
+            if (yield from self._answers_in_time()):
                 if is_read:
                     self._hangs(name, error)
                     raise self._not_offered(name, error.message) from error
-                return self._go_on(name, novel)
-        return novel()
+                return (yield from self._go_on(name, novel))
+        return (yield from novel())
 
     def _check_offered(self, name: str) -> None:
         verdict = self.verdict(name)
@@ -408,10 +433,14 @@ class Capabilities:
             return _Outcome(error=error, clear=True)
         return outcome
 
-    def _answers_in_time(self) -> bool:
+    def _answers(self) -> calls.Steps[bool]:
+        """Whether the array answers a known read."""
+        return (yield from self._prober.answers())
+
+    def _answers_in_time(self) -> calls.Steps[bool]:
         """Whether the array is not slow with everything."""
         with self._prober.trial(_SECONDS):
-            return self._prober.answers()
+            return (yield from self._answers())
 
     def _hangs(self, name: str, error: errors.RestError) -> None:
         """Note a call that hangs while the array answers others."""
@@ -420,7 +449,7 @@ class Capabilities:
         if progress.unanswered >= _STRIKES:
             self._refuse(name, error)
 
-    def _go_on(self, name: str, novel: Callable[[], T]) -> T:
+    def _go_on(self, name: str, novel: Act[T]) -> calls.Steps[T]:
         """Carry out a write that hangs while the array answers others.
 
         Three seconds are not enough, as nothing takes its place: what the
@@ -430,7 +459,7 @@ class Capabilities:
         """
         try:
             with self._prober.deadline(PAUSE):
-                return novel()
+                return (yield from novel())
         except errors.RestError as error:
             if errors.may_go_on(error):
                 self._hangs(name, error)
@@ -438,7 +467,7 @@ class Capabilities:
             raise
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
-                is_read: bool) -> errors.RestError:
+                is_read: bool) -> calls.Steps[errors.RestError]:
         """What a refusal without an older road comes to."""
         if isinstance(error, errors.NotOffered):
             return error
@@ -449,18 +478,18 @@ class Capabilities:
             return error
         if isinstance(error, errors.NotFound) and of_object:
             return self._not_offered(name, error.message)
-        if not self._prober.answers():
+        if not (yield from self._answers()):
             return error
         self._refuse(name, error)
         return self._not_offered(name, error.message)
 
-    def learn(self, name: str, novel: Callable[[], T],
-              proves: Callable[[T], bool | None]) -> T | None:
+    def learning(self, name: str, novel: Act[T],
+                 proves: Callable[[T], Any]) -> calls.Steps[T | None]:
         """Try a read whose older road has just worked.
 
-        :param proves: whether a result shows that the capability works;
-            one that does not is a refusal without words, None tells
-            nothing
+        :param proves: whether a result shows that the capability works, or
+            steps to tell that; one that does not is a refusal without
+            words, None tells nothing
         :returns: the result, if it does
         """
         if self.verdict(name).state != UNKNOWN:
@@ -468,9 +497,9 @@ class Capabilities:
         with self._learner(name) as mine:
             if not mine:
                 return None
-            outcome = self._tried(novel, _SECONDS)
+            outcome = yield from self._tried(novel, _SECONDS)
             for result in outcome.results:
-                proof = proves(result)
+                proof = yield from calls.value(proves(result))
                 if proof:
                     self.found(name)
                     return result
@@ -500,19 +529,19 @@ class Capabilities:
 
     # Inside
 
-    def _use(self, name: str, novel: Callable[[], T],
-             older: Callable[[], T]) -> T:
+    def _use(self, name: str, novel: Act[T],
+             older: Act[T]) -> calls.Steps[T]:
         try:
-            result = novel()
+            result = yield from novel()
         except (errors.NotFound, errors.MethodNotAllowed) as error:
-            result = older()
+            result = yield from older()
             self.failed(name, error)
             return result
         self._of(name).strikes = 0
         return result
 
-    def _use_of_object(self, name: str, novel: Callable[[], T],
-                       older: Callable[[], T]) -> T:
+    def _use_of_object(self, name: str, novel: Act[T],
+                       older: Act[T]) -> calls.Steps[T]:
         """Use what works, where a refusal is mostly about the object.
 
         After a minute of nothing but refusals the older road shows which it
@@ -520,29 +549,29 @@ class Capabilities:
         """
         progress = self._of(name)
         try:
-            result = novel()
+            result = yield from novel()
         except errors.RestError as error:
             now = time.monotonic()
             progress.refused = progress.refused or now
             if not is_refusal(error) or now < progress.refused + PAUSE:
                 raise
-            result = self._instead(progress, older)
+            result = yield from self._instead(progress, older)
             self.failed(name, error)
             return result
         progress.refused, progress.strikes = None, 0
         return result
 
     @staticmethod
-    def _instead(progress: _Progress, older: Callable[[], T]) -> T:
+    def _instead(progress: _Progress, older: Act[T]) -> calls.Steps[T]:
         try:
-            return older()
+            return (yield from older())
         except errors.RestError:
             # It was the object.
             progress.refused = time.monotonic()
             raise
 
-    def _try(self, name: str, novel: Callable[[], T],
-             older: Callable[[], T], is_unique: bool) -> T:
+    def _try(self, name: str, novel: Act[T],
+             older: Act[T], is_unique: bool) -> calls.Steps[T]:
         """Learn by a write.
 
         One that is cut off may be carried out after the older one. Where the
@@ -550,30 +579,31 @@ class Capabilities:
         by then (OBJ-7), it is given the whole time of a reply, but once only.
         """
         begin = time.monotonic()
-        outcome = self._tried(novel, reply=_SECONDS if is_unique else None)
+        outcome = yield from self._tried(
+            novel, reply=_SECONDS if is_unique else None)
         for result in outcome.results:
             self.found(name)
             return result
         middle = time.monotonic()
-        result = older()
+        result = yield from older()
         faster = time.monotonic() - middle <= middle - begin
         self._conclude_write(name, outcome, faster,
                              _STRIKES if is_unique else 1)
         return result
 
-    def _tried(self, novel: Callable[[], T], seconds: float | None = None,
+    def _tried(self, novel: Act[T], seconds: float | None = None,
                *, reply: float | None = None, awaits_turn: bool = False
-               ) -> _Outcome[T]:
+               ) -> calls.Steps[_Outcome[T]]:
         """Try once, and once more if nobody knows what became of it."""
         end = time.monotonic() + (seconds or reply or ASK_AGAIN)
         with self._prober.trial(seconds, reply=reply,
                                 awaits_turn=awaits_turn):
-            outcome = _once(novel)
+            outcome = yield from _once(novel)
             if (outcome.error is None or not is_lost(outcome.error)
                     or time.monotonic() > end
-                    or not self._prober.answers()):
+                    or not (yield from self._answers())):
                 return outcome
-            again = _once(novel)
+            again = yield from _once(novel)
             return dataclasses.replace(
                 again, clear=again.error is not None and (
                     again.clear or is_lost(again.error)))
@@ -649,9 +679,9 @@ class Capabilities:
             errors.Place(self._address))
 
 
-def _once(novel: Callable[[], T]) -> _Outcome[T]:
+def _once(novel: Act[T]) -> calls.Steps[_Outcome[T]]:
     try:
-        return _Outcome((novel(),))
+        return _Outcome(((yield from novel()),))
     except errors.OtherObject:
         # The older road would do the same to what is not meant.
         raise

@@ -93,10 +93,10 @@ class Client:
         :raises errors.BadReply: the array has no figures (STA-3)
         :raises errors.NotOffered: it does not offer statistics
         """
-        return self.capabilities.require(
+        return self._session.run(self.capabilities.requiring(
             capabilities.STATISTICS,
-            lambda: self._performance.first(('__resolution', '5m')),
-            is_read=True, may_recover=True)
+            lambda: self._performance.reading_first(('__resolution', '5m')),
+            is_read=True, may_recover=True))
 
     def deadline(self, seconds: float | None = None, *, fresh: bool = False
                  ) -> contextlib.AbstractContextManager[object]:

@@ -20,6 +20,7 @@ import contextlib
 import functools
 from typing import TypeVar
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import errors
 from cinder_k2.rest import forms
 from cinder_k2.rest import query
@@ -36,6 +37,10 @@ T = TypeVar('T')
 # Tries of a bulk call in which an object may be busy, and of its parts.
 _TRIES = 8
 _TRIES_OF_PART = 3
+
+
+#: Writes one of several objects.
+Act = Callable[[T], calls.Steps[object]]
 
 
 class _NotBulk(Exception):
@@ -69,13 +74,14 @@ class Collection(reader.Reader[R]):
         :raises errors.Refused: also when the name is taken by another
         :raises errors.NotOffered: the array does not take the fields
         """
-        return self._create(fields, optional, slow=slow)
+        return self.session.run(self._create(fields, optional, slow=slow))
 
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
                 find: writes.Find[R] | None = None,
-                in_doubt: bool = False, slow: bool = False) -> R:
-        def write(values: writes.Fields) -> R:
+                in_doubt: bool = False, slow: bool = False
+                ) -> calls.Steps[R]:
+        def write(values: writes.Fields) -> calls.Steps[R]:
             return self.session.write(writes.Create(self, values, find),
                                       doubt=doubt)
         sent = {name: value for name, value in fields.items()
@@ -85,12 +91,13 @@ class Collection(reader.Reader[R]):
             open=in_doubt, is_unique=not slow and writes.Create(
                 self, sent, find).is_named)
         if optional:
-            return self._known.prefer(
+            return (yield from self._known.preferring(
                 self._creation(optional), lambda: write({**sent, **optional}),
-                lambda: write(sent), is_unique=doubt.is_unique)
+                lambda: write(sent), is_unique=doubt.is_unique))
         if forms.is_known_creation(self.kind.RESOURCE, sent):
-            return write(sent)
-        return self._known.require(self._creation(sent), lambda: write(sent))
+            return (yield from write(sent))
+        return (yield from self._known.requiring(
+            self._creation(sent), lambda: write(sent)))
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
                slow: bool = False, names: Sequence[str] = (),
@@ -111,9 +118,16 @@ class Collection(reader.Reader[R]):
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
-        def write(values: writes.Fields) -> R:
+        return self.session.run(self._update(
+            id, fields, optional, slow=slow, names=names, shows=shows))
+
+    def _update(self, id: int, fields: writes.Fields,
+                optional: writes.Fields | None, *, slow: bool,
+                names: Sequence[str], shows: Callable[[R], bool] | None
+                ) -> calls.Steps[R]:
+        def write(values: writes.Fields) -> calls.Steps[R]:
             update = writes.Update(self, id, values, names)
-            changed = self.session.write(update, doubt=doubt)
+            changed = yield from self.session.write(update, doubt=doubt)
             if not slow:
                 self._check_taken(changed, values, update.request)
             return changed
@@ -123,18 +137,18 @@ class Collection(reader.Reader[R]):
                 raise self._passed_over(id, fields)
         doubt = rest_session.Doubt(slow=slow)
         if optional:
-            return self._known.prefer(
+            return (yield from self._known.preferring(
                 self._change_name(optional),
-                lambda: write({**fields, **optional}), lambda: write(fields))
+                lambda: write({**fields, **optional}), lambda: write(fields)))
         if forms.is_known_update(self.kind.RESOURCE, fields):
-            return write(fields)
+            return (yield from write(fields))
         try:
-            return self._known.require(
+            return (yield from self._known.requiring(
                 self._change_name(fields), lambda: write(fields),
-                of_object=True, slow=slow, confirm=confirm)
+                of_object=True, slow=slow, confirm=confirm))
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
-                self._check_there(id)
+                yield from self._check_there(id)
             raise
 
     def _passed_over(self, id: int, fields: writes.Fields
@@ -157,13 +171,13 @@ class Collection(reader.Reader[R]):
                     f'it has not changed {name}',
                     self.session.transport.place(request), status=200)
 
-    def _check_there(self, id: int) -> None:
+    def _check_there(self, id: int) -> calls.Steps[None]:
         """See that an object is there, if the array has a way to tell.
 
         :raises errors.NotFound: it is gone
         """
         with contextlib.suppress(errors.NotOffered, errors.Incomplete):
-            self.get(id)
+            yield from self.getting(id)
 
     def delete(self, id: int, *, names: Sequence[str] = (),
                **identity: query.Value | None) -> bool:
@@ -176,18 +190,18 @@ class Collection(reader.Reader[R]):
         :param identity: values that tell it from others
         :raises errors.NotOffered: the array does not delete such objects
         """
-        return self._delete(id, identity, names)
+        return self.session.run(self._delete(id, identity, names))
 
     def _delete(self, id: int, identity: writes.Fields,
-                names: Sequence[str] = ()) -> bool:
-        def write() -> bool:
+                names: Sequence[str] = ()) -> calls.Steps[bool]:
+        def write() -> calls.Steps[bool]:
             return self.session.write(writes.Delete(self, id, identity,
                                                     names))
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
-                return write()
-            return self._known.require(self.deletion, write,
-                                       of_object=True)
+                return (yield from write())
+            return (yield from self._known.requiring(self.deletion, write,
+                                                     of_object=True))
         except errors.NotFound:
             return False
 
@@ -210,16 +224,23 @@ class Collection(reader.Reader[R]):
         """
         looks: Sequence[writes.Find[R] | None] = finds or [None] * len(items)
         with self.session.deadline():
-            if len(items) < 2:
-                return [self._create(fields, find=find) for fields, find
-                        in zip(items, looks, strict=True)]
-            return self._create_many(items, looks)
+            steps = self._create_each if len(items) < 2 else self._create_bulk
+            return self.session.run(steps(items, looks))
 
-    def _create_many(self, items: Sequence[writes.Fields],
-                     finds: Sequence[writes.Find[R] | None]) -> list[R]:
-        def at_once() -> list[R]:
+    def _create_each(self, items: Sequence[writes.Fields],
+                     finds: Sequence[writes.Find[R] | None]
+                     ) -> calls.Steps[list[R]]:
+        made = []
+        for fields, find in zip(items, finds, strict=True):
+            made.append((yield from self._create(fields, find=find)))
+        return made
+
+    def _create_bulk(self, items: Sequence[writes.Fields],
+                     finds: Sequence[writes.Find[R] | None]
+                     ) -> calls.Steps[list[R]]:
+        def at_once() -> calls.Steps[list[R]]:
             try:
-                return self.session.write(bulk, doubt=doubt)
+                return (yield from self.session.write(bulk, doubt=doubt))
             except errors.RestError as error:
                 left.append(not isinstance(error, (
                     errors.NotFound, errors.MethodNotAllowed)))
@@ -231,26 +252,27 @@ class Collection(reader.Reader[R]):
         made: list[R] = []
         one_by_one: list[bool] = []
 
-        def each() -> list[R]:
+        def each() -> calls.Steps[list[R]]:
             one_by_one.append(True)
-            found = bulk.look_each() if any(left) else [None] * len(items)
-            made.extend(
-                there or self._create(fields, find=find, in_doubt=doubt.open)
-                for fields, find, there in zip(
-                    items, finds, found, strict=True))
+            found: Sequence[R | None] = [None] * len(items)
+            if any(left):
+                found = yield from bulk.look_each()
+            for fields, find, there in zip(items, finds, found, strict=True):
+                made.append(there or (yield from self._create(
+                    fields, find=find, in_doubt=doubt.open)))
             if any(found):
                 raise _NotBulk
             return made
         try:
             try:
-                return self._known.prefer(self._bulk('create'), at_once, each,
-                                          has_own_path=True)
+                return (yield from self._known.preferring(
+                    self._bulk('create'), at_once, each, has_own_path=True))
             except errors.Refused:
                 # Some may have been made before a reply was lost: then a
                 # repeat of all is refused for these (ERR-8).
                 if one_by_one or not doubt.open:
                     raise
-                return each()
+                return (yield from each())
         except _NotBulk:
             # It took the bulk call, if not all of it (BLK-4).
             return made
@@ -262,23 +284,25 @@ class Collection(reader.Reader[R]):
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
         """
-        names = names or {}
         with self.session.deadline():
-            if len(identities) < 2:
-                self._delete_each(identities, names)
-                return
-            bulk = writes.BulkDelete(self, identities, names)
-            try:
-                self._known.prefer(
-                    self._bulk('delete'), lambda: self.session.write(bulk),
-                    lambda: self._delete_each(bulk.left, names,
-                                              learning=True),
-                    has_own_path=True)
-            except _NotBulk:
-                pass
-            except (errors.Refused, errors.BadReply):
-                # One of them may be gone, or may have to stay.
-                self._delete_each(bulk.left, names)
+            self.session.run(self._delete_many(identities, names or {}))
+
+    def _delete_many(self, identities: Mapping[int, writes.Fields],
+                     names: Mapping[int, str]) -> calls.Steps[None]:
+        if len(identities) < 2:
+            yield from self._delete_each(identities, names)
+            return
+        bulk = writes.BulkDelete(self, identities, names)
+        try:
+            yield from self._known.preferring(
+                self._bulk('delete'), lambda: self.session.write(bulk),
+                lambda: self._delete_each(bulk.left, names, learning=True),
+                has_own_path=True)
+        except _NotBulk:
+            pass
+        except (errors.Refused, errors.BadReply):
+            # One of them may be gone, or may have to stay.
+            yield from self._delete_each(bulk.left, names)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -291,10 +315,11 @@ class Collection(reader.Reader[R]):
         :returns: those that were not changed: id, and why
         """
         with self.session.deadline():
-            return {change[0]: error for change, error in self._halve(
+            bad = self.session.run(self._halve(
                 self._bulk('update'), list(changes.items()),
                 functools.partial(writes.BulkUpdate, self), self._change,
-                _TRIES)}
+                _TRIES))
+            return {change[0]: error for change, error in bad}
 
     def delete_unheld(self, identities: Mapping[int, writes.Fields],
                       names: Mapping[int, str] | None = None
@@ -309,12 +334,12 @@ class Collection(reader.Reader[R]):
         """
         known = names or {}
         with self.session.deadline():
-            return dict(self._halve(
+            return dict(self.session.run(self._halve(
                 self._bulk('delete'), list(identities),
                 lambda ids: writes.BulkDelete(
                     self, {id: identities[id] for id in ids}, known),
                 lambda id: self._delete(id, identities[id], [
-                    known.get(id, '')]), _TRIES))
+                    known.get(id, '')]), _TRIES)))
 
     # Inside
 
@@ -339,88 +364,96 @@ class Collection(reader.Reader[R]):
 
     def _halve(self, name: str, items: Sequence[T],
                bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
-               single: Callable[[T], object], tries: int
-               ) -> list[tuple[T, errors.RestError]]:
+               single: Act[T], tries: int
+               ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         """Write several objects at once, or as many at once as pass.
 
         :returns: those that are bad
         """
         if len(items) < 2 or self._known.refused(name):
-            return _failures(single, items)
+            return (yield from _failures(single, items))
         if not self._known.works(name):
-            return self._learn_bulk(name, items, bulk, single)
+            return (yield from self._learn_bulk(name, items, bulk, single))
         try:
-            self.session.write(bulk(items), tries)
+            yield from self.session.write(bulk(items), tries)
             return []
         except errors.RestError as error:
             if not _is_of_one(error):
                 raise
-            half = len(items) // 2
-            return [found for part in (items[:half], items[half:])
-                    for found in self._halve(name, part, bulk, single,
-                                             _TRIES_OF_PART)]
+        half = len(items) // 2
+        bad = yield from self._halve(name, items[:half], bulk, single,
+                                     _TRIES_OF_PART)
+        return [*bad, *(yield from self._halve(
+            name, items[half:], bulk, single, _TRIES_OF_PART))]
 
     def _learn_bulk(self, name: str, items: Sequence[T],
                     bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
-                    single: Callable[[T], object]
-                    ) -> list[tuple[T, errors.RestError]]:
+                    single: Act[T]
+                    ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         bad: list[tuple[T, errors.RestError]] = []
         gone: list[T] = []
 
-        def write(item: T) -> None:
-            if single(item) is False:
+        def write(item: T) -> calls.Steps[None]:
+            if (yield from single(item)) is False:
                 gone.append(item)
 
-        def each() -> bool:
-            bad.extend(_failures(write, items))
+        def each() -> calls.Steps[bool]:
+            bad.extend((yield from _failures(write, items)))
             if bad or gone:
                 raise _NotBulk
             return True
         # It may be one of the objects, not bulk calls as such.
         with contextlib.suppress(_NotBulk):
-            self._known.prefer(
+            yield from self._known.preferring(
                 name, lambda: self.session.write(bulk(items), _TRIES), each)
         return bad
 
-    def _change(self, change: tuple[int, writes.Fields]) -> None:
+    def _change(self, change: tuple[int, writes.Fields]
+                ) -> calls.Steps[None]:
         write = writes.Update(self, *change)
         try:
-            self.session.write(write, _TRIES)
+            yield from self.session.write(write, _TRIES)
         except errors.Refused:
             # A bulk call that was refused may have changed it nevertheless.
-            if not self._shows(write):
+            if not (yield from self._shows(write)):
                 raise
 
-    def _shows(self, write: writes.Update[R]) -> bool:
+    def _shows(self, write: writes.Update[R]) -> calls.Steps[bool]:
         try:
-            return write.look(certain=False) is not None
+            return (yield from write.look(certain=False)) is not None
         except (errors.NotFound, errors.NotOffered, errors.Incomplete):
             return False
 
     def _delete_each(self, identities: Mapping[int, writes.Fields],
                      names: Mapping[int, str], *, learning: bool = False
-                     ) -> bool:
-        there = [self._delete(id, identity, [names.get(id, '')])
-                 for id, identity in identities.items()]
+                     ) -> calls.Steps[bool]:
+        there = []
+        for id, identity in identities.items():
+            there.append((yield from self._delete(
+                id, identity, [names.get(id, '')])))
         if learning and not all(there):
             raise _NotBulk
         return True
 
 
-def _failures(write: Callable[[T], object], items: Sequence[T]
-              ) -> list[tuple[T, errors.RestError]]:
-    return [(item, error) for item in items if (error := _failure(
-        write, item))]
+def _failures(write: Act[T], items: Sequence[T]
+              ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
+    found = []
+    for item in items:
+        error = yield from _failure(write, item)
+        if error is not None:
+            found.append((item, error))
+    return found
 
 
-def _failure(write: Callable[[T], object], item: T
-             ) -> errors.RestError | None:
+def _failure(write: Act[T], item: T
+             ) -> calls.Steps[errors.RestError | None]:
     """Why an object could not be written.
 
     :raises errors.RestError: it was not the object
     """
     try:
-        write(item)
+        yield from write(item)
     except errors.RestError as error:
         if not _is_of_one(error):
             raise

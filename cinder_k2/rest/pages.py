@@ -21,6 +21,7 @@ from collections.abc import Iterable
 import dataclasses
 from typing import Any
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
@@ -55,51 +56,53 @@ class Pages:
         self._fields = ('__fields', ','.join(fields))
         self._fields_name = f'{capabilities.FIELDS}:{path[1:]}'
 
-    def read(self, pairs: list[query.Pair]) -> Listed:
+    def read(self, pairs: list[query.Pair]) -> calls.Steps[Listed]:
         """The objects that meet conditions. One call for a single page.
 
         :raises errors.BadReply: the reply is no list
         """
-        hits, total = self._page(pairs)
+        hits, total = yield from self._page(pairs)
         if total is None and len(hits) < _SMALLEST or (
                 total is not None and len(hits) >= total):
             return Listed(hits)
-        found = self._all(pairs)
+        found = yield from self._all(pairs)
         return Listed(hits, False) if found is None else Listed(found)
 
-    def total(self, pairs: list[query.Pair]) -> int:
+    def total(self, pairs: list[query.Pair]) -> calls.Steps[int]:
         """How many objects meet conditions, as the array counts. One call.
 
         :raises errors.BadReply: it does not say so
         """
-        hits, total = self._page(pairs)
+        hits, total = yield from self._page(pairs)
         if total is None:
             if len(hits) >= _SMALLEST:
                 raise self.bad('the reply has no total')
             return len(hits)
         return total
 
-    def first(self) -> list[Any]:
+    def first(self) -> calls.Steps[list[Any]]:
         """Some of all objects: those that a bare list begins with. One call.
 
         :raises errors.BadReply: the reply is no list
         """
-        return self._page([])[0]
+        hits, _ = yield from self._page([])
+        return hits
 
     def bad(self, message: str) -> errors.BadReply:
         """The error for a 2xx reply that the API does not promise."""
         return errors.BadReply(
             message, self._session.transport.place(self._request), status=200)
 
-    def _all(self, pairs: list[query.Pair]) -> list[Any] | None:
+    def _all(self, pairs: list[query.Pair]
+             ) -> calls.Steps[list[Any] | None]:
         """All pages; None if the array does not offer paging."""
         known = self._session.capabilities
         proven = known.works(capabilities.PAGING)
         if self._session.in_trial and not proven:
             return None
         try:
-            found = known.require(capabilities.PAGING, lambda: self._some(
-                pairs), is_read=True)
+            found = yield from known.requiring(
+                capabilities.PAGING, lambda: self._some(pairs), is_read=True)
         except errors.RestError as error:
             if not capabilities.is_refusal(error):
                 raise
@@ -109,14 +112,14 @@ class Pages:
         known.found(capabilities.PAGING)
         return found
 
-    def _some(self, pairs: list[query.Pair]) -> list[Any]:
+    def _some(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
         """As _sorted, where zero hits may be for unknown keys (QRY-2)."""
-        found = self._sorted(pairs)
+        found = yield from self._sorted(pairs)
         if not found:
             raise self._refused('nothing is found by pages')
         return found
 
-    def _sorted(self, pairs: list[query.Pair]) -> list[Any]:
+    def _sorted(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
         """Read all pages.
 
         :raises errors.Refused: the array passes over what it was asked for
@@ -126,7 +129,7 @@ class Pages:
         found: list[Any] = []
         total = 1
         while len(found) < total:
-            hits, said = self._short([
+            hits, said = yield from self._short([
                 *paged, ('__offset', str(len(found)))], first=not found)
             # Without a total, the list ends with an empty page.
             total = (len(found) + len(hits) + bool(hits) if said is None
@@ -149,25 +152,26 @@ class Pages:
             self._request), status=200)
 
     def _short(self, pairs: list[query.Pair], *, first: bool
-               ) -> tuple[list[Any], int | None]:
+               ) -> calls.Steps[tuple[list[Any], int | None]]:
         """A page with no more fields than are needed, if possible."""
         known = self._session.capabilities
         if known.works(self._fields_name):
-            return known.read(
+            return (yield from known.reading(
                 [self._fields_name],
                 lambda: self._page([*pairs, self._fields]),
-                lambda: self._page(pairs))
-        page = self._page(pairs)
+                lambda: self._page(pairs)))
+        page = yield from self._page(pairs)
         if first and page[0]:
-            known.learn(
+            yield from known.learning(
                 self._fields_name, lambda: self._page([*pairs, self._fields]),
                 lambda found: list(map(_id, found[0])) == list(
                     map(_id, page[0])))
         return page
 
     def _page(self, pairs: list[query.Pair]
-              ) -> tuple[list[Any], int | None]:
-        data = self._session.get(self._request.path, query.encode(pairs))
+              ) -> calls.Steps[tuple[list[Any], int | None]]:
+        data = yield from self._session.get(self._request.path,
+                                            query.encode(pairs))
         if not isinstance(data, dict) or not isinstance(
                 data.get('hits'), list):
             raise self.bad('the reply has no hits')

@@ -12,11 +12,11 @@
 
 """The objects of one resource, read only: by id, by search, counted."""
 
-from collections.abc import Sequence
 from typing import Any
 from typing import Generic
 from typing import TypeVar
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import overlooked
@@ -47,6 +47,10 @@ class Reader(Generic[R]):
         return records.Ref(self.kind.RESOURCE, id)
 
     def get(self, id: int, **hints: query.Value) -> R:
+        """The object with this id, see ``getting``."""
+        return self.session.run(self.getting(id, **hints))
+
+    def getting(self, id: int, **hints: query.Value) -> calls.Steps[R]:
         """The object with this id, also one marked as deleted.
 
         :param hints: values of fields that it has, by which an array that
@@ -54,8 +58,8 @@ class Reader(Generic[R]):
         :raises errors.NotFound: there is none
         """
         with self.session.deadline():
-            found = self._search.run([query.equal('id', id),
-                                      *_conditions(hints)])
+            found = yield from self._search.run([query.equal('id', id),
+                                                 *_conditions(hints)])
         for record in found.objects.values():
             return record
         if not found.is_complete:
@@ -68,15 +72,19 @@ class Reader(Generic[R]):
 
         ``pairs`` are control parameters (section 2.5).
         """
-        return self.one(self.session.get(self.path, query.encode(pairs)),
-                        self._request)
+        return self.session.run(self.reading_first(*pairs))
+
+    def reading_first(self, *pairs: query.Pair) -> calls.Steps[R]:
+        """The steps of ``first``."""
+        data = yield from self.session.get(self.path, query.encode(pairs))
+        return self.one(data, self._request)
 
     def find(self, **equal: query.Value) -> R | None:
         """The first live object whose fields equal all these values.
 
         :raises ValueError: an empty value, see :func:`query.equal`
         """
-        found, complete = self._live(_conditions(equal))
+        found, complete = self.session.run(self.living(**equal))
         if not found and not complete:
             raise self._incomplete()
         return next(iter(found), None)
@@ -93,7 +101,12 @@ class Reader(Generic[R]):
         :raises errors.Incomplete: the array shows a part of them only
         :raises ValueError: an empty value, see :func:`query.equal`
         """
-        found, complete = self._live([*conditions, *_conditions(equal)])
+        return self.session.run(self.searching(*conditions, **equal))
+
+    def searching(self, *conditions: query.Condition, **equal: query.Value
+                  ) -> calls.Steps[list[R]]:
+        """The steps of ``search``."""
+        found, complete = yield from self.living(*conditions, **equal)
         if not complete:
             raise self._incomplete()
         return found
@@ -104,12 +117,12 @@ class Reader(Generic[R]):
 
         :returns: the objects, and whether they are all that there are
         """
-        return self._live([*conditions, *_conditions(equal)])
+        return self.session.run(self.living(*conditions, **equal))
 
     def prove(self, **equal: query.Value) -> None:
         """Learn whether a search works that is to find something now."""
         with self.session.deadline():
-            self._search.prove(_conditions(equal))
+            self.session.run(self._search.prove(_conditions(equal)))
 
     def count(self, *conditions: query.Condition, **equal: query.Value
               ) -> int:
@@ -118,7 +131,8 @@ class Reader(Generic[R]):
         :raises ValueError: an empty value, see :func:`query.equal`
         """
         with self.session.deadline():
-            return self._search.count([*conditions, *_conditions(equal)])
+            return self.session.run(self._search.count(
+                [*conditions, *_conditions(equal)]))
 
     def one(self, data: Any, request: transport.Request) -> R:
         """Read a bare object, or the only one in an envelope (OBJ-2).
@@ -148,10 +162,12 @@ class Reader(Generic[R]):
         return errors.BadReply(
             message, self.session.transport.place(request), status=200)
 
-    def _live(self, conditions: Sequence[query.Condition]
-              ) -> tuple[list[R], bool]:
+    def living(self, *conditions: query.Condition, **equal: query.Value
+               ) -> calls.Steps[tuple[list[R], bool]]:
+        """The steps of ``some``."""
         with self.session.deadline():
-            found = self._search.run(conditions)
+            found = yield from self._search.run(
+                [*conditions, *_conditions(equal)])
         return [found.objects[id] for id in sorted(found.objects)
                 if not records.is_going(found.objects[id])], found.is_complete
 

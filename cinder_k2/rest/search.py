@@ -28,6 +28,7 @@ from typing import Any
 from typing import Generic
 from typing import TypeVar
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import forms
@@ -62,6 +63,11 @@ class Found(Generic[R]):
     def shows(self, other: 'Found[R]') -> bool:
         """Whether some object of another result is in this one."""
         return not self.objects.keys().isdisjoint(other.objects)
+
+
+#: Asks for something, or for one value.
+Ask = Callable[[], calls.Steps[Found[R]]]
+AskFor = Callable[[Any], calls.Steps[Found[R]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +115,7 @@ class Search(Generic[R]):
         self._path = f'/{kind.RESOURCE}'
         self._pages = pages.Pages(session, self._path, kind.field_names())
 
-    def run(self, conditions: Conditions) -> Found[R]:
+    def run(self, conditions: Conditions) -> calls.Steps[Found[R]]:
         """What meets all conditions.
 
         :raises errors.NotOffered: the array has no way to tell
@@ -118,21 +124,22 @@ class Search(Generic[R]):
             return Found()
         number = next((c for c in conditions if c.field == 'id'), None)
         if number is not None:
-            return self._by_ids(number, [
-                c for c in conditions if c is not number])
+            return (yield from self._by_ids(number, [
+                c for c in conditions if c is not number]))
         plan = self._plan(conditions)
         listed = plan.listed
         if listed is not None:
-            return self._several(plan, listed, lambda one: self.run([
-                one if c is listed else c for c in conditions]))
+            return (yield from self._several(
+                plan, listed, lambda one: self.run([
+                    one if c is listed else c for c in conditions])))
         if not plan.capability:
-            return self._ask_known(plan, conditions)
+            return (yield from self._ask_known(plan, conditions))
         if forms.is_known_search(self._kind.RESOURCE, ()):
-            return self._prefer(plan, lambda: self._ask(
-                _Plan((), tuple(conditions))))
-        return self._require(plan)
+            return (yield from self._prefer(plan, lambda: self._ask(
+                _Plan((), tuple(conditions)))))
+        return (yield from self._require(plan))
 
-    def count(self, conditions: Conditions) -> int:
+    def count(self, conditions: Conditions) -> calls.Steps[int]:
         """How many objects meet all conditions, as the array counts. A call.
 
         :raises errors.NotOffered: the array has no way to tell
@@ -140,21 +147,24 @@ class Search(Generic[R]):
         plan = self._plan(conditions)
         if plan.kept or plan.listed or plan.capability and not (
                 self._known.works(plan.capability)):
-            found = self.run(conditions)
+            found = yield from self.run(conditions)
             if not found.is_complete:
                 raise self._pages.bad('the list ends early')
             return len(found.objects)
-        return sum(map(self._pages.total, query.requests(plan.asked)))
+        total = 0
+        for pairs in query.requests(plan.asked):
+            total += yield from self._pages.total(pairs)
+        return total
 
-    def prove(self, conditions: Conditions) -> None:
+    def prove(self, conditions: Conditions) -> calls.Steps[None]:
         """Learn whether a search works that is to find something.
 
         No call where it is known, or needs no capability.
         """
         plan = self._plan(conditions)
         if plan.capability:
-            self._known.learn(plan.capability, lambda: self._ask(
-                plan, strict=True), bool)
+            yield from self._known.learning(
+                plan.capability, lambda: self._ask(plan, strict=True), bool)
 
     # Which form
 
@@ -188,35 +198,38 @@ class Search(Generic[R]):
 
     # Ways to ask
 
-    def _prefer(self, plan: _Plan, older: Callable[[], Found[R]]
-                ) -> Found[R]:
+    def _prefer(self, plan: _Plan, older: Ask[R]
+                ) -> calls.Steps[Found[R]]:
         """Ask in one go if the array is known to take that."""
         known, go, needs = self._known, plan.in_one_go(), self._needs(plan)
         if any(map(known.refused, needs)):
-            return older()
+            return (yield from older())
         unknown = [name for name in needs if not known.works(name)]
         if not unknown:
-            return self._ask_proven(go, needs, older)
-        found = older()
+            return (yield from self._ask_proven(go, needs, older))
+        found = yield from older()
         if found and len(unknown) == 1:
-            known.learn(unknown[0], lambda: self._ask(go, strict=True),
-                        lambda novel: self._proves(novel, found, older))
+            yield from known.learning(
+                unknown[0], lambda: self._ask(go, strict=True),
+                lambda novel: self._proves(novel, found, older))
         return found
 
     def _ask_proven(self, go: _Plan, needs: list[str],
-                    older: Callable[[], Found[R]]) -> Found[R]:
-        return self._known.read(needs, lambda: self._ask(go), older)
+                    older: Ask[R]) -> calls.Steps[Found[R]]:
+        return (yield from self._known.reading(
+            needs, lambda: self._ask(go), older))
 
     @staticmethod
     def _proves(novel: Found[R], before: Found[R],
-                older: Callable[[], Found[R]]) -> bool | None:
+                older: Ask[R]) -> calls.Steps[bool | None]:
         """Whether a search works; None if all of it may be gone by now."""
         if novel.shows(before):
             return True
-        return False if older().shows(before) else None
+        again = yield from older()
+        return False if again.shows(before) else None
 
     def _several(self, plan: _Plan, listed: query.Condition,
-                 single: Callable[[query.Condition], Found[R]]) -> Found[R]:
+                 single: AskFor[R]) -> calls.Steps[Found[R]]:
         """Ask for several values, in one go if the array takes that.
 
         If that is not known, the first value that finds something shows it,
@@ -229,22 +242,23 @@ class Search(Generic[R]):
         for number, one in enumerate(listed.each()):
             left = listed.values[number:]
             if len(left) > 1 and all(map(self._known.works, needs)):
-                found.append(self._ask_proven(
+                found.append((yield from self._ask_proven(
                     plan.asking(left).in_one_go(), needs,
-                    lambda: _merged(map(single, listed.each(number)))))
+                    lambda: _each(single, listed.each(number)))))
                 break
-            found.append(single(one))
+            found.append((yield from single(one)))
             # Which of several capabilities failed could not be told.
-            whole = len(needs) == 1 and self._learn_lists(
-                plan, listed, found, single)
-            if whole:
-                return whole
+            if len(needs) == 1:
+                whole = yield from self._learn_lists(plan, listed, found,
+                                                     single)
+                if whole:
+                    return whole
         return _merged(found)
 
     def _learn_lists(self, plan: _Plan, listed: query.Condition,
                      found: Sequence[Found[R]],
-                     single: Callable[[query.Condition], Found[R]]
-                     ) -> Found[R] | None:
+                     single: AskFor[R]
+                     ) -> calls.Steps[Found[R] | None]:
         """Learn whether the array takes lists, by an object that is there.
 
         :param found: what was asked for one after the other, to the last
@@ -256,31 +270,32 @@ class Search(Generic[R]):
         value, there = listed.values[len(found) - 1], found[-1]
         if len(found) == _MISSES < _MANY < len(listed.values) and not any(
                 found):
-            value, there = self._witness(listed.field)
+            value, there = yield from self._witness(listed.field)
         if not there:
             return None
         # In the middle, lest the array looks at the first or last one only.
         others = [each for each in listed.values if each != value]
         sample = [*others[:1], value, *others[1:_SAMPLE - 1]]
         go = plan.asking(sample).in_one_go()
-        novel = self._known.learn(
+        novel = yield from self._known.learning(
             name, lambda: self._ask(go, strict=True),
             lambda novel: self._proves(novel, there, lambda: single(
                 dataclasses.replace(listed, values=(value,)))))
         return novel if novel and novel.is_complete and set(
             sample) == set(listed.values) else None
 
-    def _witness(self, field: str) -> tuple[query.Value, Found[R]]:
+    def _witness(self, field: str
+                 ) -> calls.Steps[tuple[query.Value, Found[R]]]:
         """A value of a field, and an object that has it. One call."""
         name, seen = f'lists:{self._kind.RESOURCE}', self._pages.first
         hits: list[Any] | None = None
         with contextlib.suppress(errors.RestError):
             if self._known.works(name) or forms.is_known_search(
                     self._kind.RESOURCE, ()):
-                hits = seen()
+                hits = yield from seen()
             else:
                 # An empty list tells nothing.
-                hits = self._known.learn(
+                hits = yield from self._known.learning(
                     name, seen, lambda hits: bool(hits) or None)
         for record in map(self._parse, hits or ()):
             value = getattr(record, field, None)
@@ -288,29 +303,31 @@ class Search(Generic[R]):
                 return value, Found({record.id: record})
         return '', Found()
 
-    def _ask_known(self, plan: _Plan, conditions: Conditions) -> Found[R]:
+    def _ask_known(self, plan: _Plan, conditions: Conditions
+                   ) -> calls.Steps[Found[R]]:
         """Ask by a known form; a list that is refused, value by value."""
         try:
-            return self._ask(plan)
+            return (yield from self._ask(plan))
         except errors.RestError as error:
             many = next((c for _, c in plan.asked if len(c.values) > 1), None)
             if many is None or not capabilities.is_refusal(error):
                 raise
-            return _merged(self.run([one if c is many else c
-                                     for c in conditions])
-                           for one in many.each())
+            return (yield from _each(lambda one: self.run(
+                [one if c is many else c for c in conditions]), many.each()))
 
-    def _require(self, plan: _Plan) -> Found[R]:
+    def _require(self, plan: _Plan) -> calls.Steps[Found[R]]:
         """Ask by a form that no older one stands for."""
         name = plan.capability
         proven = self._known.works(name)
-        found = self._known.require(
+        found = yield from self._known.requiring(
             name, lambda: self._proved(plan, proven), is_read=True)
         # Reading further pages is not learnt while another one is.
-        return found if proven or found.is_complete else self._ask(plan)
+        if proven or found.is_complete:
+            return found
+        return (yield from self._ask(plan))
 
-    def _proved(self, plan: _Plan, proven: bool) -> Found[R]:
-        found = self._ask(plan)
+    def _proved(self, plan: _Plan, proven: bool) -> calls.Steps[Found[R]]:
+        found = yield from self._ask(plan)
         if not found and plan.asked and not proven:
             raise errors.Unproven(
                 'it finds nothing, and has never been seen to find anything '
@@ -322,7 +339,8 @@ class Search(Generic[R]):
     def _request(self) -> transport.Request:
         return transport.Request('GET', self._path)
 
-    def _ask(self, plan: _Plan, *, strict: bool = False) -> Found[R]:
+    def _ask(self, plan: _Plan, *, strict: bool = False
+             ) -> calls.Steps[Found[R]]:
         """Ask, and compare again (QRY-5).
 
         :param strict: whether it is an error that the array passes over a
@@ -331,7 +349,7 @@ class Search(Generic[R]):
         records_: dict[int, R] = {}
         complete = True
         for pairs in query.requests(plan.asked):
-            listed = self._pages.read(pairs)
+            listed = yield from self._pages.read(pairs)
             complete &= listed.is_complete
             records_.update((record.id, record) for record in map(
                 self._parse, listed.objects))
@@ -385,56 +403,58 @@ class Search(Generic[R]):
     # By id
 
     def _by_ids(self, number: query.Condition, others: Conditions
-                ) -> Found[R]:
+                ) -> calls.Steps[Found[R]]:
         """Objects by their ids, among those that meet other conditions."""
         if len(number.values) > 1 and not others:
             plan = _Plan(((number.key, number),), ())
             if forms.is_known_search(self._kind.RESOURCE, ()):
-                return self._prefer(plan, lambda: self._among(number, ()))
-            return self._several(plan, number,
-                                 lambda one: self._by_ids(one, ()))
+                return (yield from self._prefer(
+                    plan, lambda: self._among(number, ())))
+            return (yield from self._several(
+                plan, number, lambda one: self._by_ids(one, ())))
         if self._kind.RESOURCE in forms.READS:
-            return self._matching(_merged(map(self._read, number.values)),
-                                  (), others)
+            found = yield from _each(self._read, number.values)
+            return self._matching(found, (), others)
         if others:
-            return self._among(number, others)
+            return (yield from self._among(number, others))
         name = f'reads:{self._kind.RESOURCE}'
         if self._known.works(name):
-            return self._known.read(
+            return (yield from self._known.reading(
                 [name], lambda: self._read(number.values[0]),
-                lambda: self._by_other_ways(name, number))
-        return self._by_other_ways(name, number)
+                lambda: self._by_other_ways(name, number)))
+        return (yield from self._by_other_ways(name, number))
 
-    def _by_other_ways(self, name: str, number: query.Condition) -> Found[R]:
+    def _by_other_ways(self, name: str, number: query.Condition
+                       ) -> calls.Steps[Found[R]]:
         """An object by its id, as long as reading it is not known to work.
 
         :param name: the capability
         """
         if not forms.is_known_search(self._kind.RESOURCE, ()):
-            return self._known.require(
+            return (yield from self._known.requiring(
                 name, lambda: self._certainly(number),
-                of_object=True, is_read=True)
-        inside = self.run(())
+                of_object=True, is_read=True))
+        inside = yield from self.run(())
         found_one = Found({id: each for id, each in inside.objects.items()
                            if id == _as_id(number.values[0])})
         if found_one or not inside.is_complete:
-            novel = self._known.learn(
+            novel = yield from self._known.learning(
                 name, lambda: self._certainly(number), bool)
             found_one = novel or found_one
         return dataclasses.replace(
             found_one, is_complete=bool(found_one) or inside.is_complete)
 
     def _among(self, number: query.Condition, others: Conditions
-               ) -> Found[R]:
+               ) -> calls.Steps[Found[R]]:
         """Those of the ids that meet other conditions, in one search."""
-        inside = self.run(others)
+        inside = yield from self.run(others)
         return Found(
             {id: inside.objects[id] for id in map(_as_id, number.values)
              if id in inside.objects}, inside.is_complete)
 
-    def _certainly(self, number: query.Condition) -> Found[R]:
+    def _certainly(self, number: query.Condition) -> calls.Steps[Found[R]]:
         """Read an object by id, where a 404 may be about the path."""
-        found = self._read(number.values[0])
+        found = yield from self._read(number.values[0])
         if not found:
             raise errors.Unproven(
                 'it knows no such object, or does not read objects by id '
@@ -442,10 +462,10 @@ class Search(Generic[R]):
                 self._session.transport.place(self._request), status=404)
         return found
 
-    def _read(self, id: query.Value) -> Found[R]:
+    def _read(self, id: query.Value) -> calls.Steps[Found[R]]:
         path = f'{self._path}/{id}'
         try:
-            data = self._session.get(path)
+            data = yield from self._session.get(path)
         except errors.NotFound:
             return Found()
         if isinstance(data, dict) and isinstance(data.get('hits'), list):
@@ -476,6 +496,15 @@ def _merged(parts: Iterable[Found[R]]) -> Found[R]:
     return Found({id: each for part in found
                   for id, each in part.objects.items()},
                  all(part.is_complete for part in found))
+
+
+def _each(ask: AskFor[R], values: Iterable[Any]
+          ) -> calls.Steps[Found[R]]:
+    """All that is found of several values, asked for one by one."""
+    found = []
+    for one in values:
+        found.append((yield from ask(one)))
+    return _merged(found)
 
 
 def _is_asked_for(record: records.Record, condition: query.Condition

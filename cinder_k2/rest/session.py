@@ -29,6 +29,7 @@ from typing import TypeVar
 
 import requests.adapters
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
 from cinder_k2.rest import gate
@@ -57,13 +58,13 @@ class Write(Protocol[T_co]):
     def request(self) -> transport.Request:
         """What to send, but for the sequence."""
 
-    def accept(self, reply: bytes) -> T_co:
+    def accept(self, reply: bytes) -> 'T_co | calls.Steps[T_co]':
         """Read the reply of a write that was carried out.
 
         :raises errors.BadReply: it does not tell what the write made
         """
 
-    def look(self, certain: bool) -> T_co | None:
+    def look(self, certain: bool) -> 'calls.Steps[T_co | None]':
         """See what the write came to; None when nothing shows (yet).
 
         ``certain``: the array says that it was carried out.
@@ -174,16 +175,45 @@ class Session:
         """Whether this thread is learning what the array can do."""
         return self._local.trial
 
-    def answers(self) -> bool:
+    def answers(self) -> calls.Steps[bool]:
         """Whether the array answers a known read, asked once."""
         try:
             with self.trial(awaits_turn=True):
-                self.get('/system/state')
+                yield from self.get('/system/state')
         except errors.RestError:
             return False
         return True
 
-    def get(self, path: str, query: str = '') -> Any:
+    def run(self, steps: calls.Steps[T]) -> T:
+        """Carry out steps: send what they yield, return their result.
+
+        :raises errors.RestError: what they raise
+        """
+        reply: bytes = b''
+        failure: errors.RestError | None = None
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    with self._turn(call) as timeout:
+                        reply = self.transport.exchange(
+                            call.request, timeout, call.tries + 1)
+                except errors.RestError as error:
+                    failure = error
+                # Outside of the handler: each error would become the context
+                # of the next.
+                if failure is None:
+                    call = steps.send(reply)
+                else:
+                    thrown, failure = failure, None
+                    call = steps.throw(thrown)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            steps.close()
+
+    def get(self, path: str, query: str = '') -> calls.Steps[Any]:
         """Read ``path``, again and again until there is an answer.
 
         :returns: the JSON value of the reply
@@ -194,13 +224,15 @@ class Session:
             pace = self._pace(deadline)
             while True:
                 try:
-                    return self.transport.decode(request, self.admit(
-                        self.read_gate, request, deadline, pace.tries))
+                    reply = yield calls.Call(request, self.read_gate,
+                                             deadline, pace.tries)
+                    return self.transport.decode(request, reply)
                 except errors.RestError as error:
-                    pace.pause(error)
+                    failure = error
+                pace.pause(failure)
 
     def write(self, write: Write[T], most: int | None = None,
-              doubt: Doubt | None = None) -> T:
+              doubt: Doubt | None = None) -> calls.Steps[T]:
         """Carry a write out exactly once, whatever happens to replies.
 
         :param most: tries, where one of several objects may be busy for
@@ -212,16 +244,16 @@ class Session:
                 self._sequences.next() as number:
             left = doubt or Doubt()
 
-            def run(number: str | None) -> T:
+            def run(number: str | None) -> calls.Steps[T]:
                 return _WriteCall(self, write, deadline, self._pace(
                     deadline, most), number, left).run()
             known = self.capabilities
             if not (left.is_unique or known.works(capabilities.SEQUENCE)):
                 # To learn by it could be to carry it out twice.
-                return run(None)
-            return known.prefer(
+                return (yield from run(None))
+            return (yield from known.preferring(
                 capabilities.SEQUENCE, lambda: run(number), lambda: run(None),
-                is_unique=left.is_unique)
+                is_unique=left.is_unique))
 
     def _pace(self, deadline: retry.Deadline, most: int | None = None
               ) -> retry.Retry:
@@ -230,52 +262,51 @@ class Session:
                            awaits_turn=self._local.awaits_turn,
                            most_failures=self._local.most_failures)
 
-    def admit(self, entrance: gate.Gate, request: transport.Request,
-              deadline: retry.Deadline, tries: int) -> bytes:
-        """Send ``request`` once, when it is its turn.
+    @contextlib.contextmanager
+    def _turn(self, call: calls.Call) -> Iterator[float]:
+        """Wait for the turn of a call; the seconds that it may take then.
 
-        :raises errors.RestError: it failed, or its turn did not come
+        :raises errors.RestError: its turn did not come, or too late
         """
-        left = deadline.left()
-        with entrance.enter(left) as entered:
+        place = self.transport.place(call.request)
+        left = call.deadline.left()
+        with call.entrance.enter(left) as entered:
             if entered is None:
                 raise errors.NoTurn(
                     f'no turn within {left:g} s, the array takes '
-                    f'{entrance.limit} such requests at once',
-                    self.transport.place(request))
+                    f'{call.entrance.limit} such requests at once', place)
             try:
-                reply = self.send(request, deadline, tries)
+                with self._connection(call.deadline, place):
+                    self.pause()
+                    left = call.deadline.left() or 0.001
+                    yield min(left, self._local.reply or left)
             except errors.Busy as error:
                 if not isinstance(error, errors.NoTurn):
                     entered.congested()
                 raise
             entered.succeeded()
-            return reply
 
-    def pause(self) -> None:
-        """Rest before a request, if the settings say so."""
-        if self._settings.pause:
-            self.clock.sleep(self._settings.pause)
+    @contextlib.contextmanager
+    def _connection(self, deadline: retry.Deadline, place: errors.Place
+                    ) -> Iterator[None]:
+        """Have one of the connections.
 
-    def send(self, request: transport.Request, deadline: retry.Deadline,
-             tries: int) -> bytes:
-        """Send ``request`` once, after ``tries`` others.
-
-        :raises errors.RestError: it failed, or there was no time for it
+        :raises errors.RestError: none came free in time
         """
-        place = self.transport.place(request)
         if not deadline.left():
             raise errors.OutOfTime(
                 f'the {deadline.seconds:g} seconds for it have passed', place)
         if not self._connections.acquire(timeout=deadline.left()):
             raise errors.NoTurn('no free connection in time', place)
         try:
-            self.pause()
-            left = deadline.left() or 0.001
-            return self.transport.exchange(
-                request, min(left, self._local.reply or left), tries + 1)
+            yield
         finally:
             self._connections.release()
+
+    def pause(self) -> None:
+        """Rest before a request, if the settings say so."""
+        if self._settings.pause:
+            self.clock.sleep(self._settings.pause)
 
 
 class _WriteCall(Generic[T]):
@@ -299,26 +330,30 @@ class _WriteCall(Generic[T]):
         return dataclasses.replace(self._write.request,
                                    sequence=self._number)
 
-    def run(self) -> T:
+    def run(self) -> calls.Steps[T]:
         """Try until it is carried out, refused, or too late."""
-        seen = self._look_first() if self._doubt.unseen else None
-        if seen is not None:
-            return seen
+        if self._doubt.unseen:
+            seen = yield from self._look_first()
+            if seen is not None:
+                return seen
         while True:
             try:
-                return self._write.accept(self._session.admit(
-                    self._session.gate, self._request, self._deadline,
-                    self._pace.tries))
+                reply = yield calls.Call(
+                    self._request, self._session.gate, self._deadline,
+                    self._pace.tries)
+                result: T = yield from calls.value(self._write.accept(reply))
+                return result
             except errors.RestError as error:
-                result = self._resolve(error)
-                if result is not None:
-                    return result
-                self._pace.pause(error)
+                failure = error
+            found = yield from self._resolve(failure)
+            if found is not None:
+                return found
+            self._pace.pause(failure)
 
-    def _look_first(self) -> T | None:
+    def _look_first(self) -> calls.Steps[T | None]:
         """What the write came to in whose place this one is to be sent."""
         try:
-            return self._look()
+            return (yield from self._look())
         except errors.RestError as failure:
             if not self._session.in_trial:
                 raise
@@ -327,18 +362,18 @@ class _WriteCall(Generic[T]):
                 'not sent: what became of it before is not known',
                 self._session.transport.place(self._request)) from failure
 
-    def _resolve(self, error: errors.RestError) -> T | None:
+    def _resolve(self, error: errors.RestError) -> calls.Steps[T | None]:
         """What the write came to; None when it may be tried again."""
         if isinstance(error, errors.SequenceUsed):
-            return self._carried_out(error)
+            return (yield from self._carried_out(error))
         if self._doubt.open and isinstance(error, errors.NotFound):
             # It may be that the array has no such calls.
-            return self._look()
+            return (yield from self._look())
         if self._doubt.open and isinstance(error, errors.Refused):
             error.repeats = True
             # An array that ignores the sequence refuses a duplicate of
             # what our first try made (ERR-8).
-            return self._look(times=_LOOKS)
+            return (yield from self._look(times=_LOOKS))
         if not isinstance(error, errors.NotConnected):
             self._doubt.numbers.add(self._request.sequence)
         self._doubt.open |= error.in_doubt
@@ -348,7 +383,8 @@ class _WriteCall(Generic[T]):
         if self._doubt.slow and errors.may_go_on(error):
             raise error
         try:
-            return self._look(times=_LOOKS if error.status == 200 else 1)
+            return (yield from self._look(
+                times=_LOOKS if error.status == 200 else 1))
         except errors.RestError as failure:
             if self._session.in_trial or isinstance(
                     failure, errors.OutOfTime):
@@ -356,19 +392,20 @@ class _WriteCall(Generic[T]):
                 raise error from failure
             raise
 
-    def _carried_out(self, error: errors.SequenceUsed) -> T:
+    def _carried_out(self, error: errors.SequenceUsed) -> calls.Steps[T]:
         """The result of an earlier try, if the number was used by that."""
         number = self._request.sequence
         if number is None or number not in self._doubt.numbers:
             raise errors.refused(error) from error
-        result = self._look(times=_LOOKS, certain=True)
+        result = yield from self._look(times=_LOOKS, certain=True)
         if result is None:
             raise errors.BadReply(
                 'the array says that it did it, but does not show the result',
                 error.place) from error
         return result
 
-    def _look(self, times: int = 1, certain: bool = False) -> T | None:
+    def _look(self, times: int = 1, certain: bool = False
+              ) -> calls.Steps[T | None]:
         looks = 0
         while looks < times:
             if looks:
@@ -377,7 +414,7 @@ class _WriteCall(Generic[T]):
                         self._deadline.left()))
             failure = None
             try:
-                result = self._write.look(certain)
+                result = yield from self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
                 # There is no way to look: it may be repeated.
                 self._doubt.unseen = False

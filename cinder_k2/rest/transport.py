@@ -12,6 +12,8 @@
 
 """One HTTP request to an array and its reply, or a typed error."""
 
+from collections.abc import Iterator
+import contextlib
 import dataclasses
 import json
 import logging
@@ -49,6 +51,24 @@ class Request:
     sequence: str | None = None
 
 
+class _Sent:
+    """One request that is under way.
+
+    :ivar outcome: what came of it, for the log
+    """
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.outcome = 'no reply'
+
+    def read(self, reply: requests.Response, timeout: float) -> bytes:
+        """The body of its reply, within ``timeout`` from the start."""
+        self.outcome = f'{reply.status_code}, cut short'
+        body = _body(reply, self.started + timeout)
+        self.outcome = str(reply.status_code)
+        return body
+
+
 class Transport:
     """Sends requests over kept connections; safe in any thread.
 
@@ -77,7 +97,10 @@ class Transport:
 
         :raises errors.RestError: no reply, or another one than 2xx
         """
-        reply, body = self.reply(request, timeout, attempt)
+        with self._sending(request, attempt) as sent:
+            reply = self._http.send(self._prepared(request),
+                                    **self._how(timeout))
+            body = sent.read(reply, timeout)
         if not 200 <= reply.status_code < 300:
             raise errors.from_reply(
                 reply.status_code, body, self.place(request))
@@ -89,22 +112,26 @@ class Transport:
 
         :raises errors.RestError: there was none
         """
-        started = time.monotonic()
-        outcome = 'no reply'
+        with self._sending(request, attempt) as sent:
+            reply = self._http.send(self._prepared(request),
+                                    **self._how(timeout))
+            return reply, sent.read(reply, timeout)
+
+    @contextlib.contextmanager
+    def _sending(self, request: Request, attempt: int
+                 ) -> Iterator['_Sent']:
+        """Log what becomes of a request, and translate its failure."""
+        sent = _Sent()
         try:
-            reply = self._send(request, timeout)
-            outcome = f'{reply.status_code}, cut short'
-            body = _body(reply, started + timeout)
-            outcome = str(reply.status_code)
+            yield sent
         except OSError as error:
             # Any requests.RequestException is one, and so is what requests
             # raises when the CA path went away.
             raise self._failure(request, error) from error
         finally:
             LOG.debug('%s %s: %s, %d ms, attempt %d', request.method,
-                      self._url(request), outcome,
-                      (time.monotonic() - started) * 1000, attempt)
-        return reply, body
+                      self._url(request), sent.outcome,
+                      (time.monotonic() - sent.started) * 1000, attempt)
 
     def place(self, request: Request) -> errors.Place:
         """Where a call went, for its error."""
@@ -127,12 +154,12 @@ class Transport:
         query = f'?{request.query}' if request.query else ''
         return f'{self.base_url}{request.path}{query}'
 
-    def _send(self, request: Request, timeout: float) -> requests.Response:
-        return self._http.send(
-            self._prepared(request), verify=self._http.verify, proxies={},
-            timeout=(min(self._settings.connect_timeout, timeout),
-                     min(self._settings.read_timeout, timeout)),
-            allow_redirects=False, stream=True)
+    def _how(self, timeout: float) -> dict[str, Any]:
+        return {
+            'verify': self._http.verify, 'proxies': {},
+            'timeout': (min(self._settings.connect_timeout, timeout),
+                        min(self._settings.read_timeout, timeout)),
+            'allow_redirects': False, 'stream': True}
 
     def _prepared(self, request: Request) -> requests.PreparedRequest:
         """As the session would; that merges settings which we lack."""

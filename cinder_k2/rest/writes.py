@@ -19,6 +19,7 @@ from typing import Any
 from typing import Generic
 from typing import TypeVar
 
+from cinder_k2.rest import calls
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
 from cinder_k2.rest import reader as rest_reader
@@ -61,7 +62,7 @@ class Create(Generic[R]):
         data = self._reader.session.transport.decode(self.request, reply)
         return self._reader.one(data, self.request)
 
-    def look(self, certain: bool) -> R | None:
+    def look(self, certain: bool) -> calls.Steps[R | None]:
         """Find the object by its natural key and its parents."""
         if self._find is not None:
             return self._find()
@@ -70,7 +71,8 @@ class Create(Generic[R]):
         wanted = self._key() | self._parents()
         sought = {name: value for name, value in wanted.items()
                   if name not in _OTHER_FORM} or wanted
-        return next((record for record in self._reader.search(**sought)
+        found = yield from self._reader.searching(**sought)
+        return next((record for record in found
                      if records.matches(record, wanted)), None)
 
     def _key(self) -> dict[str, query.Value]:
@@ -100,10 +102,10 @@ class Update(Generic[R]):
         self.request = transport.Request(
             'PATCH', f'{reader.path}/{id}', body=to_json(fields))
 
-    def accept(self, reply: bytes) -> R:
+    def accept(self, reply: bytes) -> calls.Steps[R]:
         """Read the object, or get it when the reply is empty."""
         if not reply.strip():
-            record = self._reader.get(self._id)
+            record = yield from self._reader.getting(self._id)
             if not records.matches(record, self._fields):
                 raise self._reader.bad('2xx, but nothing has changed',
                                        self.request)
@@ -111,12 +113,12 @@ class Update(Generic[R]):
         data = self._reader.session.transport.decode(self.request, reply)
         return self._reader.one(data, self.request)
 
-    def look(self, certain: bool) -> R | None:
+    def look(self, certain: bool) -> calls.Steps[R | None]:
         """Get the object; None if it does not show the values.
 
         :raises errors.OtherObject: the id is another one's by now (OBJ-7)
         """
-        record = self._reader.get(self._id)
+        record = yield from self._reader.getting(self._id)
         name = getattr(record, 'name', '')
         if self._names and name not in self._names:
             raise errors.OtherObject(
@@ -148,14 +150,14 @@ class Delete:
             self._reader.session.transport.decode(self.request, reply)
         return True
 
-    def look(self, certain: bool) -> bool | None:
+    def look(self, certain: bool) -> calls.Steps[bool | None]:
         """See that the object is gone; None if it is there."""
         if not (self._identity or self._names):
-            return self._is_gone() if certain else None
+            return (yield from self._is_gone()) if certain else None
         named = self._reader.kind.KEY[:1]
         for sought in [self._identity] if self._identity else [
                 {name: value} for value in self._names for name in named]:
-            found, complete = self._reader.some(**sought)
+            found, complete = yield from self._reader.living(**sought)
             if not complete or any(self._is_it(record) for record in found):
                 return None
         return True
@@ -166,9 +168,9 @@ class Delete:
         return record.id == self._id and (
             not self._names or not name or name in self._names)
 
-    def _is_gone(self) -> bool | None:
+    def _is_gone(self) -> calls.Steps[bool | None]:
         try:
-            self._reader.get(self._id)
+            yield from self._reader.getting(self._id)
         except errors.NotFound:
             return True
         return None
@@ -201,13 +203,16 @@ class BulkDelete:
             self._reader.session.transport.decode(self.request, reply)
         return True
 
-    def look(self, certain: bool) -> bool | None:
+    def look(self, certain: bool) -> calls.Steps[bool | None]:
         """See which are gone; their ids may be others' now (OBJ-7)."""
-        self.left = {
-            id: identity for id, identity in self.left.items()
-            if not Delete(self._reader, id, identity, [
-                self._names.get(id, '')]).look(certain)}
-        return None if self.left else True
+        left = {}
+        for id, identity in self.left.items():
+            gone = yield from Delete(self._reader, id, identity, [
+                self._names.get(id, '')]).look(certain)
+            if not gone:
+                left[id] = identity
+        self.left = left
+        return None if left else True
 
 
 class BulkCreate(Generic[R]):
@@ -237,14 +242,18 @@ class BulkCreate(Generic[R]):
                 self.request)
         return made
 
-    def look(self, certain: bool) -> list[R] | None:
+    def look(self, certain: bool) -> calls.Steps[list[R] | None]:
         """Find all of them, or nothing."""
-        found = [record for record in self.look_each() if record]
+        there = yield from self.look_each()
+        found = [record for record in there if record]
         return found if len(found) == len(self._items) else None
 
-    def look_each(self) -> list[R | None]:
+    def look_each(self) -> calls.Steps[list[R | None]]:
         """What exists of each of them (BLK-4)."""
-        return [item.look(certain=False) for item in self._items]
+        found = []
+        for item in self._items:
+            found.append((yield from item.look(certain=False)))
+        return found
 
 
 class BulkUpdate(Generic[R]):
@@ -258,10 +267,10 @@ class BulkUpdate(Generic[R]):
             'PATCH', f'{reader.path}/__bulk',
             body=[{'id': id, **to_json(fields)} for id, fields in changes])
 
-    def accept(self, reply: bytes) -> bool:
+    def accept(self, reply: bytes) -> calls.Steps[bool]:
         """See that the reply has as many objects as there were (BLK-2)."""
         if not reply.strip():
-            if not self.look(certain=False):
+            if not (yield from self.look(certain=False)):
                 raise self._reader.bad('2xx, but not all have changed',
                                        self.request)
             return True
@@ -273,10 +282,11 @@ class BulkUpdate(Generic[R]):
                 self.request)
         return True
 
-    def look(self, certain: bool) -> bool | None:
+    def look(self, certain: bool) -> calls.Steps[bool | None]:
         """Get them; None if one does not show the values."""
-        found = {record.id: record for record in self._reader.search(
-            query.one_of('id', [id for id, _ in self._changes]))}
+        there = yield from self._reader.searching(
+            query.one_of('id', [id for id, _ in self._changes]))
+        found = {record.id: record for record in there}
         return all(
             id in found and _shows(found[id], fields, certain)
             for id, fields in self._changes) or None

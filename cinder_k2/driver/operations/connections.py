@@ -192,7 +192,11 @@ class Connections:
             shared = (volume is not None
                       and self._users.at(volume, initiators) > 0)
             try:
-                attached = self._map(backing, sought, shared, hold)
+                attached = hosts.attach(
+                    self._array, self._transport.hosts(self._array), backing,
+                    sought=sought, look_first=shared, hold=hold,
+                    guard=None if self._chap is None
+                    else self._chap.guard(initiators))
                 self._check_still_free(volume)
                 connection = targets.properties(attached.lun)
                 connection['data'].update(
@@ -209,14 +213,6 @@ class Connections:
                                                 volume, backing, sought,
                                                 hold))
         return connection
-
-    def _map(self, backing: Backing, sought: array_hosts.Sought,
-             shared: bool, hold: host_holds.Hold) -> hosts.Attached:
-        return hosts.attach(
-            self._array, self._transport.hosts(self._array), backing,
-            sought=sought, look_first=shared, hold=hold,
-            guard=self._chap.guard(list(sought.initiators)) if self._chap
-            else None)
 
     def _take_back(self, volume: typing.Any, backing: Backing,
                    sought: array_hosts.Sought, hold: host_holds.Hold

@@ -151,7 +151,7 @@ class RestoreTest(simulated.SimulatedTest):
         update = self.client.volume_groups.session.write
 
         def early(*args, **more):
-            update(*args, **more)
+            yield from update(*args, **more)
             return self.group
         with mock.patch.object(self.client.volume_groups.session, 'write',
                                early):
