@@ -1,0 +1,353 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Failover of the back end and of groups; the moving itself is replaced."""
+
+import ddt
+import testtools
+
+from cinder import exception
+
+from cinder_k2.driver import config
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.failover import arrays
+from cinder_k2.driver.failover import failover
+from cinder_k2.driver.failover import volumes as volume_failover
+from cinder_k2 import exceptions
+from cinder_k2.flows import failover as flow
+from cinder_k2 import rest
+from tests.unit.driver import replicated
+
+LOG = failover.LOG.logger
+TIMEOUT = 77.0
+MOVED = {'replication_status': 'failed-over', 'provider_id': 'new'}
+BACK = {'replication_status': 'enabled', 'replication_extended_status': None}
+STAYED = {'replication_status': 'failover-error', 'status': 'error',
+          'replication_extended_status': 'It was never made.'}
+IN_ERROR = {'replication_status': 'error',
+            'replication_extended_status': 'half'}
+
+
+class Case(testtools.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.home = replicated.operations(replicated.array('home'))
+        self.moon = replicated.operations(replicated.array('moon'))
+        self.mars = replicated.operations(replicated.array('mars'))
+        self.rows = replicated.Double(backend_rows.BackendRows)
+        self.rows.is_failing_over.return_value = False
+        self.every = self.configured(moon=self.moon, mars=self.mars)
+        self.over = self.patch('fail_over', lambda volumes, there, every: {
+            volume.id: dict(MOVED) for volume in volumes})
+        self.back = self.patch(
+            'fail_back', lambda volumes, home, every, timeout: {
+                volume.id: dict(BACK) for volume in volumes})
+        self.volumes = [replicated.volume('v1'), replicated.volume('v2')]
+
+    def configured(self, active=None, **targets):
+        self.every = arrays.ArraySet(self.home, targets, active)
+        self.failover = failover.Failover(self.every, self.rows, TIMEOUT)
+        return self.every
+
+    def patch(self, name, effect):
+        return replicated.patch(self, volume_failover, name, effect)
+
+    def refused(self, call, *args):
+        return str(self.assertRaises(exception.InvalidReplicationTarget,
+                                     call, *args))
+
+    def host(self, secondary_id=None, groups=None):
+        return self.failover.failover_host(None, self.volumes, secondary_id,
+                                           groups)
+
+
+@ddt.ddt
+class HostTest(Case):
+
+    def test_failover(self):
+        active, volumes, groups = self.host('moon')
+        self.assertEqual('moon', active)
+        self.assertEqual([{'volume_id': 'v1', 'updates': MOVED},
+                          {'volume_id': 'v2', 'updates': MOVED}], volumes)
+        self.assertEqual([], groups)
+        self.over.assert_called_once_with(self.volumes, self.moon, self.every)
+        self.back.assert_not_called()
+        self.assertEqual('moon', self.every.active_id)
+
+    def test_failback(self):
+        self.every.activate('moon')
+        active, volumes, _ = self.host(config.PRIMARY_ID)
+        self.assertEqual(config.PRIMARY_ID, active)
+        self.assertEqual([BACK, BACK], [one['updates'] for one in volumes])
+        self.back.assert_called_once_with(self.volumes, self.home, self.every,
+                                          TIMEOUT)
+        self.over.assert_not_called()
+        self.assertEqual(config.PRIMARY_ID, self.every.active_id)
+
+    def test_a_cluster_hears_of_it_afterwards(self):
+        active, _, _ = self.failover.failover(None, self.volumes, 'moon')
+        self.assertEqual('moon', active)
+        self.assertEqual(config.PRIMARY_ID, self.every.active_id)
+        self.failover.failover_completed(None, 'moon')
+        self.assertEqual('moon', self.every.active_id)
+        self.failover.failover_completed(None)
+        self.assertEqual(config.PRIMARY_ID, self.every.active_id)
+
+    def test_a_service_with_another_cinder_conf(self):
+        text = self.refused(self.failover.failover_completed, None, 'venus')
+        self.assertIn('venus is no backend_id', text)
+        self.assertIn('moon, mars', text)
+
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    def test_an_array_that_cannot_take_over(self, error):
+        self.over.side_effect = error
+        text = self.refused(self.host, 'moon')
+        self.assertIn('moon.example.org cannot take over', text)
+        self.assertIn(str(error), text)
+        self.assertEqual(config.PRIMARY_ID, self.every.active_id)
+
+    def test_an_error_of_the_driver_itself(self):
+        self.over.side_effect = KeyError
+        self.assertRaises(KeyError, self.host, 'moon')
+
+    def test_the_primary_under_another_address(self):
+        self.moon.array.system.id = 'home'
+        text = self.refused(self.host, 'moon')
+        self.assertIn('moon.example.org is that at home.example.org', text)
+        self.over.assert_not_called()
+
+    def test_a_primary_that_is_lost(self):
+        """It is not asked who it is."""
+        self.home.array.system = replicated.LostSystem()
+        self.assertEqual('moon', self.host('moon')[0])
+
+    def test_a_target_that_is_lost(self):
+        self.moon.array.system = replicated.LostSystem()
+        self.assertIn('cannot take over', self.refused(self.host, 'moon'))
+        self.over.assert_not_called()
+
+    def test_what_became_of_each_volume_is_logged(self):
+        self.over.side_effect = lambda volumes, there, every: {
+            'v1': dict(MOVED), 'v2': dict(STAYED)}
+        with self.assertLogs(LOG, 'INFO') as logs:
+            self.host('moon')
+        self.assertEqual(
+            ['2 volumes are to be served by the array at moon.example.org.',
+             'Volume v2: It was never made.'],
+            [one.getMessage() for one in logs.records])
+        self.assertEqual('ERROR', logs.records[1].levelname)
+
+
+@ddt.ddt
+class TargetTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.patch('copied_to', lambda system, volumes: [
+            volume for volume in volumes if volume.on == system])
+        self.patch('units', lambda volumes: [
+            flow.Unit(one.id, (f'ssn-{one.id}', f'rssn-{one.id}'), ())
+            for one in volumes])
+        for volume, on in zip(self.volumes, ('moon', 'mars')):
+            volume.on = on
+        self.volumes.append(replicated.volume('v3'))
+        self.volumes[2].on = 'mars'
+        for side in self.moon, self.mars:
+            side.array.replication.find_many.side_effect = lambda names: {
+                name: name for name in names if name.startswith('r')}
+
+    def test_the_one_that_has_most_of_the_volumes(self):
+        self.assertEqual('mars', self.host()[0])
+        self.moon.array.replication.find_many.assert_called_once_with(
+            ['ssn-v1', 'rssn-v1'])
+
+    def test_the_only_one_is_not_asked(self):
+        self.configured(moon=self.moon)
+        self.assertEqual('moon', self.host()[0])
+        self.moon.array.replication.find_many.assert_not_called()
+
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    def test_one_that_does_not_answer(self, error):
+        """It comes after one that has nothing."""
+        self.mars.array.replication.find_many.side_effect = error
+        self.moon.array.replication.find_many.side_effect = lambda names: {}
+        self.configured(mars=self.mars, moon=self.moon)
+        with self.assertLogs(LOG, 'WARNING') as logs:
+            self.assertEqual('moon', self.host()[0])
+        self.assertIn('Replication target mars does not answer',
+                      logs.output[0])
+
+    def test_the_first_of_equals(self):
+        self.volumes.pop()
+        self.assertEqual('moon', self.host()[0])
+
+    def test_a_back_end_without_targets(self):
+        self.configured()
+        for wanted in None, 'moon', config.PRIMARY_ID:
+            self.assertIn('no replication_device',
+                          self.refused(self.host, wanted))
+
+    def test_an_unknown_target(self):
+        text = self.refused(self.host, 'venus')
+        self.assertIn('venus is no backend_id', text)
+        self.assertIn('moon, mars', text)
+        self.over.assert_not_called()
+
+    def test_a_second_failover_has_to_say_where(self):
+        self.every.activate('moon')
+        self.assertIn('failed over to moon', self.refused(self.host))
+        self.assertEqual('mars', self.host('mars')[0])
+
+    def test_the_active_one_again(self):
+        """For what was left."""
+        self.every.activate('moon')
+        self.assertEqual('moon', self.host('moon')[0])
+        self.over.assert_called_once()
+
+
+@ddt.ddt
+class GroupsOfHostTest(Case):
+    """What failover_host says of groups."""
+
+    def update(self, *updates, **values):
+        group = replicated.group(**values)
+        self.volumes = [replicated.volume(f'v{number}', group=group)
+                        for number in range(len(updates))]
+        self.over.side_effect = lambda volumes, there, every: {
+            'other': dict(STAYED), **{
+                volume.id: dict(update)
+                for volume, update in zip(self.volumes, updates)}}
+        self.volumes.append(replicated.volume('other'))
+        _, _, (found,) = self.host('moon', [group])
+        self.assertEqual('g1', found['group_id'])
+        self.group = group
+        return found['updates']
+
+    @ddt.data(((MOVED, MOVED), 'failed-over'), ((BACK, BACK), 'enabled'),
+              ((MOVED, STAYED), 'failover-error'), ((BACK, IN_ERROR), 'error'),
+              ((IN_ERROR, STAYED), 'failover-error'))
+    @ddt.unpack
+    def test_the_worst_of_its_volumes(self, updates, expected):
+        self.assertEqual({'replication_status': expected},
+                         self.update(*updates))
+        self.assertEqual([{'replication_status': expected}],
+                         self.group.writes)
+
+    @ddt.data((None, 'disabled'), ('disabled', 'disabled'),
+              ('not-capable', 'disabled'), ('enabled', 'failed-over'))
+    @ddt.unpack
+    def test_one_without_volumes(self, status, expected):
+        """Cinder puts what is right in the place of "failed-over"."""
+        self.assertEqual({'replication_status': expected},
+                         self.update(replication_status=status))
+        self.assertEqual([], self.group.writes)
+
+    def test_one_that_has_volumes_is_replicated(self):
+        self.assertEqual({'replication_status': 'failed-over'},
+                         self.update(MOVED, replication_status=None))
+
+    @ddt.data(('error', 'failover-error', True),
+              ('error', 'enabled', False),
+              ('available', 'failover-error', False))
+    @ddt.unpack
+    def test_one_that_an_earlier_failover_left(self, status, replication,
+                                               mended):
+        found = self.update(MOVED, status=status,
+                            replication_status=replication)
+        self.assertEqual({'replication_status': 'failed-over', **(
+            {'status': 'available'} if mended else {})}, found)
+
+    def test_one_that_stays_in_error(self):
+        self.assertNotIn('status', self.update(
+            STAYED, status='error', replication_status='failover-error'))
+
+    def test_a_database_that_fails(self):
+        group = replicated.group()
+        group.on_write = lambda: 1 / 0
+        self.volumes = [replicated.volume(group=group)]
+        with self.assertLogs(LOG, 'ERROR') as logs:
+            _, _, groups = self.host('moon', [group])
+        self.assertIn('group g1 was not changed', logs.output[0])
+        self.assertEqual([{'group_id': 'g1', 'updates': {
+            'replication_status': 'failed-over'}}], groups)
+
+    def test_all_groups(self):
+        _, _, groups = self.host('moon', [
+            replicated.group('g1'), replicated.group('g2')])
+        self.assertEqual(['g1', 'g2'], [one['group_id'] for one in groups])
+
+
+@ddt.ddt
+class GroupTest(Case):
+    """failover_replication: one group alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.group = replicated.group()
+
+    def move(self, target='moon'):
+        return self.failover.failover_replication(None, self.group,
+                                                  self.volumes, target)
+
+    def test_failover(self):
+        group, volumes = self.move()
+        self.assertEqual({'replication_status': 'failed-over'}, group)
+        self.assertEqual([{'id': 'v1', **MOVED}, {'id': 'v2', **MOVED}],
+                         volumes)
+        self.over.assert_called_once_with(self.volumes, self.moon, self.every)
+        # It is Cinder that saves it, and the back end stays where it is.
+        self.assertEqual([], self.group.writes)
+        self.assertEqual(config.PRIMARY_ID, self.every.active_id)
+
+    def test_failback(self):
+        group, volumes = self.move(config.PRIMARY_ID)
+        self.assertEqual({'replication_status': 'enabled'}, group)
+        self.back.assert_called_once_with(self.volumes, self.home, self.every,
+                                          TIMEOUT)
+
+    def test_no_target_is_named(self):
+        self.configured(moon=self.moon)
+        self.move(None)
+        self.over.assert_called_once_with(self.volumes, self.moon, self.every)
+
+    def test_what_stays_is_served_as_before(self):
+        """Cinder takes each status but "error" for success."""
+        self.over.side_effect = lambda volumes, there, every: {
+            'v1': dict(MOVED), 'v2': dict(STAYED)}
+        group, volumes = self.move()
+        self.assertEqual({'replication_status': 'error'}, group)
+        self.assertEqual([
+            {'id': 'v1', **MOVED},
+            {'id': 'v2', 'replication_status': 'error',
+             'replication_extended_status': 'It was never made.'}], volumes)
+
+    def test_beside_a_failover_of_the_back_end(self):
+        self.rows.is_failing_over.return_value = True
+        group, volumes = self.move()
+        self.assertEqual({'replication_status': 'error'}, group)
+        self.assertIn('is at work',
+                      volumes[0]['replication_extended_status'])
+        self.over.assert_not_called()
+
+    def test_an_array_that_cannot_take_over(self):
+        """Cinder would set all volumes to error if it were raised."""
+        self.over.side_effect = rest.Unreachable('gone')
+        with self.assertLogs(LOG, 'ERROR') as logs:
+            group, volumes = self.move()
+        self.assertEqual({'replication_status': 'error'}, group)
+        self.assertEqual(['v1', 'v2'], [one['id'] for one in volumes])
+        for update in volumes:
+            self.assertEqual('error', update['replication_status'])
+            self.assertIn('cannot take over',
+                          update['replication_extended_status'])
+        self.assertIn('Group g1: ', logs.output[0])
