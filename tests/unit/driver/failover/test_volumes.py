@@ -1,0 +1,904 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Moving volumes between arrays: what is asked, and what their rows say.
+
+The flows and the arrays are replaced; the rows are in memory.
+"""
+
+import ddt
+import testtools
+
+from cinder_k2.array import Backing
+from cinder_k2.array import replication as sessions
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.failover import arrays
+from cinder_k2.driver.failover import volumes as volume_failover
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import placement
+from cinder_k2 import exceptions
+from cinder_k2.flows import failover as flow
+from cinder_k2 import rest
+from tests.unit.driver import replicated
+
+LOG = volume_failover.LOG.logger
+TIMEOUT = 77.0
+PARENT = clone_sources.Parent(SnapshotBacking(snapshot=5, group=6), True)
+OVERTAKEN = 'It was changed while it was failed over, or back.'
+NEVER_MADE = 'It was never made.'
+
+
+def unit(key='v1', *volumes, reserved=False):
+    return flow.Unit(key, (f'ssn-{key}', f'rssn-{key}'),
+                     volumes or (f'cv-{key}',), reserved)
+
+
+def there(*names, group=40, **values):
+    """An outcome: volumes are served by the array that was to do so."""
+    return flow.Outcome(flow.THERE, {
+        name: (group + 1 + number, group)
+        for number, name in enumerate(names or ('cv-v1',))}, **values)
+
+
+def left(reason='no session', **values):
+    """An outcome: volumes are served where they were."""
+    return flow.Outcome(flow.HERE, {}, reason, **values)
+
+
+class Case(testtools.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.home, self.moon, self.mars = (
+            replicated.operations(replicated.array(name))
+            for name in ('home', 'moon', 'mars'))
+        self.every = arrays.ArraySet(
+            self.home, {'moon': self.moon, 'mars': self.mars}, None)
+        self.outcomes = {'v1': there()}
+        self.patch(placement, 'is_consistent', replicated.is_consistent)
+        self.parents = self.patch(clone_sources, 'find',
+                                  lambda array, volumes: {})
+        for side in self.home, self.moon:
+            side.array.replication.find_many.side_effect = lambda names: {}
+
+    def patch(self, where, name, effect):
+        return replicated.patch(self, where, name, effect)
+
+    def volume(self, row_id='v1', system_id='home', **values):
+        return replicated.volume(row_id, system_id, **values)
+
+    def backing(self, row):
+        """Where the database says that a volume is, and its backing."""
+        value = row.stored['provider_id']
+        system = provider_id.system_of(value)
+        return system, provider_id.decode(Backing, system, value, row.name_id)
+
+
+@ddt.ddt
+class UnitsTest(Case):
+
+    def test_a_volume(self):
+        self.assertEqual([unit()], volume_failover.units([self.volume()]))
+
+    def test_a_volume_that_was_migrated(self):
+        self.assertEqual([unit('n1')], volume_failover.units(
+            [self.volume(_name_id='n1')]))
+
+    def test_a_consistency_group(self):
+        group = replicated.group()
+        self.assertEqual([unit('g1', 'cv-v1', 'cv-v2'), unit('v3')],
+                         volume_failover.units([
+                             self.volume('v1', group=group),
+                             self.volume('v2', group=group),
+                             self.volume('v3')]))
+
+    def test_a_generic_group(self):
+        group = replicated.group(consistent=False)
+        self.assertEqual([unit()],
+                         volume_failover.units([self.volume(group=group)]))
+
+    def test_one_that_was_never_made(self):
+        self.assertEqual([], volume_failover.units(
+            [self.volume(launched_at=None)]))
+
+    @ddt.data((True, True, True), (True, False, False), (False, True, False))
+    @ddt.unpack
+    def test_what_an_earlier_failback_has_reserved(self, first, second,
+                                                   expected):
+        group = replicated.group()
+        found, = volume_failover.units([
+            self.volume('v1', group=group, backing={'reserved': first}),
+            self.volume('v2', group=group, backing={'reserved': second})])
+        self.assertIs(expected, found.reserved)
+
+    def test_one_without_ids_is_not_reserved(self):
+        found, = volume_failover.units([self.volume(system_id=None)])
+        self.assertFalse(found.reserved)
+
+    @ddt.data(('home', 'moon', True), ('home', None, True),
+              ('home', 'mars', False), ('moon', 'mars', True),
+              ('mars', 'moon', True), (None, None, True))
+    @ddt.unpack
+    def test_what_is_copied_to_an_array(self, system, target, expected):
+        row = self.volume(system_id=system, backing={'target': target})
+        self.assertEqual([row] if expected else [],
+                         volume_failover.copied_to('moon', [row]))
+
+    def test_a_group_is_copied_as_a_whole(self):
+        group = replicated.group()
+        rows = [self.volume('v1', group=group),
+                self.volume('v2', group=group, backing={'target': 'mars'})]
+        self.assertEqual([], volume_failover.copied_to('moon', rows))
+
+
+@ddt.ddt
+class FailoverTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.flow = self.patch(flow, 'fail_over',
+                               lambda there, units, clock=None: self.outcomes)
+
+    def over(self, *rows):
+        return volume_failover.fail_over(rows, self.moon, self.every)
+
+    def test_a_volume(self):
+        row = self.volume(replication_extended_status='old')
+        self.assertEqual({'v1': {
+            'replication_status': 'failed-over',
+            'replication_extended_status': None}}, self.over(row))
+        self.assertIsNone(row.stored['replication_extended_status'])
+        self.assertEqual(('moon', Backing(group=40, volume=41,
+                                          replicated=True, target='home')),
+                         self.backing(row))
+        self.assertEqual('failed-over', row.stored['replication_status'])
+        self.flow.assert_called_once_with(self.moon.array, [unit()])
+        self.parents.assert_called_once_with(self.moon.array, [row])
+
+    def test_a_lost_primary(self):
+        self.home.array.system = replicated.LostSystem()
+        self.over(self.volume())
+        self.home.check.assert_not_called()
+        self.home.array.replication.find_many.assert_not_called()
+
+    @ddt.data((True, 'enabled', 'enabled'),
+              (True, 'failed-over', 'failed-over'),
+              (True, 'failover-error', 'failed-over'),
+              (False, 'enabled', 'failed-over'))
+    @ddt.unpack
+    def test_what_is_copied_from_there(self, copied, status, expected):
+        """What was made there is as it was."""
+        self.outcomes = {'v1': there(copied=copied)}
+        row = self.volume(system_id='moon', replication_status=status)
+        self.assertEqual(expected,
+                         self.over(row)['v1']['replication_status'])
+
+    def test_what_is_known_of_it_stays(self):
+        row = self.volume(backing={'has_clones': True})
+        self.over(row)
+        self.assertEqual(Backing(
+            group=40, volume=41, replicated=True, target='home',
+            has_clones=True), self.backing(row)[1])
+
+    def test_one_that_is_there_already(self):
+        row = self.volume(system_id='moon', backing={
+            'volume': 41, 'group': 40, 'reserved': True, 'has_clones': True,
+            'target': 'home', 'replicated': False})
+        self.over(row)
+        self.assertEqual(('moon', Backing(
+            group=40, volume=41, replicated=True, has_clones=True,
+            target='home')), self.backing(row))
+
+    @ddt.data(('home', 41), ('moon', 42))
+    @ddt.unpack
+    def test_ids_of_something_else(self, system, number):
+        """An id holds good on one array; what it was is of no interest."""
+        row = self.volume(system_id=system, backing={
+            'volume': number, 'group': 99, 'origin': 98})
+        self.over(row)
+        self.assertEqual(Backing(group=40, volume=41, replicated=True,
+                                 target=system), self.backing(row)[1])
+
+    def test_one_without_ids(self):
+        row = self.volume(system_id=None)
+        self.over(row)
+        self.assertEqual(('moon', Backing(group=40, volume=41,
+                                          replicated=True)),
+                         self.backing(row))
+
+    def test_a_clone_keeps_its_parent(self):
+        self.parents.side_effect = lambda array, volumes: {'v1': PARENT}
+        row = self.volume()
+        self.over(row)
+        self.assertEqual(Backing(
+            group=40, volume=41, replicated=True, target='home', parent=5,
+            parent_group=6, hidden_parent=True), self.backing(row)[1])
+
+    def test_a_group(self):
+        group = replicated.group()
+        rows = [self.volume(name, group=group) for name in ('v2', 'v1')]
+        self.outcomes = {'g1': there('cv-v1', 'cv-v2')}
+        updates = self.over(*rows)
+        self.assertEqual({'v1', 'v2'}, set(updates))
+        for row, number in zip(rows, (42, 41)):
+            self.assertEqual(Backing(
+                group=40, volume=number, replicated=True, shared=True,
+                target='home'), self.backing(row)[1])
+
+    def test_rows_of_a_group_are_saved_one_after_the_other(self):
+        group, order = replicated.group(), []
+        rows = [self.volume('v1', group=group), self.volume('a'),
+                self.volume('v2', group=group), self.volume('z')]
+        self.outcomes = {'g1': there('cv-v1', 'cv-v2'), 'a': there('cv-a'),
+                         'z': there('cv-z')}
+        for row in rows:
+            row.on_write = lambda row=row: order.append(row.id)
+        self.over(*rows)
+        self.assertEqual(['a', 'v1', 'v2', 'z'], order)
+
+    @ddt.data(left('no session'), flow.Outcome(flow.THERE, {}, 'no session'),
+              flow.Outcome(flow.HERE, {'cv-v1': (41, 40)}, 'no session'))
+    def test_one_that_stays(self, outcome):
+        self.outcomes = {'v1': outcome}
+        row = self.volume()
+        before = row.provider_id
+        self.assertEqual({'v1': {
+            'replication_status': 'failover-error', 'status': 'error',
+            'replication_extended_status': 'no session'}}, self.over(row))
+        self.assertEqual(('failover-error', 'available', before), tuple(
+            row.stored[key] for key in
+            ('replication_status', 'status', 'provider_id')))
+
+    def test_one_that_stays_for_no_reason(self):
+        self.outcomes = {'v1': left('')}
+        self.assertEqual(
+            NEVER_MADE,
+            self.over(self.volume())['v1']['replication_extended_status'])
+
+    def test_a_long_reason(self):
+        self.outcomes = {'v1': left('x' * 300)}
+        update = self.over(self.volume())['v1']
+        self.assertEqual(255, len(update['replication_extended_status']))
+
+    def test_one_that_was_never_made(self):
+        self.outcomes = {}
+        update = self.over(self.volume(launched_at=None))['v1']
+        self.assertEqual(('failover-error', NEVER_MADE), (
+            update['replication_status'],
+            update['replication_extended_status']))
+        self.flow.assert_called_once_with(self.moon.array, [])
+
+    @ddt.data(('failover-error', [], 'available'),
+              ('failover-error', ['attachment'], 'in-use'),
+              ('error', [], None))
+    @ddt.unpack
+    def test_one_that_an_earlier_failover_left(self, status, attachments,
+                                               expected):
+        found = self.over(self.volume(
+            status='error', replication_status=status,
+            volume_attachment=attachments))['v1']
+        self.assertEqual(expected, found.get('status'))
+
+    def test_a_status_that_is_not_of_a_failover(self):
+        found = self.over(self.volume(
+            status='error_deleting', replication_status='failover-error'))
+        self.assertNotIn('status', found['v1'])
+
+    def test_one_that_cannot_be_served_where_it_is(self):
+        """Its status is no error: hosts may have it still."""
+        self.outcomes = {'v1': left()}
+        row = self.volume(system_id='moon', status='error',
+                          replication_status='failover-error')
+        self.assertEqual({'v1': {
+            'replication_status': 'error', 'status': 'available',
+            'replication_extended_status': 'no session'}}, self.over(row))
+
+    # Other targets
+
+    def test_what_another_target_serves_stays(self):
+        row = self.volume(system_id='mars', replication_status='odd')
+        self.assertEqual({'v1': {'replication_status': 'odd'}},
+                         self.over(row))
+        self.assertEqual([], row.writes)
+        self.flow.assert_called_once_with(self.moon.array, [])
+
+    def test_another_target_is_asked_once_who_it_is(self):
+        asked = []
+
+        class Unmet:
+            known_id = ''
+
+            @property
+            def id(_):
+                asked.append(tuple(self.mars.array.inside))
+                return 'mars'
+        self.mars.array.system = Unmet()
+        self.assertEqual({'v1': {'replication_status': 'enabled'}},
+                         self.over(self.volume(system_id='mars')))
+        self.assertEqual([('glance',)], asked)
+
+    def test_a_target_that_is_known_is_not_asked(self):
+        class Known(replicated.LostSystem):
+            known_id = 'mars'
+        self.mars.array.system = Known()
+        with self.assertNoLogs(LOG):
+            self.over(self.volume())
+
+    @ddt.data(('mars', 'failed-over', True), ('mars', 'enabled', False),
+              ('moon', 'failed-over', False), (None, 'failed-over', False))
+    @ddt.unpack
+    def test_another_target_that_is_lost(self, system, status, stays):
+        """The row alone tells whether it serves a volume."""
+        self.mars.array.system = replicated.LostSystem()
+        row = self.volume(system_id=system, replication_status=status)
+        with self.assertLogs(LOG, 'WARNING') as logs:
+            self.over(row)
+        self.assertIn('mars.example.org', logs.output[0])
+        self.assertEqual(stays, not row.writes)
+
+    def test_one_that_is_copied_to_another_target(self):
+        self.outcomes = {}
+        row = self.volume(backing={'target': 'mars'})
+        update = self.over(row)['v1']
+        self.assertEqual('failover-error', update['replication_status'])
+        self.assertIn('not replicated to the array at moon.example.org',
+                      update['replication_extended_status'])
+        self.flow.assert_called_once_with(self.moon.array, [])
+
+    # Names
+
+    @ddt.data((['ssn-v1'], True), (['rssn-v1'], True), (['ssn-n1'], False),
+              (['ssn-v1', 'rssn-n1'], False), ([], False))
+    @ddt.unpack
+    def test_a_volume_that_another_driver_migrated(self, found, mended):
+        self.moon.array.replication.find_many.side_effect = lambda names: \
+            dict.fromkeys(found)
+        row = self.volume(system_id=None, _name_id='n1')
+        self.outcomes = {'v1': left(), 'n1': left()}
+        self.over(row)
+        self.moon.array.replication.find_many.assert_called_once_with(
+            ['ssn-v1', 'rssn-v1', 'ssn-n1', 'rssn-n1'])
+        self.assertEqual(mended, {'_name_id': None} in row.writes)
+        key = 'v1' if mended else 'n1'
+        self.flow.assert_called_once_with(self.moon.array, [unit(key)])
+
+    @ddt.data(('home', 'n1'), (None, None))
+    @ddt.unpack
+    def test_other_volumes_take_no_call(self, system, name_id):
+        self.outcomes = {'v1': left(), 'n1': left()}
+        self.over(self.volume(system_id=system, _name_id=name_id))
+        self.moon.array.replication.find_many.assert_not_called()
+
+    # Errors
+
+    def test_an_array_that_does_not_answer(self):
+        self.flow.side_effect = rest.Unreachable('gone')
+        row = self.volume()
+        self.assertRaises(rest.Unreachable, self.over, row)
+        self.assertEqual([], row.writes)
+
+    def test_an_array_that_does_not_answer_any_more(self):
+        self.flow.side_effect = exceptions.TakeoverUnknown(
+            'nobody knows', frozenset({'v1'}))
+        rows = [self.volume('v1'), self.volume('v2')]
+        self.assertRaises(exceptions.TakeoverUnknown, self.over, *rows)
+        self.assertEqual([{
+            'replication_status': 'error',
+            'replication_extended_status': 'nobody knows'}], rows[0].writes)
+        self.assertEqual([], rows[1].writes)
+
+
+@ddt.ddt
+class SavedTest(Case):
+    """Rows change while their volumes are moved."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(flow, 'fail_over',
+                   lambda there, units, clock=None: self.outcomes)
+        self.row = self.volume()
+
+    def over(self):
+        return volume_failover.fail_over([self.row], self.moon,
+                                         self.every)['v1']
+
+    def change(self, **values):
+        """Change the row once, before it is written."""
+        def meanwhile():
+            self.row.on_write = lambda: None
+            self.row.meanwhile(**values)
+        self.row.on_write = meanwhile
+
+    def test_a_clone_was_made(self):
+        self.change(provider_id=replicated.ids('home', has_clones=True))
+        self.assertNotIn('provider_id', self.over())
+        self.assertEqual(('moon', Backing(
+            group=40, volume=41, replicated=True, target='home',
+            has_clones=True)), self.backing(self.row))
+        self.assertEqual(2, len(self.row.writes))
+
+    def test_clones_are_made_all_the_time(self):
+        """Cinder is left to save what could not be."""
+        flags = [False, True] * 9
+        self.row.on_write = lambda: self.row.meanwhile(
+            provider_id=replicated.ids('home', has_clones=flags.pop()))
+        self.assertIn('provider_id', self.over())
+        self.assertEqual(5, len(self.row.writes))
+
+    @ddt.data(replicated.ids('mars'), replicated.ids('home', volume=2), None)
+    def test_it_was_moved(self, value):
+        self.change(provider_id=value)
+        with self.assertLogs(LOG, 'WARNING') as logs:
+            found = self.over()
+        self.assertEqual('error', found['replication_status'])
+        self.assertIn(OVERTAKEN, found['replication_extended_status'])
+        self.assertIn('Volume v1', logs.output[0])
+        self.assertEqual(value, self.row.stored['provider_id'])
+
+    def test_its_replication_was_ended(self):
+        self.change(provider_id=replicated.ids('home', replicated=False))
+        self.assertEqual({'replication_status': 'disabled',
+                          'replication_extended_status': None}, self.over())
+
+    def test_it_was_deleted(self):
+        def delete():
+            self.row.deleted = True
+        self.row.on_write = delete
+        self.assertIn(OVERTAKEN, self.over()['replication_extended_status'])
+
+    def test_ids_were_noted_of_one_without(self):
+        self.row = self.volume(system_id=None)
+        self.change(provider_id=replicated.ids('home', has_clones=True))
+        self.assertEqual('failed-over', self.over()['replication_status'])
+        system, backing = self.backing(self.row)
+        self.assertEqual(('moon', True), (system, backing.has_clones))
+
+    def test_another_driver_wrote_to_one_without_ids(self):
+        self.row = self.volume(system_id=None)
+        self.change(provider_id='odd')
+        self.assertEqual('failed-over', self.over()['replication_status'])
+        self.assertEqual('moon', self.backing(self.row)[0])
+
+    def test_ids_were_noted_of_one_that_is_not_replicated(self):
+        self.row = self.volume(system_id=None)
+        self.change(provider_id=replicated.ids('home', replicated=False))
+        self.assertEqual('disabled', self.over()['replication_status'])
+
+    def test_a_database_that_fails(self):
+        """Cinder tries, too, so it gets the ids."""
+        self.row.on_write = lambda: 1 / 0
+        with self.assertLogs(LOG, 'ERROR') as logs:
+            found = self.over()
+        self.assertEqual('moon',
+                         provider_id.system_of(found['provider_id']))
+        self.assertEqual(1, len(self.row.writes))
+        self.assertIn('volume v1 was not changed', logs.output[0])
+
+
+class AwayCase(Case):
+    """Volumes that the first target serves."""
+
+    def setUp(self):
+        super().setUp()
+        self.inside = lambda unmap, reserve: None
+        self.flow = self.patch(flow, 'fail_back', self.back)
+        self.patch(flow, 'protect_again', lambda *args, **more: {})
+
+    def back(self, here, there, units, *, timeout, unmap, reserve,
+             clock=None):
+        self.inside(unmap, reserve)
+        return self.outcomes
+
+    def bring(self, *rows):
+        return volume_failover.fail_back(rows, self.home, self.every, TIMEOUT)
+
+    def away(self, row_id='v1', **values):
+        """A volume that the first target serves."""
+        return self.volume(row_id, 'moon', **{
+            'replication_status': 'failed-over', **values})
+
+
+@ddt.ddt
+class FailbackTest(AwayCase):
+
+    def test_a_volume(self):
+        row = self.away()
+        self.assertEqual({'v1': {
+            'replication_status': 'enabled',
+            'replication_extended_status': None}}, self.bring(row))
+        self.assertEqual(('home', Backing(
+            group=40, volume=41, replicated=True, target='moon')),
+            self.backing(row))
+        call, = self.flow.mock_calls
+        self.assertEqual((self.moon.array, self.home.array, [unit()]),
+                         call.args)
+        self.assertEqual(TIMEOUT, call.kwargs['timeout'])
+        self.parents.assert_called_once_with(self.home.array, [row])
+
+    def test_a_clone_keeps_its_parent(self):
+        self.parents.side_effect = lambda array, volumes: {'v1': PARENT}
+        row = self.away()
+        self.bring(row)
+        self.assertEqual(5, self.backing(row)[1].parent)
+
+    def test_a_primary_that_cannot_serve(self):
+        self.home.check.side_effect = exceptions.ArrayUnsuitable('old')
+        self.assertRaises(exceptions.ArrayUnsuitable, self.bring, self.away())
+        self.flow.assert_not_called()
+
+    def test_volumes_of_two_targets(self):
+        self.outcomes = {'v1': there('cv-v1'), 'v2': there('cv-v2')}
+        self.mars.array.replication.find_many.side_effect = lambda names: {}
+        updates = self.bring(self.away(), self.volume('v2', 'mars'))
+        self.assertEqual({'v1', 'v2'}, set(updates))
+        self.assertEqual([(self.moon.array, [unit()]),
+                          (self.mars.array, [unit('v2')])], [
+            (call.args[0], call.args[2]) for call in self.flow.mock_calls])
+
+    def test_one_that_is_home_but_not_copied(self):
+        self.outcomes = {'v1': there(reason='the link is down')}
+        row = self.away(status='error', replication_status='failover-error')
+        self.assertEqual({'v1': {
+            'replication_status': 'error',
+            'replication_extended_status': 'the link is down'}},
+            self.bring(row))
+        self.assertEqual('home', self.backing(row)[0])
+
+    def test_one_that_an_earlier_failover_left(self):
+        row = self.away(status='error', replication_status='failover-error')
+        self.assertEqual('available', self.bring(row)['v1']['status'])
+
+    @ddt.data((False, False), (True, True))
+    @ddt.unpack
+    def test_one_that_stays(self, in_doubt, reserved):
+        """Hosts may have it again if nobody else can have taken it."""
+        self.outcomes = {'v1': left('no link', in_doubt=in_doubt)}
+        row = self.away(backing={'reserved': True})
+        self.assertEqual({'v1': {
+            'replication_status': 'error',
+            'replication_extended_status': 'no link'}}, self.bring(row))
+        self.assertEqual(('moon', reserved), (
+            self.backing(row)[0], self.backing(row)[1].reserved))
+
+    def test_one_that_stays_and_was_not_reserved(self):
+        self.outcomes = {'v1': left('')}
+        row = self.away(status='error', replication_status='failover-error')
+        self.assertEqual({'v1': {
+            'replication_status': 'error', 'status': 'available',
+            'replication_extended_status': NEVER_MADE}}, self.bring(row))
+        self.assertNotIn('provider_id', row.writes[0])
+
+    def test_one_that_was_never_made(self):
+        self.outcomes = {}
+        update = self.bring(self.away(launched_at=None))['v1']
+        self.assertEqual(NEVER_MADE, update['replication_extended_status'])
+
+    def test_names_of_another_driver(self):
+        self.every.activate('moon')
+        row = self.away(_name_id='n1', provider_id=None)
+        self.moon.array.replication.find_many.side_effect = lambda names: \
+            dict.fromkeys(['ssn-v1'])
+        self.moon.resolver.asks_for_replication.return_value = True
+        self.home.resolver.asks_for_replication.return_value = True
+        self.bring(row)
+        self.assertEqual([unit()], self.flow.call_args.args[2])
+
+    # What the flow asks for
+
+    @ddt.data('moon', 'home')
+    def test_hosts_lose_the_volumes_of_an_array(self, name):
+        side = getattr(self, name)
+        self.inside = lambda unmap, reserve: unmap(
+            side.array, {'cv-v1': (41, 40), 'cv-v2': (43, 42)})
+        self.bring(self.away())
+        for one in self.moon, self.home:
+            calls = [call.args for call in
+                     one.connections.disconnect_volumes.mock_calls]
+            self.assertEqual([([41, 43],)] if one is side else [], calls)
+
+    def reserved(self, *rows, keys=('v1',)):
+        """Which keys could be reserved; what rows said then."""
+        found = []
+        self.inside = lambda unmap, reserve: found.extend(
+            [reserve(list(keys)), [self.backing(row) for row in rows]])
+        self.bring(*rows)
+        return found
+
+    def test_volumes_are_reserved(self):
+        self.outcomes = {'v1': left(in_doubt=True)}
+        keys, ((system, backing),) = self.reserved(self.away())
+        self.assertEqual(['v1'], keys)
+        self.assertEqual(('moon', Backing(
+            group=10, volume=1, replicated=True, reserved=True)),
+            (system, backing))
+
+    def test_only_those_that_are_wanted(self):
+        self.outcomes = {name: left(in_doubt=True) for name in ('v1', 'v2')}
+        keys, ((_, first), (_, second)) = self.reserved(
+            self.away(), self.away('v2'), keys=('v2',))
+        self.assertEqual((['v2'], False, True),
+                         (keys, first.reserved, second.reserved))
+
+    def test_a_row_whose_clone_was_noted_meanwhile(self):
+        row = self.away()
+
+        def meanwhile():
+            row.on_write = lambda: None
+            row.meanwhile(provider_id=replicated.ids('moon', has_clones=True))
+        row.on_write = meanwhile
+        keys, ((_, backing),) = self.reserved(row)
+        self.assertEqual((['v1'], True, True),
+                         (keys, backing.reserved, backing.has_clones))
+
+    def test_a_row_that_moved_meanwhile(self):
+        row = self.away()
+        row.on_write = lambda: row.meanwhile(
+            provider_id=replicated.ids('home'))
+        keys, _ = self.reserved(row)
+        self.assertEqual([], keys)
+
+    def test_a_row_that_changes_all_the_time(self):
+        row, flags = self.away(), [False, True] * 9
+        row.on_write = lambda: row.meanwhile(
+            provider_id=replicated.ids('moon', has_clones=flags.pop()))
+        keys, _ = self.reserved(row)
+        self.assertEqual([], keys)
+        self.assertEqual(10, len(row.writes))
+
+    def test_a_row_that_is_not_written(self):
+        row = self.away()
+        row.on_write = lambda: 1 / 0
+        keys, _ = self.reserved(row)
+        self.assertEqual([], keys)
+
+    def test_a_group_is_reserved_as_a_whole(self):
+        group = replicated.group()
+        rows = [self.away('v1', group=group), self.away('v2', group=group)]
+        rows[0].on_write = lambda: 1 / 0
+        self.outcomes = {'g1': left(in_doubt=True)}
+        keys, backings = self.reserved(*rows, keys=('g1',))
+        self.assertEqual(([], True), (keys, backings[1][1].reserved))
+
+    @ddt.data((Backing(group=20, volume=21), False, ['v1']),
+              (Backing(group=20, volume=21), True, ['g1']),
+              (None, False, []))
+    @ddt.unpack
+    def test_a_row_without_ids(self, found, in_group, expected):
+        self.every.activate('moon')
+        for side in self.home, self.moon:
+            side.resolver.asks_for_replication.return_value = True
+        self.moon.array.volumes.find.return_value = found
+        row = self.away(provider_id=None,
+                        group=replicated.group() if in_group else None)
+        key = 'g1' if in_group else 'v1'
+        self.outcomes = {key: left(in_doubt=True)}
+        keys, ((_, backing),) = self.reserved(row, keys=(key,))
+        self.moon.array.volumes.find.assert_called_with('cv-v1', 'rcv-v1')
+        self.assertEqual(expected, keys)
+        self.assertEqual(found and Backing(
+            group=20, volume=21, replicated=True, shared=in_group,
+            reserved=True), backing)
+
+
+@ddt.ddt
+class PlaceTest(AwayCase):
+    """Where volumes are that are to be brought home."""
+
+    @ddt.data((False, False, True), (True, True, False))
+    @ddt.unpack
+    def test_one_that_is_not_replicated(self, known, asks, plain):
+        self.home.resolver.asks_for_replication.return_value = not asks
+        row = self.away(backing={'replicated': known})
+        found = self.bring(row)['v1']
+        self.assertEqual('disabled' if plain else 'enabled',
+                         found['replication_status'])
+        self.assertEqual(plain, not self.flow.called)
+
+    @ddt.data((False, 'disabled'), (True, 'enabled'))
+    @ddt.unpack
+    def test_one_without_ids(self, asks, expected):
+        self.every.activate('moon')
+        self.home.resolver.asks_for_replication.return_value = asks
+        found = self.bring(self.away(provider_id=None))['v1']
+        self.assertEqual(expected, found['replication_status'])
+
+    def test_two_without_ids(self):
+        """One was made at home, the other one where it failed over to."""
+        self.every.activate('moon')
+        for side in self.home, self.moon:
+            side.resolver.asks_for_replication.return_value = True
+        self.outcomes = {'v1': there(), 'v2': there('cv-v2')}
+        found = self.bring(
+            self.away('v1', provider_id=None),
+            self.away('v2', provider_id=None, replication_status='enabled'))
+        self.assertEqual([[unit('v1')]], [
+            call.args[2] for call in self.flow.mock_calls])
+        self.assertEqual('It has no replication session.',
+                         found['v2']['replication_extended_status'])
+
+    def test_a_plain_one_that_an_earlier_failover_left(self):
+        row = self.away(backing={'replicated': False}, status='error',
+                        replication_status='failover-error')
+        self.assertEqual({'v1': {
+            'status': 'available', 'replication_status': 'disabled',
+            'replication_extended_status': None}}, self.bring(row))
+
+    @ddt.data((True, 'error'), (False, 'disabled'))
+    @ddt.unpack
+    def test_a_group_that_is_replicated_in_part(self, is_replicated,
+                                                expected):
+        group = replicated.group(consistent=False,
+                                 is_replicated=is_replicated)
+        rows = [self.away('v1', group=group),
+                self.away('v2', group=group, backing={'replicated': False}),
+                self.away('v3', backing={'replicated': False})]
+        found = self.bring(*rows)
+        self.assertEqual(expected, found['v2']['replication_status'])
+        if is_replicated:
+            self.assertIn('others of its group are',
+                          found['v2']['replication_extended_status'])
+        self.assertEqual('disabled', found['v3']['replication_status'])
+
+    def test_a_group_of_plain_volumes(self):
+        group = replicated.group(consistent=False)
+        found = self.bring(self.away(group=group,
+                                     backing={'replicated': False}))
+        self.assertEqual('disabled', found['v1']['replication_status'])
+
+    def test_an_array_that_does_not_answer(self):
+        """Volumes of others are brought home all the same."""
+        self.mars.array.system = replicated.LostSystem()
+        found = self.bring(self.away(), self.volume('v2', 'venus'))
+        self.assertEqual(
+            ['enabled', 'error'],
+            [found[key]['replication_status'] for key in ('v1', 'v2')])
+        self.assertIn('gone', found['v2']['replication_extended_status'])
+
+    def test_a_group_in_two_places(self):
+        """The service was killed while it saved that it had moved."""
+        group = replicated.group()
+        rows = [self.away('v1', group=group),
+                self.volume('v2', 'home', group=group), self.away('v3')]
+        self.outcomes = {'v3': there('cv-v3')}
+        found = self.bring(*rows)
+        for key in 'v1', 'v2':
+            self.assertEqual('error', found[key]['replication_status'])
+            self.assertIn('in part',
+                          found[key]['replication_extended_status'])
+        self.assertEqual('enabled', found['v3']['replication_status'])
+        self.assertEqual([unit('v3')], self.flow.call_args.args[2])
+        self.assertEqual([], rows[0].writes + rows[1].writes)
+
+    def test_each_array_is_asked_once_who_it_is(self):
+        asked = []
+
+        class Counting:
+            known_id = ''
+
+            @property
+            def id(self):
+                asked.append(1)
+                return 'moon'
+        self.moon.array.system = Counting()
+        self.outcomes = {'v1': there(), 'v2': there('cv-v2')}
+        self.bring(self.away(), self.away('v2'))
+        self.assertEqual(1, len(asked))
+
+
+@ddt.ddt
+class AtHomeTest(Case):
+    """Volumes that never left, or that are back already."""
+
+    def setUp(self):
+        super().setUp()
+        self.back = self.patch(flow, 'fail_back', None)
+        self.again = self.patch(flow, 'protect_again', lambda *args, **more:
+                                dict(self.reasons))
+        self.reasons = {}
+        self.session = replicated.session(state=sessions.IN_SYNC)
+        self.home.array.replication.find_many.side_effect = lambda names: {
+            one.name: one for one in [self.session]
+            if one and one.name in names}
+
+    def bring(self, *rows):
+        return volume_failover.fail_back(rows, self.home, self.every, TIMEOUT)
+
+    def test_one_that_is_replicated(self):
+        row = self.volume(replication_status='error',
+                          replication_extended_status='old')
+        self.assertEqual({'v1': {
+            'replication_status': 'enabled',
+            'replication_extended_status': None}}, self.bring(row))
+        self.assertEqual('enabled', row.stored['replication_status'])
+        self.assertNotIn('provider_id', row.writes[0])
+        self.again.assert_not_called()
+        self.moon.check.assert_not_called()
+        self.back.assert_not_called()
+
+    def test_one_that_an_earlier_failover_left(self):
+        row = self.volume(status='error',
+                          replication_status='failover-error')
+        self.assertEqual('available', self.bring(row)['v1']['status'])
+
+    @ddt.data({'state': sessions.SUSPENDED},
+              {'state': sessions.IN_SYNC, 'role': sessions.TARGET})
+    def test_one_that_rests(self, values):
+        self.session = replicated.session(why='no link', **values)
+        update = self.bring(self.volume())['v1']
+        self.assertEqual('error', update['replication_status'])
+        self.assertEqual(
+            f'Replication session ssn-v1 is {self.session.state} as '
+            f'{self.session.role}. no link',
+            update['replication_extended_status'])
+        self.assertEqual([
+            (self.home.array, side.array, [unit()])
+            for side in (self.moon, self.mars)],
+            [call.args for call in self.again.mock_calls])
+
+    def test_a_session_of_the_other_name(self):
+        self.session = replicated.session('rssn-v1', state=sessions.IN_SYNC)
+        self.assertEqual('enabled', self.bring(self.volume())['v1'][
+            'replication_status'])
+
+    def test_one_without_a_session(self):
+        self.session = None
+        self.assertEqual('It has no replication session.', self.bring(
+            self.volume())['v1']['replication_extended_status'])
+
+    def test_one_that_is_replicated_again(self):
+        self.session, self.reasons = replicated.session(), {'v1': ''}
+        self.assertEqual('enabled', self.bring(self.volume())['v1'][
+            'replication_status'])
+        # The second target has nothing to do then.
+        self.again.assert_called_once()
+        self.mars.check.assert_not_called()
+
+    def test_one_that_is_not_replicated_again(self):
+        self.session, self.reasons = replicated.session(), {'v1': 'full'}
+        self.assertEqual('full', self.bring(self.volume())['v1'][
+            'replication_extended_status'])
+
+    def test_only_what_rests_is_replicated_again(self):
+        self.bring(self.volume(), self.volume('v2'))
+        self.assertEqual([unit('v2')], self.again.mock_calls[0].args[2])
+
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    def test_a_target_that_cannot_be_replicated_to(self, error):
+        self.session = replicated.session()
+        self.moon.check.side_effect = error
+        with self.assertLogs(LOG, 'WARNING') as logs:
+            self.bring(self.volume())
+        self.assertIn(str(error), logs.output[0])
+        call, = self.again.mock_calls
+        self.assertIs(self.mars.array, call.args[1])
+
+    def test_hosts_lose_what_is_overwritten(self):
+        self.session = None
+        self.bring(self.volume())
+        unmap = self.again.mock_calls[0].kwargs['unmap']
+        unmap(self.moon.array, {'cv-v1': (41, 40)})
+        self.moon.connections.disconnect_volumes.assert_called_once_with([41])
+        unmap(self.home.array, {'cv-v1': (31, 30)})
+        self.home.connections.disconnect_volumes.assert_called_once_with([31])
+
+    def test_one_that_was_never_made(self):
+        self.session = None
+        self.assertEqual(NEVER_MADE, self.bring(self.volume(
+            launched_at=None))['v1']['replication_extended_status'])
+        self.home.array.replication.find_many.assert_not_called()
+
+    def test_names_of_another_driver(self):
+        self.home.resolver.asks_for_replication.return_value = True
+        row = self.volume(system_id=None, _name_id='n1')
+        self.bring(row)
+        self.assertIn({'_name_id': None}, row.writes)
