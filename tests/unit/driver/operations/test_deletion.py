@@ -1,0 +1,697 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+from unittest import mock
+from unittest.mock import call
+
+from cinder import exception
+import ddt
+
+from cinder_k2.array import Backing
+from cinder_k2.array import hidden
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import unmanaging
+from cinder_k2 import exceptions
+from cinder_k2.flows import deletion as flows
+from cinder_k2 import rest
+from tests.unit.driver import doubles
+
+SYSTEM = doubles.SYSTEM
+NONE = frozenset()
+
+PLAIN = Backing(group=5, volume=31)
+THIN = Backing(group=5, volume=31, parent=8, parent_group=6)
+HIDING = dataclasses.replace(THIN, hidden_parent=True)
+VIEW = Backing(group=6, view=40, origin=30, parent=8, hidden_parent=True)
+TAKEN = SnapshotBacking(snapshot=8, group=6, volume=30)
+
+IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
+MAPPED = exceptions.StillMapped('cv-v1', 'is mapped')
+
+
+class DeletionTestCase(doubles.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.known = self.double('resolver', resolver.Resolver)
+        self.known.known.return_value = PLAIN
+        self.known.names_of.side_effect = (
+            lambda volume, known: [f'cv-{volume.name_id}'])
+        self.known.names.side_effect = (
+            lambda volume, name_id: [f'cv-{name_id}', f'rcv-{name_id}'])
+        self.known.name_ids.side_effect = lambda volume: [volume.name_id]
+        self.known.snapshot_names.side_effect = lambda row: [f'cs-{row.id}']
+        self.known.settled.side_effect = lambda known: known
+        self.known.may_be_replicated.return_value = False
+        self.known.may_be_copy.return_value = False
+        self.hosts = self.double('connections', connections.Connections)
+        self.sessions = self.double('replication', replication.Replication)
+        self.others = self.double('unmanaging', unmanaging.Unmanaging)
+        self.try_volume = self.function(flows, 'try_delete_volume')
+        self.try_volume.return_value = True
+        self.retire = self.function(flows, 'retire_volume')
+        self.try_snapshot = self.function(flows, 'try_delete_snapshot')
+        self.retire_snapshot = self.function(flows, 'retire_snapshot')
+        self.own_group = self.function(flows, 'delete_own_group_by_name')
+        self.function(flows, 'delete_parent')
+        self.function(flows, 'hide_parent')
+        self.function(reclaim, 'run', 'reclaim')
+        self.array.identity.volume.side_effect = lambda known, names: known
+        for find in ('find', 'find_view'):
+            getattr(self.array.snapshots, find).return_value = None
+            getattr(self.array.volumes, find).return_value = None
+        self.array.volumes.check_unmapped.return_value = None
+        self.array.hidden.is_volume_needed.return_value = False
+        self.volume = doubles.a_volume()
+        self.deletion = deletion.Deletion(
+            self.array, self.known, self.hosts, self.sessions, self.others)
+
+    def has(self, backing):
+        """Let a backing be what the row says."""
+        self.known.known.return_value = backing
+
+    def done(self):
+        """What was done, without what was only looked at."""
+        looks = ('resolver.', 'array.identity.', 'array.snapshots.find',
+                 'array.snapshots.is_hidden', 'array.snapshots.of_group',
+                 'array.volumes.find')
+        return [each for each in self.calls()
+                if not each[0].startswith(looks)]
+
+
+@ddt.ddt
+class DeleteVolumeTest(DeletionTestCase):
+
+    def delete(self, **more):
+        self.assertIsNone(self.deletion.delete_volume(self.volume, **more))
+        return self.done()
+
+    def test_it_and_its_lock_go(self):
+        """The time for that begins after the looks."""
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
+            call.forget_group(SYSTEM, 5)], self.delete())
+        self.array.identity.volume.assert_called_once_with(
+            PLAIN, ['cv-v1', 'cdel-31'])
+
+    def test_a_view_has_no_name_of_a_kept_volume(self):
+        self.has(dataclasses.replace(VIEW, parent=None, hidden_parent=False))
+        self.delete()
+        self.assertEqual(['cv-v1'],
+                         self.array.identity.volume.call_args.args[1])
+        self.assertEqual([], self.calls('forget_group'))
+
+    def test_what_the_caller_has_seen_is_not_looked_at(self):
+        self.assertEqual(3, len(self.delete(seen=True)))
+        self.assertEqual([], self.calls('array.identity'))
+
+    def test_the_lock_of_a_shared_group_stays(self):
+        self.has(dataclasses.replace(PLAIN, shared=True))
+        self.volume.group_id = 'g'
+        self.delete()
+        self.assertEqual([], self.calls('forget_group', 'array.volumes'))
+
+    def test_what_could_not_be_managed_stays_on_the_array(self):
+        self.volume.status = 'error_managing_deleting'
+        self.assertEqual([call.unmanaging.end(self.volume)], self.delete())
+
+    def test_one_that_is_needed_is_busy(self):
+        self.try_volume.side_effect = IN_USE
+        error = self.raised(exception.VolumeIsBusy,
+                            self.deletion.delete_volume, self.volume)
+        self.assertIn('volume-v1', str(error))
+        self.assertIn('is needed', str(error))
+
+    def test_one_that_was_never_whole_is_in_error(self):
+        """As busy it would become available."""
+        self.volume.launched_at = None
+        self.try_volume.side_effect = IN_USE
+        error = self.raised(exception.VolumeBackendAPIException,
+                            self.deletion.delete_volume, self.volume)
+        self.assertIn('is needed', str(error))
+
+    def test_what_was_renamed_stays(self):
+        self.array.identity.volume.side_effect = None
+        self.array.identity.volume.return_value = None
+        self.known.check_not_renamed.side_effect = exceptions.ObjectRenamed
+        self.assertRaises(exceptions.ObjectRenamed,
+                          self.deletion.delete_volume, self.volume)
+        self.known.check_not_renamed.assert_called_once_with(
+            self.volume, PLAIN)
+        self.assertEqual([], self.done())
+
+    @ddt.data(None, Backing(group=5, volume=32))
+    def test_ids_of_something_else_delete_nothing(self, found):
+        self.array.identity.volume.side_effect = None
+        self.array.identity.volume.return_value = found
+        self.delete()
+        self.assertEqual([], self.calls('try_delete_volume', 'retire_volume',
+                                        'delete_parent'))
+        self.own_group.assert_called_once_with(self.array, 'cvg-v1')
+        self.assertEqual(found is None,
+                         bool(self.known.check_not_renamed.call_count))
+
+    def test_what_is_gone_leaves_its_parent(self):
+        self.has(THIN)
+        self.array.identity.volume.side_effect = None
+        self.array.identity.volume.return_value = None
+        self.assertEqual([
+            call.hold(6), call.delete_parent(self.array, THIN, ['cv-v1']),
+            call.free(6), call.reclaim(self.array, 6, NONE)],
+            self.delete()[-4:])
+
+    # Replication
+
+    def test_replication_ends_first(self):
+        """If the volume has to stay, it must not be without a copy."""
+        replicated = dataclasses.replace(PLAIN, replicated=True)
+        self.has(replicated)
+        self.assertEqual([
+            call.hold(5), call.array.volumes.check_unmapped(replicated),
+            call.array.hidden.is_volume_needed(replicated), call.free(5),
+            call.replication.unprotect(self.volume, replicated, 'v1'),
+            call.deadline(fresh=True),
+            call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
+            call.forget_group(SYSTEM, 5)], self.delete())
+
+    def test_replication_stays_if_the_volume_does(self):
+        self.has(dataclasses.replace(PLAIN, replicated=True))
+        self.array.hidden.is_volume_needed.side_effect = IN_USE
+        self.assertRaises(exception.VolumeIsBusy,
+                          self.deletion.delete_volume, self.volume)
+        self.assertEqual([], self.calls('replication', 'try_delete_volume'))
+
+    # Clones
+
+    def test_one_with_clones_is_hidden(self):
+        cloned = dataclasses.replace(PLAIN, has_clones=True)
+        self.has(cloned)
+        self.retire.return_value = False
+        self.assertEqual([
+            call.deadline(fresh=True), call.hold(5),
+            call.retire_volume(self.array, cloned, ['cv-v1']), call.free(5),
+            call.reclaim(self.array, 5, {31})], self.delete())
+
+    def test_one_with_clones_that_are_gone_goes(self):
+        self.has(dataclasses.replace(PLAIN, has_clones=True))
+        self.retire.return_value = True
+        self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
+                         self.delete()[-2:])
+
+    def test_clones_that_nobody_noted(self):
+        self.try_volume.return_value = False
+        self.retire.return_value = False
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
+            call.hold(5),
+            call.retire_volume(self.array, PLAIN, ['cv-v1']), call.free(5),
+            call.reclaim(self.array, 5, {31})], self.delete())
+
+    def test_hosts_of_the_driver_let_go(self):
+        self.try_volume.side_effect = [MAPPED, True]
+        attempt = call.try_delete_volume(self.array, PLAIN, ['cv-v1'])
+        self.assertEqual([
+            call.deadline(fresh=True), attempt,
+            call.connections.disconnect_ours(PLAIN), attempt,
+            call.forget_group(SYSTEM, 5)], self.delete())
+
+    def test_other_hosts_do_not(self):
+        self.try_volume.side_effect = MAPPED
+        self.assertRaises(exception.VolumeIsBusy,
+                          self.deletion.delete_volume, self.volume)
+        self.assertEqual(2, self.try_volume.call_count)
+
+    # Parents
+
+    def test_the_parent_goes_with_its_clone(self):
+        self.has(HIDING)
+        self.array.snapshots.is_hidden.return_value = True
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.try_delete_volume(self.array, HIDING, ['cv-v1']),
+            call.forget_group(SYSTEM, 5),
+            call.hold(6), call.delete_parent(self.array, HIDING, ['cv-v1']),
+            call.free(6), call.reclaim(self.array, 6, NONE)], self.delete())
+        self.array.snapshots.is_hidden.assert_called_once_with(8, 6)
+
+    def test_a_parent_that_is_gone_is_not_deleted(self):
+        """Its id may be another snapshot's by now (OBJ-7)."""
+        self.has(HIDING)
+        self.array.snapshots.is_hidden.return_value = False
+        self.delete()
+        self.try_volume.assert_called_once_with(self.array, THIN, ['cv-v1'])
+
+    def test_one_whose_parent_is_shown_is_not_asked_for_it(self):
+        self.has(THIN)
+        self.delete()
+        self.assertEqual([], self.calls('array.snapshots.is_hidden'))
+
+    def test_the_parent_of_a_hidden_clone_is_hidden(self):
+        cloned = dataclasses.replace(HIDING, has_clones=True)
+        self.has(cloned)
+        self.array.snapshots.is_hidden.return_value = True
+        self.retire.return_value = False
+        done = self.delete()
+        self.assertEqual([call.hold(6), call.hide_parent(self.array, cloned),
+                          call.free(6)], done[4:7])
+        self.assertCountEqual([call.reclaim(self.array, 5, {31}),
+                               call.reclaim(self.array, 6, {31})], done[7:])
+
+    @ddt.data((True, 0), (False, 1))
+    @ddt.unpack
+    def test_one_call_shows_a_view_and_its_parent(self, among, looks):
+        self.has(VIEW)
+        siblings = [rest.Snapshot(id=8)]
+        snapshots = self.array.snapshots
+        snapshots.of_group.return_value = siblings
+        snapshots.is_hidden_among.return_value = False
+        self.array.identity.is_view_among.return_value = among
+        self.delete()
+        snapshots.of_group.assert_called_once_with(6)
+        self.array.identity.is_view_among.assert_called_once_with(
+            VIEW, ['cv-v1'], siblings)
+        snapshots.is_hidden_among.assert_called_once_with(8, siblings)
+        self.assertEqual(looks, self.array.identity.volume.call_count)
+        self.try_volume.assert_called_once_with(
+            self.array, dataclasses.replace(VIEW, hidden_parent=False),
+            ['cv-v1'])
+
+    def test_a_view_of_another_name_is_not_deleted(self):
+        self.has(VIEW)
+        self.array.snapshots.of_group.return_value = []
+        self.array.identity.is_view_among.return_value = False
+        self.array.identity.volume.side_effect = None
+        self.array.identity.volume.return_value = None
+        self.delete()
+        self.assertEqual([], self.calls('try_delete_volume'))
+
+    # What was cut short
+
+    def test_one_that_was_moved_goes_where_it_is(self):
+        moving = dataclasses.replace(PLAIN, moving=True)
+        there = dataclasses.replace(moving, group=9, shared=True)
+        self.has(moving)
+        self.known.settled.side_effect = lambda known: there
+        self.own_group.return_value = 5
+        self.volume.group_id = 'g'
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.try_delete_volume(self.array, there, ['cv-v1']),
+            call.delete_own_group_by_name(self.array, 'cvg-v1'),
+            call.forget_group(SYSTEM, 5)], self.delete(seen=True))
+        self.array.identity.volume.assert_called_once_with(
+            there, ['cv-v1', 'cdel-31'])
+
+    def test_one_that_was_moved_and_is_gone_leaves_its_group(self):
+        self.has(dataclasses.replace(PLAIN, moving=True))
+        self.known.settled.side_effect = rest.NotFound('gone')
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.delete_own_group_by_name(self.array, 'cvg-v1')],
+            self.delete())
+
+    def test_one_that_was_moved_may_be_another_by_now(self):
+        self.has(dataclasses.replace(PLAIN, moving=True))
+        self.array.identity.volume.side_effect = None
+        self.array.identity.volume.return_value = PLAIN
+        self.delete()
+        self.assertEqual([], self.calls('try_delete_volume'))
+
+    @ddt.data(('ccg-g', 1, 1), ('ccg-g', 0, 1), ('somebodys', 1, 0))
+    @ddt.unpack
+    def test_the_group_it_never_joined_in_cinder(self, name, gone, asked):
+        self.has(dataclasses.replace(PLAIN, shared=True))
+        self.array.volumes.group.return_value = rest.VolumeGroup(
+            id=5, name=name)
+        self.array.groups.delete_if_empty.return_value = bool(gone)
+        self.delete()
+        expected = [call.hold(5),
+                    call.array.groups.delete_if_empty(5, name), call.free(5)]
+        self.assertEqual(expected * asked, self.calls(
+            'hold', 'free', 'array.groups'))
+        self.assertEqual([call.forget_group(SYSTEM, 5)] * gone * asked,
+                         self.calls('forget_group'))
+
+    def test_that_group_may_be_gone(self):
+        self.has(dataclasses.replace(PLAIN, shared=True))
+        self.array.volumes.group.side_effect = rest.NotFound('gone')
+        self.delete()
+        self.array.volumes.group.assert_called_once_with(5)
+
+    def test_what_a_flattening_left(self):
+        """The copy, and the view that was to be given up."""
+        self.has(dataclasses.replace(PLAIN, unfinished=True))
+        self.array.volumes.find_view.return_value = dataclasses.replace(
+            VIEW, hidden_parent=False)
+        self.array.snapshots.find.return_value = TAKEN
+        done = self.delete()[3:]
+        self.assertEqual([
+            call.delete_own_group_by_name(self.array, 'cvg-v1'),
+            call.hold(6), call.array.hidden.keep(6, hidden.Marks(
+                snapshots=frozenset({40, 8}))), call.free(6),
+            call.reclaim(self.array, 6)], done)
+        self.array.volumes.find.assert_called_once_with('cnew-v1')
+        self.array.volumes.find_view.assert_called_once_with('cv-v1')
+        self.array.snapshots.find.assert_called_once_with('ccs-v1')
+
+    @ddt.data((TAKEN, [call.reclaim(mock.ANY, 6)]), (None, []))
+    @ddt.unpack
+    def test_a_flattening_whose_view_is_gone(self, parent, expected):
+        self.has(dataclasses.replace(PLAIN, unfinished=True))
+        self.array.snapshots.find.return_value = parent
+        self.delete()
+        self.assertEqual(expected, self.calls('reclaim', 'array.hidden'))
+
+    def test_what_no_flattening_left_is_not_looked_for(self):
+        self.delete()
+        self.assertEqual([], self.calls('array.volumes', 'array.snapshots'))
+
+
+@ddt.ddt
+class DeleteByNameTest(DeletionTestCase):
+    """Volumes whose rows have no ids."""
+
+    def setUp(self):
+        super().setUp()
+        self.has(None)
+
+    def finds(self, *, parent=None, shown=None, volume=None):
+        """Let the array have a volume, its hidden parent, or a snapshot."""
+        self.array.snapshots.find.side_effect = {
+            'ccs-v1': parent, 'cs-s1': shown}.get
+        self.array.volumes.find.side_effect = (
+            lambda *names: volume if 'cv-v1' in names else None)
+
+    def delete(self):
+        self.deletion.delete_volume(self.volume)
+        return self.done()
+
+    def test_nothing_is_there(self):
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.delete_own_group_by_name(self.array, 'cvg-v1')],
+            self.delete())
+        self.known.check_here.assert_called_once_with(self.volume)
+        self.array.snapshots.find_view.assert_called_once_with('cview-v1')
+
+    def test_nothing_is_deleted_where_another_array_has_it(self):
+        self.known.check_here.side_effect = exceptions.NotServing
+        self.assertRaises(exceptions.NotServing,
+                          self.deletion.delete_volume, self.volume)
+        self.assertEqual([], self.calls('array', 'delete_own_group_by_name'))
+
+    def test_remains(self):
+        """Its own group, a temporary view and the hidden snapshot."""
+        self.finds(parent=TAKEN)
+        self.own_group.return_value = 5
+        self.array.snapshots.find_view.return_value = (41, 6)
+        self.assertEqual([
+            call.deadline(fresh=True),
+            call.delete_own_group_by_name(self.array, 'cvg-v1'),
+            call.forget_group(SYSTEM, 5),
+            call.connections.disconnect_all(Backing(group=6, view=41)),
+            call.array.snapshots.delete(41, 6, ['cview-v1']),
+            call.hold(6),
+            call.array.snapshots.delete_parent(8, 6, ['ccs-v1']),
+            call.free(6), call.reclaim(self.array, 6)], self.delete())
+
+    def test_copies_that_are_left_are_swept(self):
+        self.known.may_be_replicated.return_value = True
+        self.assertEqual(call.replication.sweep(self.volume, 'v1'),
+                         self.delete()[0])
+
+    def test_a_volume_may_have_clones_and_a_shared_group(self):
+        self.finds(volume=PLAIN)
+        self.retire.return_value = True
+        expected = dataclasses.replace(PLAIN, has_clones=True, shared=True)
+        self.assertEqual([
+            call.deadline(fresh=True), call.hold(5),
+            call.retire_volume(self.array, expected, ['cv-v1', 'rcv-v1']),
+            call.free(5), call.deadline(fresh=True),
+            call.delete_own_group_by_name(self.array, 'cvg-v1')],
+            self.delete())
+
+    def test_one_that_stays_keeps_what_it_needs(self):
+        self.finds(volume=PLAIN, parent=TAKEN)
+        self.retire.return_value = False
+        self.delete()
+        self.assertEqual([], self.calls(
+            'delete_own_group_by_name', 'array.snapshots.delete_parent'))
+
+    def test_a_copy_has_a_group_of_its_own(self):
+        self.finds(volume=PLAIN)
+        self.known.may_be_copy.return_value = True
+        self.delete()
+        self.assertFalse(self.retire.call_args.args[1].shared)
+
+    @ddt.data(('then', []),
+              (None, [call.connections.disconnect_all(PLAIN)]))
+    @ddt.unpack
+    def test_hosts_of_one_that_was_never_whole(self, launched_at, expected):
+        self.volume.launched_at = launched_at
+        self.finds(volume=PLAIN)
+        self.delete()
+        self.assertEqual(expected, self.calls('connections'))
+
+    def test_its_replication_ends_first(self):
+        self.finds(volume=PLAIN)
+        self.known.may_be_replicated.return_value = True
+        done = self.delete()
+        ended = call.replication.unprotect(self.volume, PLAIN, 'v1')
+        self.assertIn(ended, done)
+        self.assertLess(done.index(ended), done.index(
+            call.retire_volume(self.array, dataclasses.replace(
+                PLAIN, has_clones=True, shared=True), ['cv-v1', 'rcv-v1'])))
+        self.assertEqual([], self.calls('replication.sweep'))
+
+    @ddt.data((TAKEN, None, True), (None, TAKEN, False), (
+        TAKEN, SnapshotBacking(snapshot=1, group=2), True))
+    @ddt.unpack
+    def test_its_parent(self, parent, shown, hides):
+        """A snapshot made for it alone comes before one that Cinder has."""
+        self.volume.snapshot_id = 's1'
+        self.finds(volume=PLAIN, parent=parent, shown=shown)
+        self.delete()
+        backing = self.retire.call_args.args[1]
+        self.assertEqual((8, 6, hides), (
+            backing.parent, backing.parent_group, backing.hidden_parent))
+
+    def test_the_id_that_is_in_its_names(self):
+        """Of a migrated volume, either id may be."""
+        self.known.name_ids.side_effect = lambda volume: ['v0', 'v1']
+        self.volume.name_id = 'v0'
+        self.finds(volume=PLAIN)
+        self.retire.return_value = True
+        self.delete()
+        self.retire.assert_called_once_with(
+            self.array, mock.ANY, ['cv-v1', 'rcv-v1'])
+        self.own_group.assert_called_once_with(self.array, 'cvg-v1')
+
+    def test_without_any_it_is_the_id_of_names(self):
+        self.volume.name_id = 'v0'
+        self.delete()
+        self.own_group.assert_called_once_with(self.array, 'cvg-v0')
+
+
+@ddt.ddt
+class PartsTest(DeletionTestCase):
+    """What other operations ask for."""
+
+    def test_copies_are_unmapped(self):
+        self.deletion.release_copies([1, 2])
+        self.assertEqual(
+            [call.connections.disconnect_ours(Backing(group=0, volume=1)),
+             call.connections.disconnect_ours(Backing(group=0, volume=2))],
+            self.done())
+
+    def test_copies_leave_their_parents(self):
+        find = self.function(clone_sources, 'find')
+        find.return_value = {'v1': clone_sources.Parent(TAKEN, True)}
+        self.deletion.leave_copies([self.volume])
+        copy = Backing(group=0, volume=0, parent=8, parent_group=6,
+                       hidden_parent=True)
+        self.assertEqual([
+            call.find(self.array, [self.volume]), call.hold(6),
+            call.delete_parent(self.array, copy, []), call.free(6),
+            call.reclaim(self.array, 6, NONE)], self.done())
+
+    def test_what_is_mapped_by_the_driver_can_be_deleted(self):
+        self.array.volumes.check_unmapped.side_effect = [MAPPED, None]
+        self.deletion.check_deletable(PLAIN)
+        look = call.array.volumes.check_unmapped(PLAIN)
+        self.assertEqual([
+            call.hold(5), look, call.connections.disconnect_ours(PLAIN),
+            look, call.array.hidden.is_volume_needed(PLAIN), call.free(5)],
+            self.done())
+
+    def test_what_others_mapped_cannot(self):
+        self.array.volumes.check_unmapped.side_effect = MAPPED
+        self.assertRaises(exceptions.StillMapped,
+                          self.deletion.check_deletable, PLAIN)
+        self.assertEqual(call.free(5), self.done()[-1])
+
+    def test_whether_it_is_gone(self):
+        for backing, gone in (
+                (PLAIN, True),
+                (dataclasses.replace(PLAIN, has_clones=True), False)):
+            self.retire.return_value = False
+            self.assertIs(gone, self.deletion.delete_backing(
+                backing, ['cv-v1']))
+
+    def test_an_unfinished_copy(self):
+        self.array.volumes.find.return_value = PLAIN
+        self.deletion.drop_unfinished('v1')
+        self.assertEqual([
+            call.connections.disconnect_all(PLAIN),
+            call.try_delete_volume(self.array, PLAIN, ['cnew-v1', 'cv-v1']),
+            call.forget_group(SYSTEM, 5)], self.done())
+
+    @ddt.data((True, {40, 8}), (False, {40}))
+    @ddt.unpack
+    def test_a_view_that_is_given_up(self, hides, marked):
+        """It is noted as hidden first: snapshots of it may live."""
+        self.deletion.give_up(dataclasses.replace(VIEW, hidden_parent=hides))
+        self.assertEqual([
+            call.hold(6), call.array.hidden.keep(6, hidden.Marks(
+                snapshots=frozenset(marked))), call.free(6),
+            call.reclaim(self.array, 6)], self.done())
+
+
+@ddt.ddt
+class DeleteSnapshotTest(DeletionTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.snapshot = doubles.a_snapshot()
+        # Another service may have noted that it has clones.
+        self.snapshot.refresh = lambda: self.log.refresh()
+        self.known.known_snapshot.return_value = TAKEN
+        self.array.identity.snapshot.side_effect = (
+            lambda stored, names: stored)
+        self.try_snapshot.return_value = True
+
+    def delete(self):
+        self.deletion.delete_snapshot(self.snapshot)
+        return self.done()
+
+    def test_it_goes(self):
+        self.assertEqual([
+            call.refresh(),
+            call.try_delete_snapshot(self.array, TAKEN, ['cs-s1'])],
+            self.delete())
+        self.array.identity.snapshot.assert_called_once_with(
+            TAKEN, ['cs-s1'])
+        self.assertEqual(
+            [call.refresh(), call.resolver.check_here(self.snapshot),
+             call.resolver.known_snapshot(self.snapshot)], self.calls()[:3])
+
+    def test_nothing_goes_where_another_array_has_it(self):
+        self.known.check_here.side_effect = exceptions.NotServing
+        self.assertRaises(exceptions.NotServing,
+                          self.deletion.delete_snapshot, self.snapshot)
+        self.assertEqual([call.refresh()], self.done())
+
+    def test_one_that_is_gone(self):
+        self.array.identity.snapshot.side_effect = None
+        self.array.identity.snapshot.return_value = None
+        self.assertEqual([call.refresh()], self.delete())
+
+    def test_one_without_ids_is_found_by_its_name(self):
+        self.known.known_snapshot.return_value = None
+        self.array.snapshots.find.return_value = TAKEN
+        self.assertEqual(
+            call.try_delete_snapshot(self.array, TAKEN, ['cs-s1']),
+            self.delete()[-1])
+        self.array.snapshots.find.assert_called_once_with('cs-s1')
+
+    def test_the_last_one_of_a_hidden_view(self):
+        taken = dataclasses.replace(TAKEN, view=40)
+        self.known.known_snapshot.return_value = taken
+        self.assertEqual([
+            call.refresh(),
+            call.try_delete_snapshot(self.array, taken, ['cs-s1']),
+            call.reclaim(self.array, 6)], self.delete())
+
+    def test_one_with_clones(self):
+        """One call less: it is looked at while its group is held."""
+        cloned = dataclasses.replace(TAKEN, has_clones=True)
+        self.known.known_snapshot.return_value = cloned
+        self.retire_snapshot.return_value = True
+        self.assertEqual([
+            call.refresh(), call.hold(6),
+            call.retire_snapshot(self.array, cloned, ['cs-s1']),
+            call.free(6)], self.delete())
+        self.assertEqual([], self.calls('array.identity'))
+
+    def test_one_with_clones_that_is_not_where_it_was(self):
+        cloned = dataclasses.replace(TAKEN, has_clones=True)
+        moved = dataclasses.replace(cloned, group=7)
+        self.known.known_snapshot.return_value = cloned
+        self.array.identity.snapshot.side_effect = (
+            lambda stored, names: moved)
+        self.retire_snapshot.side_effect = [False, True]
+        self.delete()
+        self.assertEqual([
+            call(self.array, cloned, ['cs-s1']),
+            call(self.array, moved, ['cs-s1'])],
+            self.retire_snapshot.call_args_list)
+        self.assertEqual([], self.calls('try_delete_snapshot'))
+
+    @ddt.data((True, [call.reclaim(mock.ANY, 6)]), (False, []))
+    @ddt.unpack
+    def test_clones_that_nobody_noted(self, was_there, expected):
+        taken = dataclasses.replace(TAKEN, view=40)
+        self.known.known_snapshot.return_value = taken
+        self.try_snapshot.return_value = False
+        self.retire_snapshot.return_value = was_there
+        self.assertEqual([
+            call.hold(6),
+            call.retire_snapshot(self.array, taken, ['cs-s1']),
+            call.free(6), *expected], self.delete()[2:])
+
+    def test_one_that_is_read(self):
+        """A killed service may have left a temporary view."""
+        self.try_snapshot.return_value = False
+        self.retire_snapshot.side_effect = [
+            exceptions.StillRead('cs-s1', 'is read'), True]
+        self.array.snapshots.find_view.return_value = (41, 6)
+        held = [call.hold(6),
+                call.retire_snapshot(self.array, TAKEN, ['cs-s1']),
+                call.free(6)]
+        self.assertEqual([
+            *held, call.connections.disconnect_all(Backing(group=6, view=41)),
+            call.array.snapshots.delete(41, 6, ['cview-s1']), *held],
+            self.delete()[2:])
+        self.array.snapshots.find_view.assert_called_once_with('cview-s1')
+
+    def test_one_that_is_needed_is_busy(self):
+        self.try_snapshot.return_value = False
+        self.retire_snapshot.side_effect = IN_USE
+        error = self.raised(
+            exception.SnapshotIsBusy, self.deletion.delete_snapshot,
+            self.snapshot)
+        self.assertIn('snapshot-s1', str(error))
+
+    def test_all_of_a_group(self):
+        self.deletion.delete_taken(TAKEN, [
+            self.snapshot, doubles.a_snapshot('s2')])
+        self.try_snapshot.assert_called_once_with(
+            self.array, TAKEN, ['cs-s1', 'cs-s2'])

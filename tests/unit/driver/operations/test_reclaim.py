@@ -1,0 +1,64 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from unittest.mock import call
+
+from cinder_k2.array import hidden
+from cinder_k2.driver.operations import reclaim
+from tests.unit.driver import doubles
+
+SYSTEM = doubles.SYSTEM
+
+
+class ReclaimTest(doubles.TestCase):
+
+    def reclaim(self, found, needed=frozenset()):
+        """Reclaim group 5; what the array finds for each group."""
+        self.array.hidden.reclaim.side_effect = (
+            lambda group, needed: found.get(group, hidden.Reclaimed()))
+        reclaim.run(self.array, 5, needed)
+        return self.calls()
+
+    def test_one_group(self):
+        """The time for the array begins when the lock is held."""
+        self.assertEqual(
+            [call.hold(5), call.deadline(fresh=True),
+             call.array.hidden.reclaim(5, {7}), call.free(5)],
+            self.reclaim({}, {7}))
+
+    def test_groups_that_waited_come_next_and_an_empty_one_goes_last(self):
+        """No two are held at once."""
+        found = self.reclaim({5: hidden.Reclaimed(
+            empty=True, name='cvg-5', homes=frozenset({6}))}, {7})
+        self.assertEqual([
+            call.hold(5), call.deadline(fresh=True),
+            call.array.hidden.reclaim(5, {7}), call.free(5),
+            call.hold(6), call.deadline(fresh=True),
+            call.array.hidden.reclaim(6, frozenset()), call.free(6),
+            call.hold(5), call.deadline(fresh=True),
+            call.array.volumes.delete_group(5, ['cvg-5']), call.free(5),
+            call.forget_group(SYSTEM, 5)], found)
+
+    def test_the_lock_of_a_group_that_is_gone_is_forgotten(self):
+        found = self.reclaim({5: hidden.Reclaimed(gone=True)})
+        self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
+                         found[-2:])
+
+    def test_an_empty_group_stays_if_a_home_fails(self):
+        def fail(group, needed):
+            if group == 6:
+                raise ZeroDivisionError
+            return hidden.Reclaimed(empty=True, homes=frozenset({6}))
+
+        self.array.hidden.reclaim.side_effect = fail
+        self.assertRaises(ZeroDivisionError, reclaim.run, self.array, 5)
+        self.assertEqual([], self.calls('array.volumes', 'forget_group'))

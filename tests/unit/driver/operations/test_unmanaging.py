@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from unittest import mock
+from unittest.mock import call
+
+from cinder_k2.array import Backing
+from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import unmanaging
+from tests.unit.driver import doubles
+
+FOUND = Backing(group=5, volume=31)
+
+
+class UnmanagingTest(doubles.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.known = self.double('resolver', resolver.Resolver)
+        self.known.known.return_value = FOUND
+        self.known.may_be_replicated.return_value = False
+        self.sessions = self.double('replication', replication.Replication)
+        self.array.volumes.find.return_value = None
+        self.array.originals.give_back.return_value = None
+        self.volume = doubles.a_volume(name_id='n1')
+        self.options = mock.Mock(k2_unmanage_restores_names=True)
+        self.unmanaging = unmanaging.Unmanaging(
+            self.array, self.known, self.sessions, self.options)
+
+    def done(self):
+        return self.calls('hold', 'free', 'array', 'replication')
+
+    def given_back(self, group):
+        """The names of the volume, while its group is held."""
+        return [call.hold(group),
+                call.array.originals.give_back('cv-n1', 'cvg-n1'),
+                call.free(group)]
+
+    def test_names_are_given_back(self):
+        self.unmanaging.unmanage(self.volume)
+        self.assertEqual(self.given_back(5), self.done())
+        self.known.known.assert_called_once_with(self.volume)
+
+    def test_names_stay_if_the_option_says_so(self):
+        self.options.k2_unmanage_restores_names = False
+        self.unmanaging.unmanage(self.volume)
+        self.assertEqual([], self.log.mock_calls)
+
+    def test_one_without_ids(self):
+        self.known.known.return_value = None
+        self.array.volumes.find.return_value = Backing(group=9, volume=31)
+        self.unmanaging.unmanage(self.volume)
+        self.assertEqual([call.array.volumes.find('cv-n1'),
+                          *self.given_back(9)], self.done())
+
+    def test_one_that_is_gone(self):
+        self.known.known.return_value = None
+        self.unmanaging.unmanage(self.volume)
+        self.assertEqual(self.given_back(0), self.done()[1:])
+
+    def test_one_that_was_never_managed(self):
+        """Whatever the option says, the names are not Cinder's."""
+        self.options.k2_unmanage_restores_names = False
+        self.unmanaging.end(self.volume)
+        self.assertEqual(self.given_back(5), self.done())
+
+    def test_what_was_begun_of_its_replication_ends_first(self):
+        self.known.may_be_replicated.return_value = True
+        self.array.volumes.find.return_value = FOUND
+        self.unmanaging.end(self.volume)
+        self.assertEqual([
+            call.array.volumes.find('cv-n1'),
+            call.replication.unprotect(self.volume, FOUND, 'n1'),
+            *self.given_back(5)], self.done())
+
+    def test_nothing_was_begun(self):
+        self.known.may_be_replicated.return_value = True
+        self.unmanaging.end(self.volume)
+        self.assertEqual([], self.calls('replication'))
