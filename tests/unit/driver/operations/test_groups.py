@@ -1,0 +1,453 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+from unittest import mock
+from unittest.mock import call
+
+from cinder import exception
+import ddt
+
+from cinder_k2.array import Backing
+from cinder_k2.array import groups as array_groups
+from cinder_k2.array import hidden
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.operations import clone_sources
+from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import groups
+from cinder_k2.driver.operations import placement
+from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import resolver
+from cinder_k2 import exceptions
+from cinder_k2.flows import clones
+from cinder_k2.flows import groups as flows
+from cinder_k2 import rest
+from tests.unit.driver import doubles
+
+FIRST = Backing(group=5, volume=31, shared=True)
+SECOND = Backing(group=5, volume=32, shared=True)
+TAKEN = SnapshotBacking(snapshot=8, group=5)
+IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What stands for the order of a clone."""
+
+    source: object
+    group: int | None = None
+
+
+class GroupsTestCase(doubles.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.backings = {'v1': FIRST, 'v2': SECOND}
+        self.known = self.double('resolver', resolver.Resolver)
+        self.known.peers = {}
+        for name in ('known', 'resolve'):
+            getattr(self.known, name).side_effect = (
+                lambda volume: self.backings[volume.id])
+        self.known.names_of.side_effect = (
+            lambda volume, backing: [f'cv-{volume.name_id}'])
+        self.known.ids.side_effect = (
+            lambda made, name_id='': {'provider_id': (made, name_id)})
+        self.known.snapshot_names.side_effect = lambda row: ['cgs-gs']
+        self.sources = self.double('sources', clone_sources.CloneSources)
+        self.sources.marked.side_effect = lambda row, find: find(row)
+        self.sources.request.side_effect = lambda *args: Order(args)
+        self.sources.strategies.side_effect = lambda volume: ['thin']
+        self.cloner = self.double('cloner', clones.Cloner)
+        self.deletion = self.double('deletion', deletion.Deletion)
+        self.function(placement, 'check_consistent')
+        self.function(placement, 'dedup_of').return_value = True
+        self.reclaim = self.function(reclaim, 'run', 'reclaim')
+        self.make = self.function(flows, 'make')
+        self.array.volumes.names_in.return_value = {
+            31: 'cv-v1', 32: 'cv-v2'}
+        self.array.snapshots.create.return_value = TAKEN
+        self.group = doubles.Row(id='g', source_group_id=None,
+                                 group_snapshot_id=None)
+        self.volumes = [doubles.a_volume('v1', group_id='g'),
+                        doubles.a_volume('v2', group_id='g')]
+        self.groups = groups.Groups(
+            self.array, self.known, self.sources, self.cloner, self.deletion)
+
+
+class CreateTest(GroupsTestCase):
+
+    def test_a_volume_group_is_made(self):
+        self.assertEqual({'status': 'available'},
+                         self.groups.create_group(None, self.group))
+        self.assertEqual([
+            call.check_consistent(self.group), call.dedup_of(self.group),
+            call.array.groups.create('ccg-g', True)], self.calls())
+
+    def test_other_groups_are_cinders(self):
+        self.replace(placement, 'check_consistent', mock.Mock(
+            side_effect=NotImplementedError))
+        self.assertRaises(NotImplementedError, self.groups.create_group,
+                          None, self.group)
+        self.assertEqual([], self.calls('array'))
+
+
+@ddt.ddt
+class DeleteTest(GroupsTestCase):
+
+    GONE = [{'id': 'v1', 'status': 'deleted'},
+            {'id': 'v2', 'status': 'deleted'}]
+
+    def setUp(self):
+        super().setUp()
+        self.array.groups.find.return_value = array_groups.Group(id=5)
+
+    def delete(self, seen=('v1',)):
+        return self.groups.delete(self.group, self.volumes, seen)
+
+    def test_volumes_go_and_then_the_group(self):
+        self.assertEqual(({'status': 'deleted'}, self.GONE), self.delete())
+        self.assertEqual([
+            call.deletion.delete_volume(self.volumes[0], seen=True),
+            call.deletion.delete_volume(self.volumes[1], seen=False),
+            call.deadline(fresh=True), call.array.groups.find('ccg-g'),
+            call.deletion.drop_if_empty(5, 'ccg-g'),
+            call.array.groups.forget('ccg-g')],
+            self.calls('deletion', 'array', 'deadline'))
+        self.assertEqual([], self.calls('sources'))
+
+    @ddt.data((exception.VolumeIsBusy('busy'), 'available'),
+              (IN_USE, 'error_deleting'),
+              (rest.Unreachable('lost'), 'error_deleting'),
+              (exception.VolumeBackendAPIException(data=''),
+               'error_deleting'))
+    @ddt.unpack
+    def test_a_volume_that_stays(self, error, status):
+        """The others go, and the group stays."""
+        self.deletion.delete_volume.side_effect = [error, None]
+        self.assertEqual(
+            ({'status': 'error'}, [{'id': 'v1', 'status': status},
+                                   self.GONE[1]]), self.delete())
+        self.assertEqual([], self.calls('array.groups'))
+
+    @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
+    def test_a_volume_group_that_stays(self, error):
+        self.deletion.drop_if_empty.side_effect = error
+        self.assertEqual(({'status': 'error'}, self.GONE), self.delete())
+
+    def test_clones_of_one_may_be_of_all(self):
+        """Their snapshots hold the others, too."""
+        self.backings['v2'] = dataclasses.replace(SECOND, has_clones=True)
+        self.delete()
+        self.assertEqual([
+            call.sources.marked(self.volumes[0], self.known.resolve),
+            call.sources.marked(self.volumes[1], self.known.resolve)],
+            self.calls('sources'))
+        order = [each[0] for each in self.calls()]
+        self.assertLess(order.index('sources.marked'),
+                        order.index('deletion.delete_volume'))
+
+    def test_rows_that_say_nothing_are_not_marked(self):
+        self.backings = {
+            'v1': None, 'v2': dataclasses.replace(
+                SECOND, has_clones=True, moving=True)}
+        self.delete()
+        self.assertEqual([], self.calls('sources'))
+
+    def test_a_volume_group_that_is_gone(self):
+        self.array.groups.find.return_value = None
+        self.assertEqual(({'status': 'deleted'}, self.GONE), self.delete())
+        self.assertEqual([], self.calls('deletion.drop_if_empty'))
+
+    def test_what_was_a_copy_goes_too(self):
+        self.known.peers = {'moon': None}
+        self.array.groups.find.side_effect = [
+            None, array_groups.Group(id=9)]
+        self.groups.drop_group(self.group)
+        self.assertEqual([
+            call.array.groups.find('ccg-g'), call.array.groups.find('rccg-g'),
+            call.deletion.drop_if_empty(9, 'rccg-g'),
+            call.array.groups.forget('rccg-g')], self.calls())
+
+    @ddt.data(TAKEN, None)
+    def test_a_hidden_snapshot_that_is_left_of_its_source(self, left):
+        self.group.source_group_id = 'g0'
+        self.array.groups.find.return_value = None
+        self.array.snapshots.find.return_value = left
+        self.groups.drop_group(self.group)
+        self.array.snapshots.find.assert_called_once_with('ccs-g')
+        self.assertEqual([
+            call.hold(5), call.array.hidden.keep(5, hidden.Marks(
+                snapshots=frozenset({8}))), call.free(5),
+            call.reclaim(self.array, 5)] if left else [],
+            self.calls('hold', 'array.hidden', 'free', 'reclaim'))
+
+    @ddt.data(TAKEN, None)
+    def test_the_group_snapshot_it_was_made_from(self, left):
+        self.group.group_snapshot_id = 'gs'
+        self.array.snapshots.find.return_value = left
+        self.groups.drop_group(self.group)
+        self.array.snapshots.find.assert_called_once_with('cgs-gs')
+        self.assertEqual([call.reclaim(self.array, 5)] if left else [],
+                         self.calls('hold', 'array.hidden', 'reclaim'))
+
+    def test_nothing_was_its_source(self):
+        self.groups.drop_group(self.group)
+        self.assertEqual([], self.calls('array.snapshots'))
+
+
+@ddt.ddt
+class CopyTest(GroupsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.new = [doubles.a_volume('n1', name_id='m1'),
+                    doubles.a_volume('n2', name_id='m2')]
+        self.made = [Backing(group=7, volume=41), Backing(group=7, volume=42)]
+        self.cloner.from_snapshot.side_effect = list(self.made)
+        self.make.side_effect = lambda array, *, group_name, dedup, members: [
+            member(7) for member in members.values()]
+        self.result = ({'status': 'available'}, [
+            {'id': 'n1', 'status': 'available',
+             'replication_status': 'disabled',
+             'provider_id': (self.made[0], 'm1')},
+            {'id': 'n2', 'status': 'available',
+             'replication_status': 'disabled',
+             'provider_id': (self.made[1], 'm2')}])
+
+    def copy(self, **source):
+        return self.groups.create_group_from_src(None, self.group, self.new,
+                                                 **source)
+
+    def cloned(self, number, source, size, backing, taken):
+        """The calls for one volume of the new group."""
+        order = Order((self.new[number], source, size, backing), 7)
+        return [call.sources.request(*order.source),
+                call.sources.strategies(self.new[number]),
+                call.cloner.from_snapshot(order, taken, ['thin'])]
+
+    def test_of_a_group_snapshot(self):
+        second = doubles.a_snapshot('s2', volume=self.volumes[1],
+                                    volume_size=3)
+        rows = [doubles.a_snapshot('s1', volume=self.volumes[0]), second]
+        stored = {'s1': dataclasses.replace(TAKEN, volume=31),
+                  's2': dataclasses.replace(TAKEN, volume=32)}
+        self.sources.taken.side_effect = lambda row: stored[row.id]
+        seen = dataclasses.replace(TAKEN, snapshot=9, group=6)
+        self.known.confirm_snapshot.return_value = seen
+        self.assertEqual(self.result, self.copy(snapshots=rows))
+        expected = [
+            *self.cloned(0, self.volumes[0], 1, FIRST,
+                         dataclasses.replace(seen, volume=31)),
+            *self.cloned(1, self.volumes[1], 3, SECOND,
+                         dataclasses.replace(seen, volume=32))]
+        self.assertEqual(expected, self.calls(
+            'sources.request', 'sources.strategies', 'cloner'))
+        # The last row stands for the one snapshot.
+        self.known.confirm_snapshot.assert_called_once_with(
+            second, stored['s2'])
+        self.assertEqual([
+            call.sources.marked(rows[0], self.sources.taken),
+            call.sources.marked(rows[1], self.sources.taken),
+            call.sources.marked(self.volumes[0], self.known.resolve),
+            call.sources.marked(self.volumes[1], self.known.resolve)],
+            self.calls('sources.marked'))
+        kept = self.make.call_args.kwargs
+        self.assertEqual(('ccg-g', True, ['cv-m1', 'cv-m2']), (
+            kept['group_name'], kept['dedup'], list(kept['members'])))
+
+    def leaves(self):
+        """A hidden snapshot is left to its last clone."""
+        return [call.hold(5), call.array.hidden.keep(5, hidden.Marks(
+            snapshots=frozenset({8}))), call.free(5),
+            call.reclaim(self.array, 5)]
+
+    def test_of_a_group(self):
+        """Rows are marked first, then a hidden snapshot is taken."""
+        self.volumes[1].size = 3
+        self.assertEqual(self.result, self.copy(source_vols=self.volumes))
+        self.assertEqual([
+            call.sources.marked(self.volumes[0], self.known.resolve),
+            call.sources.marked(self.volumes[1], self.known.resolve),
+            call.hold(5), call.array.volumes.names_in(5),
+            call.array.snapshots.create('ccs-g', FIRST), call.free(5),
+            *self.cloned(0, self.volumes[0], 1, FIRST,
+                         dataclasses.replace(TAKEN, volume=31)),
+            *self.cloned(1, self.volumes[1], 3, SECOND,
+                         dataclasses.replace(TAKEN, volume=32)),
+            *self.leaves()],
+            self.calls('hold', 'free', 'array', 'sources', 'cloner',
+                       'reclaim'))
+
+    def test_a_copy_that_fails_leaves_no_snapshot(self):
+        self.cloner.from_snapshot.side_effect = ZeroDivisionError
+        self.assertRaises(ZeroDivisionError, self.copy,
+                          source_vols=self.volumes)
+        self.assertEqual(self.leaves(), self.calls()[-4:])
+
+    @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
+    def test_a_snapshot_that_stays_does_no_harm(self, error):
+        self.reclaim.side_effect = error
+        self.assertEqual(self.result, self.copy(source_vols=self.volumes))
+
+    def test_volumes_that_are_not_together(self):
+        self.array.volumes.names_in.return_value = {31: 'cv-v1'}
+        self.assertRaises(exceptions.GroupUnsuitable, self.copy,
+                          source_vols=self.volumes)
+        self.assertEqual([], self.calls('array.snapshots', 'make'))
+
+    def test_a_group_without_volumes(self):
+        self.assertRaises(exceptions.GroupUnsuitable, self.copy)
+
+
+@ddt.ddt
+class SnapshotTest(GroupsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.group_snapshot = doubles.Row(id='gs')
+        self.rows = [doubles.a_snapshot(f's{number}', volume=volume)
+                     for number, volume in enumerate(self.volumes, 1)]
+        for volume in self.volumes:
+            volume.refresh = lambda: self.log.refresh()
+        self.stored = dict.fromkeys(('s1', 's2'), TAKEN)
+        self.known.known_snapshot.side_effect = (
+            lambda row: self.stored[row.id])
+        self.array.identity.snapshot.side_effect = (
+            lambda stored, names: stored)
+
+    def take(self):
+        return self.groups.create_group_snapshot(
+            None, self.group_snapshot, self.rows)
+
+    def delete(self):
+        return self.groups.delete_group_snapshot(
+            None, self.group_snapshot, self.rows)
+
+    def test_one_of_all(self):
+        """Rows are read again when nobody can move volumes any more."""
+        self.assertEqual(({'status': 'available'}, [
+            {'id': 's1', 'status': 'available', 'provider_id': (
+                dataclasses.replace(TAKEN, volume=31), '')},
+            {'id': 's2', 'status': 'available', 'provider_id': (
+                dataclasses.replace(TAKEN, volume=32), '')}]), self.take())
+        self.assertEqual([
+            call.resolver.resolve(self.volumes[0]), call.hold(5),
+            call.refresh(), call.refresh(),
+            call.resolver.resolve(self.volumes[0]),
+            call.resolver.resolve(self.volumes[1]),
+            call.array.volumes.names_in(5),
+            call.array.snapshots.create('cgs-gs', FIRST), call.free(5)],
+            self.calls('resolver.resolve', 'hold', 'refresh', 'free',
+                       'array'))
+
+    def test_volumes_that_are_not_together(self):
+        self.array.volumes.names_in.return_value = {
+            31: 'cv-v1', 32: 'renamed'}
+        error = self.raised(exceptions.GroupUnsuitable, self.take)
+        self.assertIn('cv-v2, now called renamed', str(error))
+        self.assertNotIn('cv-v1', str(error))
+        self.assertEqual([], self.calls('array.snapshots'))
+
+    def test_it_is_deleted(self):
+        for row in self.rows:
+            row.refresh = lambda: self.log.refresh()
+        self.assertEqual(({'status': 'deleted'}, [
+            {'id': 's1', 'status': 'deleted'},
+            {'id': 's2', 'status': 'deleted'}]), self.delete())
+        self.array.identity.snapshot.assert_called_once_with(
+            TAKEN, ['cgs-gs'])
+        self.assertEqual([call.deletion.delete_taken(TAKEN, self.rows)],
+                         self.calls('deletion'))
+        self.assertEqual([call.refresh(), call.refresh()], self.calls()[:2])
+
+    def rows_stay(self):
+        for row in self.rows:
+            row.refresh = lambda: None
+
+    def test_clones_of_any_count(self):
+        self.rows_stay()
+        cloned = self.stored['s2'] = dataclasses.replace(
+            TAKEN, has_clones=True)
+        self.delete()
+        self.deletion.delete_taken.assert_called_once_with(cloned, self.rows)
+
+    def test_one_without_ids_is_found_by_its_name(self):
+        self.rows_stay()
+        self.stored = dict.fromkeys(('s1', 's2'))
+        self.array.snapshots.find.return_value = TAKEN
+        self.delete()
+        self.array.snapshots.find.assert_called_once_with('cgs-gs')
+        self.deletion.delete_taken.assert_called_once_with(TAKEN, self.rows)
+
+    def test_one_row_is_enough(self):
+        self.rows_stay()
+        self.stored['s1'] = None
+        self.delete()
+        self.deletion.delete_taken.assert_called_once_with(TAKEN, self.rows)
+
+    def test_one_that_is_gone(self):
+        self.rows_stay()
+        self.array.identity.snapshot.side_effect = None
+        self.assertEqual({'status': 'deleted'}, self.delete()[0])
+        self.assertEqual([], self.calls('deletion'))
+
+    def test_one_that_is_needed(self):
+        self.rows_stay()
+        self.deletion.delete_taken.side_effect = IN_USE
+        self.assertEqual(({'status': 'error'}, [
+            {'id': 's1', 'status': 'available'},
+            {'id': 's2', 'status': 'available'}]), self.delete())
+
+
+@ddt.ddt
+class MembersTest(GroupsTestCase):
+
+    def test_all_together(self):
+        self.assertEqual([FIRST, SECOND], self.groups.members(self.volumes))
+
+    @ddt.data(dataclasses.replace(FIRST, shared=False),
+              dataclasses.replace(FIRST, group=6))
+    def test_one_is_elsewhere(self, backing):
+        self.backings['v1'] = backing
+        error = self.raised(exceptions.GroupUnsuitable, self.groups.members,
+                            self.volumes)
+        self.assertIn('v1', str(error))
+        self.assertNotIn('v2', str(error))
+
+    def test_there_are_none(self):
+        self.assertRaises(exceptions.GroupUnsuitable, self.groups.members,
+                          [])
+
+    def test_those_that_are_seen(self):
+        """One call for each volume group, and none for what moves."""
+        self.backings.update(
+            v3=dataclasses.replace(FIRST, volume=33), v4=None,
+            v5=dataclasses.replace(FIRST, volume=35, moving=True),
+            v6=Backing(group=6, view=40))
+        rows = [doubles.a_volume(f'v{number}') for number in range(1, 7)]
+        self.array.volumes.names_in.return_value = {
+            31: 'cv-v1', 32: 'other', 35: 'cv-v5'}
+        self.assertEqual({'v1'}, self.groups.seen(rows))
+        self.array.volumes.names_in.assert_called_once_with(5)
+
+    @ddt.data(({31: 'cv-v1'}, 'cv-v2.'), ({32: 'cv-v2'}, 'cv-v1.'))
+    @ddt.unpack
+    def test_one_is_gone(self, names, missing):
+        self.array.volumes.names_in.return_value = names
+        error = self.raised(
+            exceptions.GroupUnsuitable, self.groups.check_together,
+            self.volumes, [FIRST, SECOND])
+        self.assertIn(missing, str(error))
+
+    def test_they_are_together(self):
+        self.groups.check_together(self.volumes, [FIRST, SECOND])
+        self.array.volumes.names_in.assert_called_once_with(5)

@@ -1,0 +1,460 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import dataclasses
+import datetime
+import json
+from unittest import mock
+from unittest.mock import call
+
+import ddt
+
+from cinder_k2.array import Backing
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import writes
+from cinder_k2.driver.operations import resolver
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from tests.unit.driver import doubles
+
+SYSTEM = doubles.SYSTEM
+
+FOUND = Backing(group=5, volume=31)
+TAKEN = SnapshotBacking(snapshot=8, group=6)
+DIGEST = 'c0ffee00'
+
+
+def ids(backing, name_id='', system=SYSTEM):
+    return provider_id.encode(system, backing, name_id)
+
+
+def a_type(**specs):
+    return mock.Mock(extra_specs={
+        f'kaminario:{key}': value for key, value in specs.items()})
+
+
+class ResolverTestCase(doubles.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.other = doubles.ArrayDouble(self, 'other', 'moon')
+        self.peers = {}
+        self.resolver = resolver.Resolver(self.array, self.peers)
+        self.volume = doubles.a_volume(provider_id=ids(FOUND, 'v1'))
+        self.snapshot = doubles.a_snapshot(provider_id=ids(TAKEN))
+        for row in (self.volume, self.snapshot):
+            row.refresh = lambda: self.log.refresh()
+        self.write = self.function(writes, 'set_if_unmoved')
+        self.write.return_value = True
+
+    def has_peer(self):
+        """Let there be another array."""
+        self.peers['moon'] = resolver.Peer(
+            'moon', self.other, 'moon.example.org', 300, None, None)
+
+
+@ddt.ddt
+class RowsTest(ResolverTestCase):
+    """What rows say, and what is written into them."""
+
+    def test_ids(self):
+        """There is time for asking who the array is."""
+        self.assertEqual({'provider_id': ids(FOUND, 'v1')},
+                         self.resolver.ids(FOUND, 'v1'))
+        self.assertEqual([call.deadline(fresh=True)], self.calls())
+
+    def test_ids_of_a_snapshot_have_no_owner(self):
+        self.assertNotIn('of', json.loads(
+            self.resolver.ids(TAKEN)['provider_id']))
+
+    def test_what_a_row_says(self):
+        self.assertEqual(FOUND, self.resolver.known(self.volume))
+
+    @ddt.data(None, ids(FOUND, 'v1', 'moon'), ids(FOUND, 'v2'))
+    def test_what_says_nothing_here(self, value):
+        self.volume.provider_id = value
+        self.assertIsNone(self.resolver.known(self.volume))
+
+    def test_when_a_snapshot_was_taken(self):
+        """In UTC, which Cinder does not say."""
+        self.snapshot.created_at = datetime.datetime(1970, 1, 1, 0, 1)
+        found = self.resolver.known_snapshot(self.snapshot)
+        self.assertEqual((TAKEN, 60.0), (found, found.since))
+
+    def test_a_snapshot_without_a_time(self):
+        found = self.resolver.known_snapshot(self.snapshot)
+        self.assertEqual((TAKEN, None), (found, found.since))
+
+    def test_a_snapshot_without_ids(self):
+        self.snapshot.provider_id = None
+        self.snapshot.created_at = datetime.datetime(1970, 1, 1)
+        self.assertIsNone(self.resolver.known_snapshot(self.snapshot))
+
+    # Notes
+
+    def test_a_note(self):
+        self.resolver.note(self.volume, FOUND, moving=True)
+        self.assertEqual([call.set_if_unmoved(self.volume, {
+            'provider_id': ids(dataclasses.replace(FOUND, moving=True),
+                               'v1')})], self.calls('set_if_unmoved'))
+
+    @ddt.data((True, False), (False, True))
+    @ddt.unpack
+    def test_that_it_has_clones_stays(self, in_row, in_hand):
+        self.volume.provider_id = ids(dataclasses.replace(
+            FOUND, has_clones=in_row), 'v1')
+        self.resolver.note(self.volume, dataclasses.replace(
+            FOUND, has_clones=in_hand), moving=True)
+        self.assertIn('"has_clones":true',
+                      self.write.call_args.args[1]['provider_id'])
+
+    def test_a_note_on_a_row_without_ids(self):
+        self.volume.provider_id = None
+        self.resolver.note(self.volume, FOUND)
+        self.write.assert_called_once_with(
+            self.volume, {'provider_id': ids(FOUND, 'v1')})
+
+    def test_what_is_noted_already_is_not_written(self):
+        self.resolver.note(self.volume, FOUND)
+        self.assertEqual([], self.calls('set_if_unmoved'))
+
+    def rewrite(self, find=None, change=None):
+        return self.resolver.rewrite(
+            self.volume, find or self.resolver.known, change or (
+                lambda found: dataclasses.replace(found, has_clones=True)))
+
+    def test_a_row_that_was_changed_is_read_again(self):
+        """Nothing is lost of what the other one wrote."""
+        moved = dataclasses.replace(FOUND, group=9)
+        self.write.side_effect = [False, True]
+
+        def refresh():
+            self.log.refresh()
+            self.volume.provider_id = ids(moved, 'v1')
+
+        self.volume.refresh = refresh
+        expected = dataclasses.replace(moved, has_clones=True)
+        self.assertEqual(expected, self.rewrite())
+        first = dataclasses.replace(FOUND, has_clones=True)
+        self.assertEqual([
+            call.set_if_unmoved(self.volume, {
+                'provider_id': ids(first, 'v1')}), call.refresh(),
+            call.set_if_unmoved(self.volume, {
+                'provider_id': ids(expected, 'v1')})],
+            self.calls('set_if_unmoved', 'refresh'))
+
+    def test_a_row_that_changes_all_the_time(self):
+        self.write.return_value = False
+        error = self.raised(exceptions.RowChanged, self.rewrite)
+        self.assertIn('v1', str(error))
+        self.assertEqual(5, self.write.call_count)
+
+    def test_a_row_that_was_failed_over_meanwhile(self):
+        self.has_peer()
+        self.write.return_value = False
+
+        def refresh():
+            self.volume.provider_id = ids(FOUND, 'v1', 'moon')
+
+        self.volume.refresh = refresh
+        self.assertRaises(exceptions.NotServing, self.rewrite)
+        self.assertEqual(1, self.write.call_count)
+
+    def test_what_needs_no_change(self):
+        self.assertEqual(FOUND, self.rewrite(change=lambda found: found))
+        self.assertEqual([], self.calls('set_if_unmoved', 'refresh'))
+
+    def test_ids_of_a_rewritten_snapshot(self):
+        self.resolver.rewrite(
+            self.snapshot, self.resolver.known_snapshot,
+            lambda found: dataclasses.replace(found, has_clones=True))
+        self.assertNotIn('of', json.loads(
+            self.write.call_args.args[1]['provider_id']))
+
+    # Whose it is
+
+    @ddt.data(None, 'junk', ids(FOUND, 'v1'), ids(FOUND, 'v2'))
+    def test_it_is_here(self, value):
+        self.has_peer()
+        self.volume.provider_id = value
+        self.resolver.check_here(self.volume)
+
+    def test_it_is_on_another_array(self):
+        self.has_peer()
+        self.volume.provider_id = ids(FOUND, 'v1', 'moon')
+        error = self.raised(exceptions.NotServing, self.resolver.check_here,
+                            self.volume)
+        for part in ('v1', 'moon', self.array.address):
+            self.assertIn(part, str(error))
+
+    @ddt.data((True, 'v1', True), (False, 'v1', False), (True, 'v2', False))
+    @ddt.unpack
+    def test_an_array_that_nobody_knows(self, replicated, owner, raises):
+        """Copies of a replicated volume may have its name here."""
+        self.volume.provider_id = ids(dataclasses.replace(
+            FOUND, replicated=replicated), owner, 'mars')
+        if raises:
+            self.assertRaises(exceptions.NotServing,
+                              self.resolver.check_here, self.volume)
+        else:
+            self.resolver.check_here(self.volume)
+
+    def test_a_snapshot_has_no_name_id(self):
+        self.has_peer()
+        self.snapshot.provider_id = ids(TAKEN, system='moon')
+        self.assertRaises(exceptions.NotServing, self.resolver.check_here,
+                          self.snapshot)
+
+
+@ddt.ddt
+class VolumesTest(ResolverTestCase):
+
+    def test_ids_are_enough(self):
+        self.assertEqual(FOUND, self.resolver.resolve(self.volume))
+        self.assertEqual([], self.calls())
+
+    def test_one_that_moves_is_asked_for(self):
+        self.volume.provider_id = ids(dataclasses.replace(
+            FOUND, moving=True), 'v1')
+        self.array.groups.group_of.return_value = 9
+        self.array.groups.is_shared.return_value = True
+        self.assertEqual(
+            dataclasses.replace(FOUND, moving=True, group=9, shared=True),
+            self.resolver.resolve(self.volume))
+        self.assertEqual([call.array.groups.group_of(31),
+                          call.array.groups.is_shared(9)], self.calls())
+
+    def test_one_without_ids_is_found_by_its_name(self):
+        self.volume.provider_id = None
+        self.array.volumes.find.return_value = FOUND
+        self.assertEqual(FOUND, self.resolver.resolve(self.volume))
+        self.array.volumes.find.assert_called_once_with('cv-v1')
+        self.assertEqual([], self.calls('array.groups'))
+
+    @ddt.data(True, False)
+    def test_one_of_a_group_without_ids(self, shared):
+        self.volume.provider_id, self.volume.group_id = None, 'g'
+        self.array.volumes.find.return_value = FOUND
+        self.array.groups.is_shared.return_value = shared
+        self.assertEqual(shared, self.resolver.resolve(self.volume).shared)
+        self.array.groups.is_shared.assert_called_once_with(5)
+
+    def test_one_without_ids_may_be_replicated(self):
+        self.has_peer()
+        self.volume.provider_id = None
+        self.volume.replication_status = 'enabled'
+        self.array.volumes.find.return_value = FOUND
+        self.assertTrue(self.resolver.resolve(self.volume).replicated)
+
+    def test_one_that_is_gone(self):
+        self.volume.provider_id = None
+        error = self.raised(exceptions.ObjectMissing, self.resolver.resolve,
+                            self.volume)
+        self.assertIn('cv-v1', str(error))
+        self.assertIn(self.array.address, str(error))
+
+    def test_the_name_of_what_another_array_has(self):
+        """It may be an older copy."""
+        self.has_peer()
+        self.volume.provider_id = ids(FOUND, 'v1', 'moon')
+        self.assertRaises(exceptions.NotServing, self.resolver.resolve,
+                          self.volume)
+        self.assertEqual([], self.calls('array.volumes'))
+
+    def test_all_names_that_a_migrated_one_may_have(self):
+        self.volume.provider_id, self.volume.name_id = None, 'n1'
+        self.volume.replication_status = 'failed-over'
+        self.array.volumes.find.return_value = FOUND
+        self.resolver.resolve(self.volume)
+        self.array.volumes.find.assert_called_once_with(
+            'cv-n1', 'rcv-n1', 'cv-v1', 'rcv-v1')
+
+    # By name
+
+    def test_one_is_seen_by_its_name(self):
+        moved = dataclasses.replace(FOUND, group=9)
+        self.array.identity.volume.return_value = moved
+        self.assertEqual(moved, self.resolver.find(self.volume))
+        self.array.identity.volume.assert_called_once_with(FOUND, ['cv-v1'])
+
+    def test_more_names(self):
+        self.array.identity.volume.return_value = FOUND
+        self.resolver.confirm(self.volume, FOUND, 'a', 'b')
+        self.array.identity.volume.assert_called_once_with(
+            FOUND, ['cv-v1', 'a', 'b'])
+
+    def test_nothing_has_its_name(self):
+        self.array.identity.name_now.return_value = ('', '')
+        error = self.raised(exceptions.ObjectMissing, self.resolver.confirm,
+                            self.volume, FOUND)
+        self.assertIn('cv-v1', str(error))
+
+    def test_it_was_renamed(self):
+        self.array.identity.name_now.return_value = ('mine', 'cvg-v1')
+        error = self.raised(exceptions.ObjectRenamed, self.resolver.confirm,
+                            self.volume, FOUND)
+        self.assertIn('mine', str(error))
+        self.array.identity.name_now.assert_called_once_with(FOUND)
+
+    @ddt.data(('mine', 'theirs'), ('', 'cvg-v1'))
+    def test_it_is_gone_and_not_renamed(self, now):
+        self.array.identity.name_now.return_value = now
+        self.resolver.check_not_renamed(self.volume, FOUND)
+
+    # Names
+
+    def names(self, **more):
+        return self.resolver.names_of(
+            self.volume, dataclasses.replace(FOUND, **more))
+
+    def test_one_name_without_another_array(self):
+        self.assertEqual(['cv-v1'], self.names())
+
+    @ddt.data(('enabled', ['cv-v1', 'rcv-v1']),
+              ('failed-over', ['rcv-v1', 'cv-v1']))
+    @ddt.unpack
+    def test_names_of_copies(self, status, expected):
+        self.has_peer()
+        self.volume.replication_status = status
+        self.assertEqual(expected, self.names())
+
+    def test_names_of_one_that_is_being_made(self):
+        self.assertEqual(['cv-v1', 'cnew-v1'], self.names(unfinished=True))
+
+    def test_names_of_a_migrated_one(self):
+        self.volume.name_id = 'n1'
+        self.assertEqual(['cv-n1', 'cv-v1'], self.names())
+        self.assertEqual(['cv-n1', 'cnew-n1', 'cv-v1'],
+                         self.names(unfinished=True))
+
+    @ddt.data(('failed-over', ['cv-x', 'rcv-x']), ('enabled', ['cv-x']))
+    @ddt.unpack
+    def test_names_with_an_id(self, status, expected):
+        self.volume.replication_status = status
+        self.assertEqual(expected, self.resolver.names(self.volume, 'x'))
+
+    @ddt.data(
+        (None, None, ['n1', 'v1']), (None, 'deleting', ['n1']),
+        (ids(FOUND, 'n1'), None, ['n1']))
+    @ddt.unpack
+    def test_ids_in_names_of_a_migrated_one(self, value, status, expected):
+        """Of one deleted after a migration, the id names what stays."""
+        self.volume.provider_id, self.volume.name_id = value, 'n1'
+        self.volume.migration_status = status
+        self.assertEqual(expected, self.resolver.name_ids(self.volume))
+
+    def test_the_id_in_names(self):
+        self.volume.provider_id = None
+        self.assertEqual(['v1'], self.resolver.name_ids(self.volume))
+
+    # Replication
+
+    @ddt.data(
+        (False, 'enabled', 'enabled', False), (True, 'enabled', 'no', True),
+        (True, 'disabled', 'enabled', True), (True, 'disabled', 'no', False),
+        (True, None, 'no', False), (True, 'not-capable', 'no', False),
+        (True, 'disabled', 'nonsense', True))
+    @ddt.unpack
+    def test_it_may_be_replicated(self, peer, status, word, expected):
+        if peer:
+            self.has_peer()
+        self.volume.replication_status = status
+        self.volume.volume_type = a_type(replication=word)
+        self.assertIs(expected,
+                      self.resolver.may_be_replicated(self.volume))
+
+    @ddt.data(('failed-over', True), ('enabled', False), (None, False))
+    @ddt.unpack
+    def test_it_may_be_a_copy(self, status, expected):
+        self.volume.replication_status = status
+        self.assertIs(expected, self.resolver.may_be_copy(self.volume))
+
+
+@ddt.ddt
+class SnapshotsTest(ResolverTestCase):
+
+    def test_ids_are_enough(self):
+        self.assertEqual(TAKEN, self.resolver.resolve_snapshot(
+            self.snapshot))
+        self.assertEqual([], self.calls())
+
+    def test_one_without_ids_is_found_by_its_name(self):
+        self.snapshot.provider_id = None
+        self.array.snapshots.find.return_value = TAKEN
+        self.assertEqual(TAKEN, self.resolver.resolve_snapshot(
+            self.snapshot))
+        self.array.snapshots.find.assert_called_once_with('cs-s1')
+
+    def test_one_of_a_group_without_ids(self):
+        self.snapshot.provider_id = None
+        self.snapshot.group_snapshot_id = 'gs'
+        self.array.snapshots.find.side_effect = {'cgs-gs': TAKEN}.get
+        self.assertEqual(TAKEN, self.resolver.resolve_snapshot(
+            self.snapshot))
+        self.assertEqual([call('cs-s1'), call('cgs-gs')],
+                         self.array.snapshots.find.call_args_list)
+
+    def test_one_that_is_gone(self):
+        self.snapshot.provider_id = None
+        error = self.raised(exceptions.ObjectMissing,
+                            self.resolver.resolve_snapshot, self.snapshot)
+        self.assertIn('cs-s1', str(error))
+        self.assertEqual(1, self.array.snapshots.find.call_count)
+
+    def test_the_name_of_what_another_array_has(self):
+        self.has_peer()
+        self.snapshot.provider_id = ids(TAKEN, system='moon')
+        self.assertRaises(exceptions.NotServing,
+                          self.resolver.resolve_snapshot, self.snapshot)
+        self.assertEqual([], self.calls('array.snapshots'))
+
+    @ddt.data((None, ['cs-s1']), ('gs', ['cgs-gs', 'cs-s1']))
+    @ddt.unpack
+    def test_names(self, group_snapshot, expected):
+        self.snapshot.group_snapshot_id = group_snapshot
+        self.assertEqual(expected,
+                         self.resolver.snapshot_names(self.snapshot))
+
+    def test_one_is_seen_by_its_name(self):
+        self.array.identity.snapshot.return_value = TAKEN
+        self.assertEqual(TAKEN, self.resolver.confirm_snapshot(
+            self.snapshot, TAKEN))
+        self.array.identity.snapshot.assert_called_once_with(
+            TAKEN, ['cs-s1'])
+        self.assertEqual([], self.calls('set_if_unmoved'))
+
+    def test_nothing_has_its_name(self):
+        error = self.raised(exceptions.ObjectMissing,
+                            self.resolver.confirm_snapshot, self.snapshot,
+                            TAKEN)
+        self.assertIn('cs-s1', str(error))
+        self.assertIn('8', str(error))
+
+    def test_the_digest_of_one_that_was_managed_is_noted(self):
+        """Once it was seen; other notes in its row stay."""
+        managed = dataclasses.replace(TAKEN, named=DIGEST)
+        self.array.identity.snapshot.return_value = managed
+        self.snapshot.provider_id = ids(dataclasses.replace(
+            TAKEN, has_clones=True))
+        self.assertEqual(managed, self.resolver.confirm_snapshot(
+            self.snapshot, TAKEN))
+        self.write.assert_called_once_with(self.snapshot, {
+            'provider_id': ids(dataclasses.replace(
+                managed, has_clones=True))})
+
+
+class SettledTest(ResolverTestCase):
+
+    def test_one_that_the_array_has_lost(self):
+        self.array.groups.group_of.side_effect = rest.NotFound('gone')
+        self.assertRaises(rest.NotFound, self.resolver.settled, FOUND)
