@@ -15,6 +15,7 @@ import unittest
 from unittest import mock
 
 from cinder_k2.driver import locks
+from cinder_k2 import exceptions
 
 
 class LocksTest(unittest.TestCase):
@@ -42,3 +43,101 @@ class LocksTest(unittest.TestCase):
             with locks.hosts('sys', ['iqn.x:../../etc/passwd']):
                 pass
         self.assertNotIn('/', lock.call_args.args[0])
+
+
+class HeldTest(unittest.TestCase):
+    """What is locked, in which order, and for how long."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = mock.Mock()
+        self.log.acquire.return_value = True
+        coordinator = mock.patch.object(
+            locks.coordination, 'COORDINATOR', spec_set=['get_lock'])
+        coordinator.start().get_lock.side_effect = self.get_lock
+        self.addCleanup(coordinator.stop)
+        remove = mock.patch.object(
+            locks.coordination, 'synchronized_remove', autospec=True)
+        self.log.attach_mock(remove.start(), 'remove')
+        self.addCleanup(remove.stop)
+
+    def get_lock(self, name):
+        return mock.Mock(
+            acquire=lambda blocking: self.log.acquire(name, blocking),
+            release=lambda: self.log.release(name))
+
+    @contextlib.contextmanager
+    def deadline(self, *, fresh=False):
+        self.log.deadline(fresh=fresh)
+        yield
+
+    def held(self, *names):
+        """Calls while these locks are held, in that order."""
+        return [*[mock.call.acquire(name, 600) for name in names],
+                mock.call.inside(),
+                *[mock.call.release(name) for name in reversed(names)]]
+
+    def check(self, lock, *names):
+        with lock:
+            self.log.inside()
+        self.assertEqual(self.held(*names), self.log.mock_calls)
+
+    def test_hosts(self):
+        """In the order of the names, each once, whatever their case."""
+        self.check(locks.hosts('sys', ['z', 'B', 'x', 'b', 'a', 'y']), *[
+            f'k2-sys-host-{name}' for name in ('a', 'b', 'x', 'y', 'z')])
+
+    def test_a_host_that_is_held(self):
+        """What was taken before is free again."""
+        self.log.acquire.side_effect = [True, False]
+        with self.assertRaises(exceptions.LockTimeout):
+            with locks.hosts('sys', ['a', 'b']):
+                self.log.inside()
+        self.assertEqual([
+            mock.call.acquire('k2-sys-host-a', 600),
+            mock.call.acquire('k2-sys-host-b', 600),
+            mock.call.release('k2-sys-host-a')], self.log.mock_calls)
+
+    def test_a_group(self):
+        self.check(locks.group('sys', 5), 'k2-sys-group-5')
+
+    def test_a_snapshot(self):
+        self.check(locks.snapshot('s1'), 'k2-snapshot-s1')
+
+    def test_host_groups(self):
+        self.check(locks.host_groups('v1'), 'k2-volume-v1')
+
+    def test_the_time_for_the_array_begins_when_a_group_is_held(self):
+        array = mock.Mock(deadline=self.deadline)
+        array.system.id = 'sys'
+        with locks.group_on(array, 5):
+            self.log.inside()
+        taken, *rest = self.held('k2-sys-group-5')
+        self.assertEqual([taken, mock.call.deadline(fresh=True), *rest],
+                         self.log.mock_calls)
+
+    def test_a_lock_goes_with_an_error(self):
+        with self.assertRaises(ZeroDivisionError):
+            with locks.group('sys', 5):
+                raise ZeroDivisionError
+        self.assertEqual(mock.call.release('k2-sys-group-5'),
+                         self.log.mock_calls[-1])
+
+    def test_locks_that_are_not_to_be_had(self):
+        for effect in ([False], locks.tooz.LockAcquireFailed('')):
+            self.log.acquire.side_effect = effect
+            with self.assertRaises(exceptions.LockTimeout) as caught:
+                with locks.group('sys', 5):
+                    self.log.inside()
+            self.assertIn('k2-sys-group-5', str(caught.exception))
+        self.assertNotIn(mock.call.inside(), self.log.mock_calls)
+        self.assertFalse(self.log.release.called)
+
+    def test_files_of_what_is_gone(self):
+        locks.forget_group('sys', 5)
+        locks.forget_volume('v1')
+        locks.forget_snapshot('s1')
+        self.assertEqual([
+            mock.call.remove('k2-sys-group-5'),
+            mock.call.remove('k2-volume-v1'),
+            mock.call.remove('k2-snapshot-s1')], self.log.mock_calls)
