@@ -110,6 +110,9 @@ class DeleteVolumeTest(DeletionTestCase):
             call.forget_group(SYSTEM, 5)], self.delete())
         self.array.identity.volume.assert_called_once_with(
             PLAIN, ['cv-v1', 'cdel-31'])
+        self.assertEqual([call.resolver.known(self.volume),
+                          call.resolver.names_of(self.volume, PLAIN)],
+                         self.calls()[:2])
 
     def test_a_view_has_no_name_of_a_kept_volume(self):
         self.has(dataclasses.replace(VIEW, parent=None, hidden_parent=False))
@@ -259,6 +262,11 @@ class DeleteVolumeTest(DeletionTestCase):
         self.delete()
         self.try_volume.assert_called_once_with(self.array, THIN, ['cv-v1'])
 
+    def test_one_that_has_no_parent_any_more(self):
+        self.has(dataclasses.replace(PLAIN, hidden_parent=True))
+        self.delete()
+        self.assertEqual([], self.calls('array.snapshots'))
+
     def test_one_whose_parent_is_shown_is_not_asked_for_it(self):
         self.has(THIN)
         self.delete()
@@ -274,6 +282,18 @@ class DeleteVolumeTest(DeletionTestCase):
                           call.free(6)], done[4:7])
         self.assertCountEqual([call.reclaim(self.array, 5, {31}),
                                call.reclaim(self.array, 6, {31})], done[7:])
+
+    def test_a_view_that_moves_is_looked_at_by_itself(self):
+        self.has(dataclasses.replace(VIEW, moving=True))
+        self.array.snapshots.is_hidden.return_value = True
+        self.delete()
+        self.assertEqual([], self.calls('array.snapshots.of_group'))
+
+    def test_one_call_shows_the_parent_of_a_view_that_was_seen(self):
+        self.has(VIEW)
+        self.array.snapshots.of_group.return_value = []
+        self.delete(seen=True)
+        self.assertEqual([], self.calls('array.identity'))
 
     @ddt.data((True, 0), (False, 1))
     @ddt.unpack
@@ -327,6 +347,9 @@ class DeleteVolumeTest(DeletionTestCase):
             call.deadline(fresh=True),
             call.delete_own_group_by_name(self.array, 'cvg-v1')],
             self.delete())
+        self.assertEqual(
+            [call(dataclasses.replace(PLAIN, moving=True))] * 2,
+            self.known.settled.call_args_list)
 
     def test_one_that_was_moved_may_be_another_by_now(self):
         self.has(dataclasses.replace(PLAIN, moving=True))
@@ -372,13 +395,14 @@ class DeleteVolumeTest(DeletionTestCase):
         self.array.volumes.find_view.assert_called_once_with('cv-v1')
         self.array.snapshots.find.assert_called_once_with('ccs-v1')
 
-    @ddt.data((TAKEN, [call.reclaim(mock.ANY, 6)]), (None, []))
+    @ddt.data((TAKEN, 1), (None, 0))
     @ddt.unpack
-    def test_a_flattening_whose_view_is_gone(self, parent, expected):
+    def test_a_flattening_whose_view_is_gone(self, parent, count):
         self.has(dataclasses.replace(PLAIN, unfinished=True))
         self.array.snapshots.find.return_value = parent
         self.delete()
-        self.assertEqual(expected, self.calls('reclaim', 'array.hidden'))
+        self.assertEqual([call.reclaim(self.array, 6)] * count,
+                         self.calls('reclaim', 'array.hidden'))
 
     def test_what_no_flattening_left_is_not_looked_for(self):
         self.delete()
@@ -437,6 +461,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.known.may_be_replicated.return_value = True
         self.assertEqual(call.replication.sweep(self.volume, 'v1'),
                          self.delete()[0])
+        self.known.may_be_replicated.assert_called_once_with(self.volume)
 
     def test_a_volume_may_have_clones_and_a_shared_group(self):
         self.finds(volume=PLAIN)
@@ -475,6 +500,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.finds(volume=PLAIN)
         self.known.may_be_replicated.return_value = True
         done = self.delete()
+        self.known.may_be_replicated.assert_called_once_with(self.volume)
         ended = call.replication.unprotect(self.volume, PLAIN, 'v1')
         self.assertIn(ended, done)
         self.assertLess(done.index(ended), done.index(
@@ -655,9 +681,9 @@ class DeleteSnapshotTest(DeletionTestCase):
             self.retire_snapshot.call_args_list)
         self.assertEqual([], self.calls('try_delete_snapshot'))
 
-    @ddt.data((True, [call.reclaim(mock.ANY, 6)]), (False, []))
+    @ddt.data((True, 1), (False, 0))
     @ddt.unpack
-    def test_clones_that_nobody_noted(self, was_there, expected):
+    def test_clones_that_nobody_noted(self, was_there, count):
         taken = dataclasses.replace(TAKEN, view=40)
         self.known.known_snapshot.return_value = taken
         self.try_snapshot.return_value = False
@@ -665,7 +691,8 @@ class DeleteSnapshotTest(DeletionTestCase):
         self.assertEqual([
             call.hold(6),
             call.retire_snapshot(self.array, taken, ['cs-s1']),
-            call.free(6), *expected], self.delete()[2:])
+            call.free(6), *[call.reclaim(self.array, 6)] * count],
+            self.delete()[2:])
 
     def test_one_that_is_read(self):
         """A killed service may have left a temporary view."""
