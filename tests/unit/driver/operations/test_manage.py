@@ -116,6 +116,7 @@ class VolumeTest(ManageTestCase):
                     self.manage.manage_existing):
             error = self.raised(INVALID, ask, self.volume, {'nonsense': 1})
             self.assertIn('source-name', str(error))
+            self.assertIn("{'nonsense': 1}", str(error))
 
     def test_it_is_taken_over(self):
         """Checked, then renamed, while its group is held."""
@@ -338,6 +339,16 @@ class SnapshotTest(ManageTestCase):
         self.owners.assert_called_once_with(SYSTEM, names=['cv-v1'])
         self.snapshot_owners.assert_called_once_with(
             SYSTEM, rows, names=['mine'])
+
+    def test_a_page_of_the_list(self):
+        self.inventory.snapshots.return_value = [
+            dataclasses.replace(self.found, snapshot=dataclasses.replace(
+                self.RECORD, id=number, name=name)) for number, name in (
+                    (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'))]
+        found = self.manage.get_manageable_snapshots(
+            [], {'source-name': 'd'}, 1, 1, ['reference'], ['desc'])
+        self.assertEqual(['b'], [each['reference']['source-name']
+                                 for each in found])
 
     def test_rows_are_not_read_for_snapshots_of_others(self):
         self.inventory.snapshots.return_value = [self.found]
