@@ -13,6 +13,7 @@
 """Which array each call goes to, and what is asked of it."""
 
 import contextlib
+import dataclasses
 import json
 from unittest import mock
 from unittest.mock import call
@@ -94,6 +95,15 @@ class Operations:
         self.meet = self.peers.append
 
 
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of the REST client of an array."""
+
+    name: str
+    endpoint: str = 'https://home.example.org'
+    verdicts: str = ''
+
+
 class Driver(base.K2Driver):
     """A driver as Cinder makes it, without a fabric."""
 
@@ -111,14 +121,13 @@ class BaseTestCase(doubles.TestCase):
         self.home, self.moon, self.mars = (
             Operations(self, name) for name in ('home', 'moon', 'mars'))
         self.register = self.function(config, 'register')
-        self.settings = mock.Mock(endpoint='https://home.example.org')
-        self.function(config, 'rest_settings').return_value = self.settings
-        known = {'moon': self.moon, 'mars': self.mars}
+        self.function(config, 'rest_settings').return_value = Settings('home')
+        self.function(config, 'verdicts_directory').return_value = 'folder'
         self.function(config, 'replication_targets').return_value = [
             mock.Mock(backend_id=name, address=f'{name}.address', rpo=300,
-                      settings=known[name]) for name in self.TARGETS]
-        self.replace(base.K2Driver, '_operations', lambda driver, settings: (
-            self.home if settings is self.settings else settings))
+                      settings=Settings(name)) for name in self.TARGETS]
+        self.replace(rest, 'Client', lambda settings: settings)
+        self.replace(base, 'ArrayOperations', self.operations)
         current = self.function(writes, 'current')
         current.side_effect = lambda row: doubles.Row(
             provider_id=self.database.get(row.id, row.provider_id))
@@ -130,6 +139,13 @@ class BaseTestCase(doubles.TestCase):
         self.consistent = self.function(placement, 'is_consistent')
         self.consistent.return_value = True
         self.activate(None)
+
+    def operations(self, driver, client, fabric):
+        """The double for an array, by the settings of its client."""
+        self.assertIsInstance(driver, Driver)
+        self.assertEqual('folder', client.verdicts)
+        self.assertEqual(driver._fabric, fabric)
+        return getattr(self, client.name)
 
     @staticmethod
     def a_driver(**more):
@@ -607,6 +623,12 @@ class SetupTest(BaseTestCase):
 
     def test_options_are_registered(self):
         self.assertEqual(1, self.register.call_count)
+
+    def test_all_options(self):
+        options = self.function(config, 'driver_options')
+        options.return_value = ['option']
+        self.assertEqual(['option'], Driver.get_driver_options())
+        options.assert_called_once_with(Driver._get_oslo_driver_opts)
 
     def test_arrays_meet(self):
         """Each target the primary, and the primary all of them."""
