@@ -140,6 +140,17 @@ class ReleaseTest(AttachmentsTestCase):
         self.assertEqual({'b': '1120.0 b c'}, self.marks())
         self.assertEqual([call.save('b')], self.calls('save'))
 
+    def test_none_has_a_tag(self):
+        self.attach('a', 'iqn.1')
+        self.attach('b', 'iqn.1')
+        self.assertIs(True, self.release())
+        self.assertEqual({'a': '1120.0 a b'}, self.marks())
+
+    def test_the_one_that_leaves_is_gone_already(self):
+        self.attach('a', 'iqn.1', **{TAG: 'A'})
+        self.assertIs(True, self.release(**{TAG: 'B'}))
+        self.assertEqual({}, self.marks())
+
     def test_only_one_without_a_tag(self):
         self.attach('a', 'iqn.1')
         self.assertIs(False, self.release())

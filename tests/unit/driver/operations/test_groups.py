@@ -451,3 +451,7 @@ class MembersTest(GroupsTestCase):
     def test_they_are_together(self):
         self.groups.check_together(self.volumes, [FIRST, SECOND])
         self.array.volumes.names_in.assert_called_once_with(5)
+        self.assertEqual([
+            call.resolver.names_of(self.volumes[0], FIRST),
+            call.resolver.names_of(self.volumes[1], SECOND)],
+            self.calls('resolver'))
