@@ -84,8 +84,8 @@ class HeldTest(unittest.TestCase):
 
     def test_hosts(self):
         """In the order of the names, each once, whatever their case."""
-        self.check(locks.hosts('sys', ['z', 'B', 'x', 'b', 'a', 'y']), *[
-            f'k2-sys-host-{name}' for name in ('a', 'b', 'x', 'y', 'z')])
+        self.check(locks.hosts('sys', [*reversed('abcdefghij'), 'B', 'X']),
+                   *[f'k2-sys-host-{name}' for name in 'abcdefghijx'])
 
     def test_a_host_that_is_held(self):
         """What was taken before is free again."""
