@@ -26,6 +26,7 @@ from unittest import mock
 from cinder import exception
 
 from cinder_k2.array import replication
+from cinder_k2 import exceptions
 from cinder_k2.rest import transport
 from tests.functional import arrays
 from tests.functional import backend
@@ -174,9 +175,9 @@ class CutShortTest(CuttingTest):
 
         self.volume.refresh()
         with mock.patch.object(side.array.access, 'grant', late):
-            self.assertRaises(exception.VolumeBackendAPIException,
-                              side.initialize_connection, self.volume,
-                              self.host())
+            self.assertRaises(exceptions.ObjectInUse,
+                              side.connections.initialize_connection,
+                              self.volume, self.host())
         self.assertFalse(self.is_mapped(self.volume, self.secondary))
         self.fails_back()
         self.assertEqual('second', self.read(self.volume))
