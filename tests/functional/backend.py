@@ -35,6 +35,7 @@ from cinder.volume import group_types
 from cinder.volume import volume_types
 from oslo_config import cfg
 
+from cinder_k2.driver import base
 from tests.functional import cinder_env
 from tests.functional import cloud
 
@@ -323,7 +324,7 @@ class Backend:
         self.manager.init_host_with_rpc()
         self.manager.publish_service_capabilities = lambda context: None
         self._at_first = self._at_first or self._condition()
-        self._works = self._works or self._known()
+        self._works = self._works or self._verdicts('works')
         return bool(self.driver.initialized)
 
     def restart(self) -> bool:
@@ -884,18 +885,18 @@ class Backend:
         Nor has it given up what the array offers, for faults of several
         tests: another test could not tell how many calls things take.
         """
+        refused = self._verdicts('refused')
         return (self._condition() == self._at_first
-                and not any(map(self._refused, self._works)))
+                and self._works.isdisjoint(refused))
 
-    def _refused(self, name: str) -> bool:
-        return bool(self.side._client.capabilities.refused(name))
-
-    def _known(self) -> frozenset[str]:
-        """What the service knows that the array can do."""
-        if not self.driver.initialized:
+    def _verdicts(self, state: str) -> frozenset[str]:
+        """Capabilities of which the service, if it is ours, knows this."""
+        if not (self.driver.initialized
+                and isinstance(self.driver, base.K2Driver)):
             return frozenset()
         known = self.side._client.capabilities
-        return frozenset(filter(known.works, known.all()))
+        return frozenset(name for name, verdict in known.all().items()
+                         if verdict.state == state)
 
     def _condition(self) -> tuple[Any, ...]:
         row = self.service()
