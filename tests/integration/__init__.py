@@ -10,21 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many examples hypothesis tries: HYPOTHESIS_PROFILE says it."""
+"""What the unit tests set up for hypothesis and Cinder holds here, too."""
 
-import os
-
-import hypothesis
-
-# A busy machine takes its time. The quick ones are the same each time.
-hypothesis.settings.register_profile(
-    'quick', max_examples=40, deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile(
-    'thorough', max_examples=1000, deadline=None, print_blob=True)
-hypothesis.settings.load_profile(
-    os.environ.get('HYPOTHESIS_PROFILE', 'quick'))
-
-# Else oslotest has each request to an array printed.
-os.environ.setdefault('OS_DEBUG', 'WARNING')
-# Nothing is looked up by name; its resolver takes long to import.
-os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
+import tests.unit  # noqa: F401

@@ -121,10 +121,11 @@ class Double:
     methods are to be set by the test.
 
     :param kind: the class that it stands for
+    :param attributes: what it has besides methods
     """
 
-    def __init__(self, kind):
-        self._kind = kind
+    def __init__(self, kind, **attributes):
+        self.__dict__.update(attributes, _kind=kind)
 
     def __getattr__(self, name):
         found = inspect.getattr_static(self._kind, name)

@@ -13,8 +13,6 @@
 """Rows and arrays of a replicated back end, without database or network."""
 
 import contextlib
-import inspect
-import types
 from unittest import mock
 
 from cinder import exception
@@ -33,6 +31,7 @@ from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import rest
 from cinder_k2 import volume_types
+from tests.unit.driver import autospec
 
 HERE, THERE = 'here', 'there'
 GROUP = 10
@@ -42,58 +41,6 @@ ERROR = 'error'
 DISABLED = 'disabled'
 FAILED_OVER = 'failed-over'
 FAILOVER_ERROR = 'failover-error'
-
-
-class Checked(mock.Mock):
-    """Stands in for a function, and takes the same arguments only.
-
-    mock.create_autospec checks them too, but takes six times as long.
-    """
-
-    def __call__(self, *args, **kwargs):
-        inspect.signature(self.real).bind(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
-
-    def _get_child_mock(self, **kwargs):
-        return mock.Mock(**kwargs)
-
-
-def checked(real):
-    """A mock of a function or method with its arguments checked."""
-    found = Checked()
-    found.real = real
-    return found
-
-
-class Double:
-    """Stands in for an object of a class; methods are made when needed.
-
-    It has the methods of the class only, with their arguments checked.
-    """
-
-    def __init__(self, kind, **attributes):
-        self.__dict__.update(attributes, kind=kind)
-
-    def __getattr__(self, name):
-        method = inspect.getattr_static(self.kind, name)
-        if isinstance(method, staticmethod):
-            method = method.__func__
-        elif inspect.isfunction(method):
-            method = types.MethodType(method, self)
-        else:
-            raise AttributeError(f'{self.kind} has no method {name}')
-        found = self.__dict__[name] = checked(method)
-        return found
-
-
-def patch(case, where, name, effect=None):
-    """Replace a function, or a method of a class, while a test runs."""
-    found = checked(getattr(where, name))
-    found.side_effect = effect
-    patcher = mock.patch.object(where, name, found)
-    patcher.start()
-    case.addCleanup(patcher.stop)
-    return found
 
 
 class Row:
@@ -183,12 +130,14 @@ def is_consistent(row):
 
 def array(system_id=HERE):
     """An array; ``inside`` lists the deadlines that are being observed."""
-    found = Double(
+    found = autospec.Double(
         Array, address=f'{system_id}.example.org', inside=[],
-        system=Double(system.System, id=system_id, known_id=system_id),
-        replication=Double(replication.Replication),
-        volumes=Double(volumes.Volumes), groups=Double(groups.Groups),
-        snapshots=Double(snapshots.Snapshots))
+        system=autospec.Double(system.System, id=system_id,
+                               known_id=system_id),
+        replication=autospec.Double(replication.Replication),
+        volumes=autospec.Double(volumes.Volumes),
+        groups=autospec.Double(groups.Groups),
+        snapshots=autospec.Double(snapshots.Snapshots))
 
     @contextlib.contextmanager
     def within(name):
@@ -208,16 +157,17 @@ def peer(of, backend_id=None, rpo=300):
     """An array as its peer sees it."""
     return resolver.Peer(
         backend_id or of.system.id, of, of.address, rpo,
-        checked(lambda volumes: None), checked(lambda rows: None))
+        autospec.Function(lambda volumes: None),
+        autospec.Function(lambda rows: None))
 
 
 def operations(of):
     """What can be done on an array."""
-    found = Double(
+    found = autospec.Double(
         ArrayOperations, array=of,
-        connections=Double(connections.Connections),
-        resolver=Double(resolver.Resolver),
-        monitor=Double(replication_monitor.ReplicationMonitor))
+        connections=autospec.Double(connections.Connections),
+        resolver=autospec.Double(resolver.Resolver),
+        monitor=autospec.Double(replication_monitor.ReplicationMonitor))
     found.resolver.asks_for_replication.return_value = False
     return found
 

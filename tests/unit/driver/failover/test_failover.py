@@ -25,6 +25,7 @@ from cinder_k2.driver.failover import volumes as volume_failover
 from cinder_k2 import exceptions
 from cinder_k2.flows import failover as flow
 from cinder_k2 import rest
+from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
 LOG = failover.LOG.logger
@@ -44,7 +45,7 @@ class Case(testtools.TestCase):
         self.home = replicated.operations(replicated.array('home'))
         self.moon = replicated.operations(replicated.array('moon'))
         self.mars = replicated.operations(replicated.array('mars'))
-        self.rows = replicated.Double(backend_rows.BackendRows)
+        self.rows = autospec.Double(backend_rows.BackendRows)
         self.rows.is_failing_over.return_value = False
         self.every = self.configured(moon=self.moon, mars=self.mars)
         self.over = self.patch('fail_over', lambda volumes, there, every: {
@@ -60,7 +61,8 @@ class Case(testtools.TestCase):
         return self.every
 
     def patch(self, name, effect):
-        return replicated.patch(self, volume_failover, name, effect)
+        return autospec.patched(self, volume_failover, name,
+                                side_effect=effect)
 
     def refused(self, call, *args):
         return str(self.assertRaises(exception.InvalidReplicationTarget,

@@ -29,6 +29,7 @@ from cinder_k2.driver.operations import placement
 from cinder_k2 import exceptions
 from cinder_k2.flows import failover as flow
 from cinder_k2 import rest
+from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
 LOG = volume_failover.LOG.logger
@@ -72,7 +73,8 @@ class Case(testtools.TestCase):
             side.array.replication.find_many.side_effect = lambda names: {}
 
     def patch(self, where, name, effect):
-        return replicated.patch(self, where, name, effect)
+        return autospec.patched(self, where, name,
+                                side_effect=effect)
 
     def volume(self, row_id='v1', system_id='home', **values):
         return replicated.volume(row_id, system_id, **values)

@@ -27,6 +27,7 @@ from cinder_k2.driver.operations import reclaim
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2.transport import iscsi
+from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
 # Each class that is made, and what of: names of attributes, of other parts
@@ -83,10 +84,10 @@ class Case(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.array = replicated.array()
-        self.array.system = replicated.Double(system.System, known_id='here')
-        self.array.snapshots = replicated.Double(snapshots.Snapshots)
+        self.array.system = autospec.Double(system.System, known_id='here')
+        self.array.snapshots = autospec.Double(snapshots.Snapshots)
         self.make_array = self.part(operations, 'Array', self.array)
-        self.client = replicated.Double(rest.Client)
+        self.client = autospec.Double(rest.Client)
         self.driver = mock.Mock(spec_set=['configuration'])
         self.driver.configuration = self.conf = mock.Mock(
             spec_set=['k2_connect_timeout', 'k2_read_timeout',
@@ -97,7 +98,7 @@ class Case(testtools.TestCase):
             k2_retention_policy='keep', k2_host_type='Linux',
             k2_replication_retention_policy='copies',
             k2_clone_strategies=['thin'])
-        self.transport = replicated.Double(iscsi.ISCSITransport)
+        self.transport = autospec.Double(iscsi.ISCSITransport)
         self.fabric = mock.Mock(return_value=operations.Fabric(
             self.transport, mock.sentinel.zoning, mock.sentinel.protection))
         self.made = {}
@@ -111,7 +112,7 @@ class Case(testtools.TestCase):
 
     def part(self, where, name, made):
         """Replace a class by a function that takes the same arguments."""
-        patcher = mock.patch.object(where, name, replicated.checked(
+        patcher = mock.patch.object(where, name, autospec.Function(
             getattr(where, name)))
         found = patcher.start()
         self.addCleanup(patcher.stop)

@@ -31,6 +31,7 @@ from cinder_k2 import exceptions
 from cinder_k2.flows import replication as flow
 from cinder_k2 import rest
 from cinder_k2 import volume_types
+from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
 BACKING = Backing(group=10, volume=1)
@@ -45,21 +46,21 @@ class Case(testtools.TestCase):
         self.here = replicated.array()
         self.there = replicated.array('there')
         self.moon = replicated.array('moon')
-        self.resolver = replicated.Double(resolver.Resolver, peers={
+        self.resolver = autospec.Double(resolver.Resolver, peers={
             'first': replicated.peer(self.there, 'first', 300),
             'second': replicated.peer(self.moon, 'second', 600)})
-        self.rows = replicated.Double(backend_rows.BackendRows)
+        self.rows = autospec.Double(backend_rows.BackendRows)
         self.rows.is_moving.return_value = False
         self.resolver.known.return_value = None
         self.here.replication.peer.side_effect = lambda address, backend_id: {
             'first': 5, 'second': 6}[backend_id]
         self.replication = replication.Replication(
             self.here, self.resolver, self.rows)
-        replicated.patch(self, placement, 'is_consistent',
-                         replicated.is_consistent)
+        autospec.patched(self, placement, 'is_consistent',
+                         side_effect=replicated.is_consistent)
 
     def flow(self, name, result=None):
-        found = replicated.patch(self, flow, name)
+        found = autospec.patched(self, flow, name)
         found.return_value = result
         return found
 
@@ -110,7 +111,7 @@ class LinkTest(Case):
     def test_the_target_of_a_new_type(self):
         """Only a target minds, whose primary has others too."""
         self.replication.check_target('mars')
-        primary = replicated.Double(replication.Replication)
+        primary = autospec.Double(replication.Replication)
         self.replication.primary = primary
         primary.peer_for.return_value = replicated.peer(self.here)
         self.replication.check_target('here')
@@ -457,7 +458,8 @@ class GrowTest(Case):
         self.alone()
         self.extended = self.flow('extend')
         self.locked = []
-        replicated.patch(self, locks, 'group_on', self.lock)
+        autospec.patched(self, locks, 'group_on',
+                         side_effect=self.lock)
         self.row = replicated.volume(_name_id='n1', group=replicated.group())
 
     @contextlib.contextmanager

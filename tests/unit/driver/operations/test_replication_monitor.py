@@ -25,6 +25,7 @@ from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.driver.operations import resolver
 from cinder_k2.flows import replication as flow
 from cinder_k2 import rest
+from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 from tests.unit.rest import scripted
 
@@ -65,21 +66,21 @@ class Case(testtools.TestCase):
         self.here.replication.command_many.side_effect = self.command
         self.row = replicated.volume()
         self.rows = [self.row]
-        self.database = replicated.Double(backend_rows.BackendRows)
+        self.database = autospec.Double(backend_rows.BackendRows)
         self.database.is_failing_over.return_value = False
         self.database.volumes.side_effect = self.matching
         self.peer_array = rest.PeerArray(
             id=5, name='moon', mgmt_connectivity_state='ok')
-        self.client = replicated.Double(
+        self.client = autospec.Double(
             rest.Client, clock=scripted.FakeClock(),
-            peer_arrays=replicated.Double(rest.Collection))
+            peer_arrays=autospec.Double(rest.Collection))
         self.client.peer_arrays.search.side_effect = lambda: [self.peer_array]
         self.peer = replicated.peer(self.there)
-        self.resolver = replicated.Double(resolver.Resolver,
-                                          peers={'there': self.peer})
+        self.resolver = autospec.Double(resolver.Resolver,
+                                        peers={'there': self.peer})
         self.resolver.known.return_value = KNOWN
-        self.sessions = replicated.Double(replication.Replication)
-        link = replicated.Double(flow.Link)
+        self.sessions = autospec.Double(replication.Replication)
+        link = autospec.Double(flow.Link)
         link.is_number.side_effect = lambda number: number == 5
         self.sessions.link_to.return_value = link
         self.monitor = self.fresh()
