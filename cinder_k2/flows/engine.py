@@ -12,9 +12,10 @@
 
 """Running a flow of steps that undo themselves."""
 
+from collections.abc import Callable
+import functools
 import typing
 
-from oslo_log import log as logging
 from taskflow import engines
 from taskflow import flow as flows
 from taskflow import task
@@ -22,8 +23,6 @@ from taskflow.types import failure
 
 from cinder_k2.array import Array
 from cinder_k2.flows import undo
-
-LOG = logging.getLogger(__name__)
 
 
 class Step(task.Task):
@@ -57,17 +56,14 @@ class Step(task.Task):
                **inputs: typing.Any) -> None:
         """Called by taskflow; never raises, so that all steps get theirs."""
         inputs.pop('flow_failures', None)
-        try:
-            with array.grace():
-                if not isinstance(result, failure.Failure):
-                    self.undo(result, array=array, **inputs)
-                elif (self.always_doubtful
-                      or undo.is_in_doubt(result.exception)):
-                    self.undo_doubtful(array=array, **inputs)
-        except Exception as error:
-            LOG.warning('Could not undo step %(step)s (result %(result)s): '
-                        '%(error)s',
-                        {'step': self.name, 'result': result, 'error': error})
+        if not isinstance(result, failure.Failure):
+            act: Callable[..., None] = functools.partial(self.undo, result)
+        elif self.always_doubtful or undo.is_in_doubt(result.exception):
+            act = self.undo_doubtful
+        else:
+            return
+        undo.take_back(array, f'{self.name} (result {result})',
+                       functools.partial(act, array=array, **inputs))
 
 
 def run(flow: flows.Flow, **inputs: typing.Any) -> dict[str, typing.Any]:

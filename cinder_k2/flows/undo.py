@@ -35,6 +35,19 @@ def is_in_doubt(error: BaseException | None) -> bool:
         error, (rest.Refused, rest.Forbidden))
 
 
+def take_back(array: Array, what: str, act: Callable[[], object]) -> None:
+    """Undo one step in a time of its own; never raises, lest others stay.
+
+    :param what: the step, for the log
+    """
+    try:
+        with array.grace():
+            act()
+    except Exception as error:
+        LOG.warning('Could not undo step %(what)s: %(error)s',
+                    {'what': what, 'error': error})
+
+
 class Undo:
     """Takes back, in reverse order, what was done before a failure.
 
@@ -87,9 +100,4 @@ class Undo:
         self._done.append((what, act))
 
     def _take_back(self, what: str, act: Callable[[], object]) -> None:
-        try:
-            with self._array.grace():
-                act()
-        except Exception as error:
-            LOG.warning('Could not undo "%(what)s": %(error)s',
-                        {'what': what, 'error': error})
+        take_back(self._array, f'"{what}"', act)
