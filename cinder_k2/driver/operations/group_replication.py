@@ -81,7 +81,7 @@ class GroupReplication:
                         ), _told(volumes, failed, replication.VOLUME_ENABLED)
         if link is not None:
             self._start_group(group, volumes, link)
-        return dict(replication.ENABLED), _all(
+        return dict(replication.ENABLED), groups.all_alike(
             volumes, replication.VOLUME_ENABLED)
 
     def disable_replication(self, context: typing.Any, group: typing.Any,
@@ -96,7 +96,7 @@ class GroupReplication:
                             _IN_PART) if failed
                             else replication.VOLUME_DISABLED)
         self._end_group(group, volumes)
-        return dict(replication.DISABLED), _all(
+        return dict(replication.DISABLED), groups.all_alike(
             volumes, replication.VOLUME_DISABLED)
 
     def _of_each(self, volumes: Sequence[typing.Any],
@@ -228,14 +228,11 @@ class GroupReplication:
         except exceptions.ObjectInUse as error:
             LOG.error('Group %(id)s stays: %(why)s',
                       {'id': group.id, 'why': error})
-            return {'status': 'error'}, _all(volumes, {'status': 'available'})
+            return {'status': 'error'}, groups.all_alike(
+                volumes, {'status': 'available'})
         of_group, of_volumes = self._groups.delete(group, volumes, seen)
         return {**of_group, **replication.DISABLED}, [
             {**update, **replication.DISABLED} for update in of_volumes]
-
-
-def _all(rows: Iterable[typing.Any], update: resolver.ModelUpdate) -> Updates:
-    return [{'id': row.id, **update} for row in rows]
 
 
 def _told(rows: Iterable[typing.Any], failed: Mapping[str, str],

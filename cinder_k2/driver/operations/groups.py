@@ -198,8 +198,8 @@ class Groups:
         except exceptions.ObjectInUse as error:
             LOG.error('Group snapshot %(id)s stays: %(why)s',
                       {'id': group_snapshot.id, 'why': error})
-            return dict(_ERROR), _all(snapshots, _AVAILABLE)
-        return dict(_DELETED), _all(snapshots, _DELETED)
+            return dict(_ERROR), all_alike(snapshots, _AVAILABLE)
+        return dict(_DELETED), all_alike(snapshots, _DELETED)
 
     def _taken_together(self, group_snapshot: typing.Any,
                         snapshots: Sequence[typing.Any]
@@ -400,5 +400,7 @@ class Groups:
                 reclaim.run(self._array, left.group)
 
 
-def _all(rows: Iterable[typing.Any], update: resolver.ModelUpdate) -> Updates:
+def all_alike(rows: Iterable[typing.Any], update: resolver.ModelUpdate
+              ) -> Updates:
+    """The same update for each row."""
     return [{'id': row.id, **update} for row in rows]
