@@ -57,6 +57,7 @@ LOG = logging.getLogger(__name__)
 
 Updates = list[resolver.ModelUpdate]
 Row = typing.Any
+OnArray = contextlib.AbstractContextManager[ArrayOperations]
 
 
 class K2Driver(driver.VolumeDriver):
@@ -195,8 +196,7 @@ class K2Driver(driver.VolumeDriver):
         :raises VolumeIsBusy: the array must keep it
         """
         with errors.translated():
-            self._renew(volume)
-            place = self._arrays.of(volume)
+            place = self._current_array_of(volume)
             if (volume.launched_at is None
                     and provider_id.system_of(volume.provider_id) is None):
                 self._on_others([place], f'volume {volume.id}',
@@ -572,62 +572,65 @@ class K2Driver(driver.VolumeDriver):
     # Which array
 
     @contextlib.contextmanager
-    def _on_active(self) -> Iterator[ArrayOperations]:
-        """One operation on the array where new things are made."""
-        active = self._arrays.active
-        with errors.operation(active.array):
-            yield active
+    def _on(self, choose: Callable[[], ArrayOperations]
+            ) -> Iterator[ArrayOperations]:
+        """One operation of Cinder's on the array that is chosen.
 
-    @contextlib.contextmanager
-    def _on_active_with(self, source: Row) -> Iterator[ArrayOperations]:
+        The choice, too, raises Cinder's exceptions only.
+        """
+        with errors.translated():
+            chosen = choose()
+        with errors.operation(chosen.array):
+            yield chosen
+
+    def _on_active(self) -> OnArray:
+        """On the array where new things are made."""
+        return self._on(lambda: self._arrays.active)
+
+    def _on_active_with(self, source: Row) -> OnArray:
         """The same, for what is made of a row; of nothing if it is None.
 
         :raises VolumeBackendAPIException: another array has the row
         """
-        with errors.translated():
-            active = (self._arrays.active if source is None
-                      else self._arrays.with_source(source))
-            with active.array.deadline():
-                yield active
+        return self._on(lambda: self._arrays.active if source is None
+                        else self._arrays.with_source(source))
 
-    @contextlib.contextmanager
-    def _on_array_of(self, row: Row) -> Iterator[ArrayOperations]:
-        """One operation on the array that has a row; the active for None."""
-        with errors.translated():
-            chosen = (self._arrays.active if row is None
-                      else self._arrays.of(row))
-            with chosen.array.deadline():
-                yield chosen
+    def _on_array_of(self, row: Row) -> OnArray:
+        """On the array that has a row; the active for None."""
+        return self._on(lambda: self._arrays.active if row is None
+                        else self._arrays.of(row))
 
-    @contextlib.contextmanager
-    def _on_current_array_of(self, row: Row) -> Iterator[ArrayOperations]:
-        """The same, by the row as it is now.
+    def _on_current_array_of(self, row: Row) -> OnArray:
+        """The same, by the row as it is now."""
+        return self._on(lambda: self._current_array_of(row))
 
-        Whoever asks may have read it before a failover.
-        """
-        with errors.translated():
-            self._renew(row)
-            chosen = self._arrays.of(row)
-            with chosen.array.deadline():
-                yield chosen
-
-    @contextlib.contextmanager
-    def _on_common_array_of(self, rows: Iterable[Row]
-                            ) -> Iterator[ArrayOperations]:
-        """One operation on the array that has all rows, as they are now.
+    def _on_common_array_of(self, rows: Iterable[Row]) -> OnArray:
+        """On the array that has all rows, as they are now.
 
         :raises InvalidGroup: several arrays have them
         """
-        with errors.translated():
-            found = self._by_array(rows)
-            if len(found) > 1:
-                places = ', '.join(each.array.address for each in found)
-                raise exceptions.GroupUnsuitable(
-                    f'its volumes are on different arrays: {places}. Fail '
-                    'them over, or back, to one of them first.')
-            chosen = next(iter(found), self._arrays.active)
-            with chosen.array.deadline():
-                yield chosen
+        return self._on(lambda: self._common_array_of(rows))
+
+    def _current_array_of(self, row: Row) -> ArrayOperations:
+        """The array that has a row.
+
+        Whoever asks may have read the row before a failover.
+        """
+        self._renew(row)
+        return self._arrays.of(row)
+
+    def _common_array_of(self, rows: Iterable[Row]) -> ArrayOperations:
+        """The array that has all rows.
+
+        :raises GroupUnsuitable: several arrays have them
+        """
+        found = self._by_array(rows)
+        if len(found) > 1:
+            places = ', '.join(each.array.address for each in found)
+            raise exceptions.GroupUnsuitable(
+                f'its volumes are on different arrays: {places}. Fail '
+                'them over, or back, to one of them first.')
+        return next(iter(found), self._arrays.active)
 
     def _on_each(self, group: Row, volumes: Sequence[Row],
                  act: Callable[[ArrayOperations, list[Row]], tuple[
@@ -669,8 +672,7 @@ class K2Driver(driver.VolumeDriver):
         """Rows by the array that has them now."""
         found: dict[ArrayOperations, list[Row]] = {}
         for row in rows:
-            self._renew(row)
-            found.setdefault(self._arrays.of(row), []).append(row)
+            found.setdefault(self._current_array_of(row), []).append(row)
         return found
 
     def _renew(self, row: Row) -> None:
