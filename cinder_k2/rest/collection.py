@@ -88,8 +88,8 @@ class Collection(reader.Reader[R]):
                 if value is not None}
         # Should the array carry out late what was cut off, its name is taken.
         doubt = rest_session.Doubt(
-            open=in_doubt, is_unique=not slow and writes.Create(
-                self, sent, find).is_named)
+            open=in_doubt, is_unique=not slow and find is None
+            and writes.is_named(self.kind, sent))
         if optional:
             return (yield from self._known.preferring(
                 self._creation(optional), lambda: write({**sent, **optional}),

@@ -36,6 +36,15 @@ Find = Callable[[], R | None]
 _OTHER_FORM = ('iqn', 'pwwn')
 
 
+def is_named(kind: type[records.Record], fields: Fields) -> bool:
+    """Whether the array refuses to make a second one (ERR-8, SNP-1).
+
+    :param fields: those with a value
+    """
+    key = set(kind.KEY)
+    return key <= fields.keys() and bool(key & {'name', 'short_name'})
+
+
 class Create(Generic[R]):
     """POST of one object.
 
@@ -50,12 +59,6 @@ class Create(Generic[R]):
                         if value is not None}
         self.request = transport.Request(
             'POST', reader.path, body=to_json(self._fields))
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the array refuses to make a second one (ERR-8, SNP-1)."""
-        return self._find is None and bool(
-            self._key().keys() & {'name', 'short_name'})
 
     def accept(self, reply: bytes) -> R:
         """Read the new object (OBJ-3)."""
