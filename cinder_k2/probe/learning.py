@@ -18,6 +18,7 @@ What the array refuses is noted by the client; errors end one step only.
 from collections.abc import Callable
 import contextlib
 import secrets
+import typing
 
 from cinder_k2 import naming
 from cinder_k2.probe import findings
@@ -243,23 +244,23 @@ class _Learner:
 
     def initiator(self) -> None:
         """Finding and deleting an iSCSI initiator."""
-        iqn = naming.probe_iqn(self._made.writer.token.token, 'i2')
-        host = self._made.host('h3')
-        with self._made.writer.making('host_iqns'):
-            found = self._client.host_iqns.create(
-                iqn=iqn, host=self._client.hosts.ref(host))
-        _try(lambda: self._client.host_iqns.find(iqn=iqn))
-        self._client.host_iqns.delete(found.id, iqn=iqn)
+        self._in_and_out(self._client.host_iqns, 'h3', iqn=naming.probe_iqn(
+            self._made.writer.token.token, 'i2'))
 
     def port(self) -> None:
         """Finding and deleting a Fibre Channel initiator."""
-        wwpn = naming.probe_wwpn(self._made.writer.token.token)
-        host = self._made.host('h5')
-        with self._made.writer.making('host_fc_ports'):
-            found = self._client.host_fc_ports.create(
-                pwwn=wwpn, host=self._client.hosts.ref(host))
-        _try(lambda: self._client.host_fc_ports.find(pwwn=wwpn))
-        self._client.host_fc_ports.delete(found.id, pwwn=wwpn)
+        self._in_and_out(
+            self._client.host_fc_ports, 'h5',
+            pwwn=naming.probe_wwpn(self._made.writer.token.token))
+
+    def _in_and_out(self, records: rest.Collection[typing.Any], host: str,
+                    **identity: typing.Any) -> None:
+        """Make an initiator of a host, find it, and delete it."""
+        owner = self._client.hosts.ref(self._made.host(host))
+        with self._made.writer.making(records.kind.RESOURCE):
+            found = records.create(**identity, host=owner)
+        _try(lambda: records.find(**identity))
+        records.delete(found.id, **identity)
 
     def chap(self) -> None:
         """A CHAP profile of a host."""
