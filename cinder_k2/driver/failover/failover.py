@@ -31,6 +31,7 @@ from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.failover import volumes as volume_failover
 from cinder_k2.driver.operations import ArrayOperations
 from cinder_k2.driver.operations import replication
+from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -40,7 +41,6 @@ _BROKEN = (rest.RestError, exceptions.K2Error)
 
 _STATUS = statuses.Replication
 _BAD = (_STATUS.FAILOVER_ERROR, _STATUS.ERROR)
-_UNREPLICATED = (None, _STATUS.DISABLED, _STATUS.NOT_CAPABLE)
 
 Update = dict[str, typing.Any]
 Updates = list[Update]
@@ -229,7 +229,7 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
     worst = next((status for status in _BAD if status in found), None)
     if worst is not None:
         return {'replication_status': worst}
-    if not found and group.replication_status in _UNREPLICATED:
+    if not found and group.replication_status in resolver.UNREPLICATED:
         return {'replication_status': _STATUS.DISABLED}
     mended = (group.status == statuses.Group.ERROR
               and group.replication_status == _STATUS.FAILOVER_ERROR)
