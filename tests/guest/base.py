@@ -12,9 +12,13 @@
 
 """What the tests in a guest share: arrays, back ends, attached disks."""
 
+import faulthandler
 import functools
 import logging
+import pathlib
+import threading
 
+import fixtures
 import testtools
 
 from tests.functional import backend as functional_backend
@@ -25,6 +29,11 @@ from tests.guest import disk
 from tests.guest import transports
 from tools.guest import node
 
+# For one test; the longest takes two minutes on two idle processors.
+TEST_SECONDS = 400
+# Before them: to tell where the test hangs.
+_TELL_SECONDS = 10
+_SYSRQ = pathlib.Path('/proc/sysrq-trigger')
 _FORMAT = '%(asctime)s %(threadName)s %(name)s %(levelname)s %(message)s'
 
 
@@ -97,6 +106,25 @@ class Attached:
             self._backend.detach(self.row)
 
 
+class Deadline(fixtures.Fixture):
+    """A test that hangs fails, and tells where its threads are.
+
+    So does the kernel, of tasks that it does not let go.
+    """
+
+    def _setUp(self):
+        timer = threading.Timer(TEST_SECONDS - _TELL_SECONDS, self._tell)
+        timer.daemon = True
+        timer.start()
+        self.addCleanup(timer.cancel)
+        self.useFixture(fixtures.Timeout(TEST_SECONDS, gentle=True))
+
+    @staticmethod
+    def _tell():
+        faulthandler.dump_traceback()
+        _SYSRQ.write_text('w')
+
+
 class GuestTest(testtools.TestCase):
     """A test with a back end; nothing may be left when it ends.
 
@@ -117,6 +145,7 @@ class GuestTest(testtools.TestCase):
 
     def setUp(self):
         super().setUp()
+        self.useFixture(Deadline())
         logging.info('== %s', self.id())
         self.used = []
         self.addCleanup(self._check_what_is_left)

@@ -98,8 +98,9 @@ class SuitesTest(unittest.TestCase):
     def test_all(self):
         """In their order, also what a guest that panicked has left."""
         self.assertEqual(
-            (1, b'<one><two>', "two: guest: the guest's kernel panicked:"
-             ' signal 6'), self.main())
+            (1, b'<one><two>', 'two: dmesg: Aborted\n'
+             "two: guest: the guest's kernel panicked: signal 6"),
+            self.main())
 
     def test_some(self):
         self.assertEqual((0, b'<one>', ''), self.main('one'))
@@ -135,6 +136,13 @@ class SuitesTest(unittest.TestCase):
         self.guest('echo 3 >"$work/verdict"')
         self.assertEqual((1, b'<one>', 'one: ended with status 3'),
                          self.main('one'))
+
+    def test_last_words(self):
+        """What its programs and its kernel said last."""
+        self.guest('echo here; echo there >&2; echo 3 >"$work/verdict"')
+        self.assertEqual((1, b'<one>', 'one: console.log: here\n'
+                          'one: dmesg: there\n'
+                          'one: ended with status 3'), self.main('one'))
 
     def test_what_was_left_before_is_removed(self):
         (self.place / 'one').mkdir(parents=True)
