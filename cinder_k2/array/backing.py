@@ -129,8 +129,7 @@ class SnapshotBacking:
     has_clones: bool = False
     shared: bool = False
     named: str | None = None
-    since: float | None = dataclasses.field(default=None, compare=False,
-                                            metadata={'stored': False})
+    since: float | None = dataclasses.field(default=None, compare=False)
 
     @property
     def ref(self) -> rest.Ref:

@@ -23,7 +23,6 @@ other one's. So they say whose they are: the beginning of the row's name_id,
 which Cinder swaps together with provider_id when a migration is complete.
 """
 
-import dataclasses
 import json
 import typing
 
@@ -32,7 +31,21 @@ from cinder_k2.array import SnapshotBacking
 
 T = typing.TypeVar('T', Backing, SnapshotBacking)
 
-
+# What a value calls each field. Rows have these keys: a field may get another
+# name, its key may not.
+_KEYS: dict[type, dict[str, str]] = {
+    Backing: {
+        'group': 'group', 'volume': 'volume', 'view': 'view',
+        'volsnap': 'volsnap', 'origin': 'origin', 'parent': 'parent',
+        'parent_group': 'parent_group', 'hidden_parent': 'hidden_parent',
+        'has_clones': 'has_clones', 'shared': 'shared',
+        'unfinished': 'unfinished', 'moving': 'moving',
+        'replicated': 'replicated', 'reserved': 'reserved',
+        'target': 'target'},
+    SnapshotBacking: {
+        'snapshot': 'snapshot', 'group': 'group', 'volume': 'volume',
+        'view': 'view', 'has_clones': 'has_clones', 'shared': 'shared',
+        'named': 'named'}}
 # So many characters of a name_id tell rows apart.
 _OWNER = 8
 
@@ -44,10 +57,9 @@ def encode(system_id: str, backing: Backing | SnapshotBacking,
     :param name_id: that of the row; empty for snapshots, whose rows Cinder
         does not copy
     """
-    values = {field.name: getattr(backing, field.name)
-              for field in dataclasses.fields(backing)
-              if field.metadata.get('stored', True)}
-    ids = {name: value for name, value in values.items()
+    values = {key: getattr(backing, field)
+              for field, key in _KEYS[type(backing)].items()}
+    ids = {key: value for key, value in values.items()
            if value not in (None, False)}
     owner = {'of': name_id[:_OWNER]} if name_id else {}
     return json.dumps({'system': system_id, **ids, **owner},
@@ -68,7 +80,8 @@ def decode(kind: type[T], system_id: str, value: str | None,
         if (ids.pop('system') != system_id
                 or ids.pop('of', name_id[:_OWNER]) != name_id[:_OWNER]):
             return None
-        return kind(**ids)
+        fields = {key: field for field, key in _KEYS[kind].items()}
+        return kind(**{fields[key]: value for key, value in ids.items()})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What earlier versions have stored, as text: it stays readable.
+
+These are copies of stored values. They are not to be changed when code is:
+rows of databases and objects on arrays have them.
+"""
+
+import dataclasses
+import json
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import ddt
+
+from cinder_k2.array import Backing
+from cinder_k2.array import hidden
+from cinder_k2.array import notes
+from cinder_k2.array import SnapshotBacking
+from cinder_k2.driver.db import chap_secrets
+from cinder_k2.driver.db import provider_id
+from cinder_k2 import naming
+from cinder_k2.rest import verdicts
+
+ID = '11111111-aaaa-4aaa-8aaa-111111111111'
+THIN_CLONE = (
+    '{"system":"s1","group":1,"volume":2,"parent":3,"parent_group":4,'
+    '"hidden_parent":true,"has_clones":true,"shared":true,"moving":true,'
+    '"replicated":true,"reserved":true,"target":"s2","of":"11111111"}')
+VIEW = ('{"system":"s1","group":1,"view":2,"volsnap":3,"origin":4,'
+        '"parent":5,"unfinished":true,"of":"11111111"}')
+SNAPSHOT = ('{"system":"s1","snapshot":1,"group":2,"volume":3,"view":4,'
+            '"has_clones":true,"shared":true,"named":"0a1b2c3d"}')
+
+
+@ddt.ddt
+class ProviderIdTest(unittest.TestCase):
+
+    @ddt.data(
+        (THIN_CLONE, ID, Backing(
+            group=1, volume=2, parent=3, parent_group=4, hidden_parent=True,
+            has_clones=True, shared=True, moving=True, replicated=True,
+            reserved=True, target='s2')),
+        (VIEW, ID, Backing(
+            group=1, view=2, volsnap=3, origin=4, parent=5,
+            unfinished=True)),
+        (SNAPSHOT, '', SnapshotBacking(
+            snapshot=1, group=2, volume=3, view=4, has_clones=True,
+            shared=True, named='0a1b2c3d')))
+    @ddt.unpack
+    def test_read_and_written(self, text, name_id, backing):
+        self.assertEqual(backing, provider_id.decode(
+            type(backing), 's1', text, name_id))
+        self.assertEqual(text, provider_id.encode('s1', backing, name_id))
+
+    def test_every_field_is_above(self):
+        """But for the time, which comes from the row."""
+        for kind, texts in ((Backing, (THIN_CLONE, VIEW)),
+                            (SnapshotBacking, (SNAPSHOT,))):
+            keys = {key for text in texts for key in json.loads(text)}
+            self.assertEqual(
+                {field.name for field in dataclasses.fields(kind)}
+                - {'since'}, keys - {'system', 'of'})
+
+    def test_others_look_into_it(self):
+        self.assertEqual('s1', provider_id.system_of(VIEW))
+        self.assertTrue(provider_id.is_replicated(THIN_CLONE))
+        self.assertFalse(provider_id.is_replicated(VIEW))
+        self.assertIn(provider_id.fragment('system', 's1'), VIEW)
+        self.assertIn(provider_id.fragment('volume', 2), THIN_CLONE)
+
+
+class DescriptionsTest(unittest.TestCase):
+    """Notes in descriptions on the array."""
+
+    def test_what_is_to_be_deleted(self):
+        text = 'of a user [cinder deleted: v5 v6 s7 s8=0a1b2c3d g9]'
+        marks = hidden.Marks.parse(notes.read(text, hidden.NOTE))
+        self.assertEqual(hidden.Marks(
+            volumes=frozenset({5, 6}), snapshots=frozenset({7, 8}),
+            homes=frozenset({9}), digests=frozenset({(8, '0a1b2c3d')})),
+            marks)
+        self.assertEqual(text, notes.write('of a user', hidden.NOTE,
+                                           str(marks)))
+
+    def test_original_names(self):
+        self.assertEqual('was mine', notes.read(
+            'text [cinder original name: was mine]', 'original name'))
+
+
+class NamesTest(unittest.TestCase):
+    """Names of objects on the array, also those of the in-tree driver."""
+
+    def test_names(self):
+        self.assertEqual(
+            [f'{kind}-{ID}' for kind in (
+                'cv', 'cvg', 'ccg', 'cs', 'cgs', 'ccs', 'cview', 'cnew',
+                'ssn', 'rcv')],
+            [naming.volume(ID), naming.volume_group(ID),
+             naming.consistency_group(ID), naming.snapshot(ID),
+             naming.group_snapshot(ID), naming.clone_source(ID),
+             naming.temporary_view(ID), naming.unfinished_volume(ID),
+             naming.session(ID), naming.peer(naming.volume(ID))])
+        self.assertEqual('cdel-7', naming.kept_volume(7))
+
+    def test_hosts(self):
+        self.assertEqual('cinder-node-1-fe504b5b', naming.host(
+            'node-1', ['iqn.2024-05.org.example:one']))
+
+    def test_digests(self):
+        self.assertEqual('2c26b46b', naming.digest('foo'))
+
+
+class VerdictsTest(unittest.TestCase):
+    """What services have learnt of an array, below Cinder's state_path."""
+
+    def test_a_file(self):
+        with tempfile.TemporaryDirectory() as place:
+            pathlib.Path(place, '10.0.0.1.json').write_text(json.dumps({
+                'version': '6.0.5', 'verdicts': {
+                    'lists:sort': {'state': 'works', 'words': '',
+                                   'time': 1716000000.5},
+                    'sequence': {'state': 'refused', 'words': '400: no',
+                                 'time': 1716000001.0}}}))
+            version, found = verdicts.File(place, '10.0.0.1').load()
+        self.assertEqual('6.0.5', version)
+        self.assertEqual({
+            'lists:sort': verdicts.Verdict('works', '', 1716000000.5),
+            'sequence': verdicts.Verdict('refused', '400: no',
+                                         1716000001.0)}, found)
+
+
+class ChapTest(unittest.TestCase):
+    """Passwords in Cinder's table of initiator data."""
+
+    def test_a_password(self):
+        database = mock.Mock()
+        array = mock.Mock()
+        array.system.id = 's1'
+        database.driver_initiator_data_get.return_value = [
+            {'key': 'chap_password', 'value': 'secret'}]
+        self.assertEqual('secret', chap_secrets.Secrets(
+            database, array).find('IQN.1'))
+        _, initiator, namespace = (
+            database.driver_initiator_data_get.call_args.args)
+        self.assertEqual(('iqn.1', 'k2-s1'), (initiator, namespace))
