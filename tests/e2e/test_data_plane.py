@@ -106,7 +106,12 @@ class DataPlaneTest(testtools.TestCase):
 
 
 class DataTests:
-    """What each plane does with data."""
+    """What each plane does with data.
+
+    :cvar grows_under_writes: no write fails while a volume grows
+    """
+
+    grows_under_writes = True
 
     def test_names(self):
         """VOL-15."""
@@ -233,6 +238,8 @@ class DataTests:
         for mib in range(65, 75):
             output += session.io('aio_write -P 7 0 4M')
             output += session.io('aio_write -P 7 8M 4M')
+            if not self.grows_under_writes:
+                output += session.io('aio_flush')
             self.simulator.call('PATCH', f'volumes/{number}',
                                 size=mib * 1024)
             self.assertEqual(mib * iscsi.MIB, self.initiator.capacity(lun))
@@ -274,6 +281,8 @@ class DataTests:
 
 class TestTgtData(DataTests, DataPlaneTest):
     plane = iscsi.TGT
+    # tgtd closes the file for a moment: see "Limits of tgt" in the docs.
+    grows_under_writes = False
 
 
 class TestLioData(DataTests, DataPlaneTest):
