@@ -44,11 +44,15 @@ class Profiles:
         self._given = cache.Cache()
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
-        """The profile of that name. One call."""
+        """The profile of that name. One call.
+
+        One more where the search is not known to work: that it finds nothing
+        shows nothing then (QRY-2).
+
+        :raises NotOffered: the array does not show its profiles
+        """
         try:
             return self._records.find(name=name)
-        except rest.Unproven:
-            return None
         except rest.NotOffered:
             return next((profile for profile in self._records.search()
                          if profile.name == name), None)

@@ -372,6 +372,18 @@ class AdministratorTest(ChapTestCase):
             self.assert_left(volumes=1, volume_groups=1)
             fresh.force_detach(self.volume)
 
+    def test_a_search_that_finds_nothing(self) -> None:
+        """QRY-2: that is not to say that the host has no profile."""
+        first = self.backend.attach(self.volume, self.connector)
+        learned.forget()
+        self.has_learned = False
+        self.switch(refuse_unlisted='no_hits', refuse_only=[
+            'GET host_auth_profiles name'])
+        fresh = self.own('iscsi', use_chap_auth=True)
+        second = fresh.attach(fresh.create_volume(1), self.connector)
+        self.assertEqual(self.told(first), self.told(second))
+        self.assert_logs_in(self.connector, second)
+
     def test_a_profile_that_was_taken_away(self) -> None:
         """What was seen is believed for a while, then looked at."""
         first = self.backend.attach(self.volume, self.connector)
