@@ -370,6 +370,7 @@ class Capabilities:
     def requiring(self, name: str, novel: Act[T], *,
                   of_object: bool = False, is_read: bool = False,
                   slow: bool = False, may_recover: bool = False,
+                  elsewhere: bool = False,
                   confirm: Callable[[T], object] | None = None
                   ) -> calls.Steps[T]:
         """Carry out a call that has no older road.
@@ -379,6 +380,9 @@ class Capabilities:
         :param is_read: it is a read, which is refused for its form only
         :param slow: it is not to be sent again while the array may be at it
         :param may_recover: 5xx is about the state of the array (ERR-6)
+        :param elsewhere: the caller may have an older road, and refuses the
+            capability if that works: 5xx and lost connections alone put it
+            off for a minute
         :param confirm: raises errors.PassedOver if a first result does not
             show that the array did what it was asked for
         :raises errors.NotOffered: the array lacks the capability
@@ -400,7 +404,7 @@ class Capabilities:
                 self._of(name).failing = time.monotonic() + PAUSE, error
                 raise error
             raise (yield from self._judged(
-                name, error, of_object, is_read)) from error
+                name, error, of_object, is_read, elsewhere)) from error
         if error is not None and errors.may_go_on(error):
             if slow:
                 raise error
@@ -467,7 +471,8 @@ class Capabilities:
             raise
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
-                is_read: bool) -> calls.Steps[errors.RestError]:
+                is_read: bool, elsewhere: bool
+                ) -> calls.Steps[errors.RestError]:
         """What a refusal without an older road comes to."""
         if isinstance(error, errors.NotOffered):
             return error
@@ -480,7 +485,10 @@ class Capabilities:
             return self._not_offered(name, error.message)
         if not (yield from self._answers()):
             return error
-        self._refuse(name, error)
+        if elsewhere and is_lost(error):
+            self._of(name).failing = time.monotonic() + PAUSE, error
+        else:
+            self._refuse(name, error)
         return self._not_offered(name, error.message)
 
     def learning(self, name: str, novel: Act[T],

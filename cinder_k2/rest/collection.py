@@ -200,8 +200,8 @@ class Collection(reader.Reader[R]):
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
                 return (yield from write())
-            return (yield from self._known.requiring(self.deletion, write,
-                                                     of_object=True))
+            return (yield from self._known.requiring(
+                self.deletion, write, of_object=True, elsewhere=True))
         except errors.NotFound:
             return False
 

@@ -302,6 +302,22 @@ class CrashesTest(base.FunctionalTest):
         self.assertEqual([2, 2, 2, 0, 0], asked)
 
 
+class DeletionsTest(LearningTest):
+    """An array that crashes twice over a call that it offers."""
+
+    def test_initiators(self) -> None:
+        """The host stays, but not for a day: nothing took its place."""
+        volume, host = self.backend.create_volume(1), self.host()
+        attachment = self.backend.attach(volume, host)
+        self.fault('status', 'DELETE', 'host_iqns/*', status=502, times=2)
+        self.backend.detach(attachment)
+        self.assertEqual('unknown', self.state('deletions:host_iqns'))
+        self.clock.sleep(100)
+        self.backend.detach(self.backend.attach(volume, host))
+        self.assert_left(volumes=1, volume_groups=1)
+        self.assertEqual('works', self.state('deletions:host_iqns'))
+
+
 class StatisticsTest(LearningTest):
     """An array that is not ONLINE at first (ERR-6)."""
 
