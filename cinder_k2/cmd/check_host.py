@@ -247,7 +247,7 @@ def _device_entries(config: Multipath) -> Iterator[Finding]:
 
 def _defaults(host: Host, config: Multipath) -> Iterator[Finding]:
     find = config.defaults.get('find_multipaths', 'strict')
-    if host.has_fc and find in ('strict', 'no', 'off'):
+    if host.has_fc and find == 'strict':
         yield Finding('multipath', MISSING, (
             f'find_multipaths is {find}: new volumes get no multipath device '
             'over Fibre Channel; set "find_multipaths yes" in the section '

@@ -196,9 +196,11 @@ devices {
     def test_find_multipaths_over_fibre_channel(self):
         self.write('sys/class/fc_host/host1/port_name', '0x2\n')
         self.assert_one('multipath', 'missing', 'find_multipaths is strict')
-        self.configure(DEFAULTS.replace('strict', 'yes') + self.shipped)
-        self.assertEqual({'ok'}, {state for state, _
-                                  in self.found('multipath')})
+        # With "no" multipathd takes all that is new, as with "greedy".
+        for value in ('yes', 'no'):
+            self.configure(DEFAULTS.replace('strict', value) + self.shipped)
+            self.assertEqual({'ok'}, {state for state, _
+                                      in self.found('multipath')})
 
     def test_user_friendly_names(self):
         self.configure(DEFAULTS.replace('names "no"', 'names "yes"')
