@@ -29,10 +29,14 @@ PACKAGES = ('tempest==47.0.0', 'cinder-tempest-plugin==1.23.0')
 VENV = run_tests.ROOT / '.venv' / 'tempest'
 #: All tests that need no nova.
 ALL = r'^(tempest\.api\.volume\.|cinder_tempest_plugin\.api\.)'
-#: Tests that need nova without a check for it.
+#: Tests that need nova without a check for it, and tests that fail now and
+#: then with every driver: these list volumes while their group is deleted, and
+#: Cinder answers 404 if the group goes in that moment.
 LEFT_OUT = (
     r'cinder_tempest_plugin\.api\.volume\.test_volume_backup\.'
-    r'VolumesBackupsTest\.test_incremental_backup',)
+    r'VolumesBackupsTest\.test_incremental_backup',
+    r'cinder_tempest_plugin\.api\.volume\.admin\.'
+    r'test_consistencygroups\.ConsistencyGroupsV2Test\.')
 #: Parts of the reasons why a test may be skipped: any other is a failure.
 EXCUSES = ('compute service is not available',
            'skipped as Nova is not available')
