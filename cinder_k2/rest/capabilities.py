@@ -401,7 +401,7 @@ class Capabilities:
         error = outcome.error
         if error is not None and outcome.clear:
             if may_recover and is_lost(error):
-                self._of(name).failing = time.monotonic() + PAUSE, error
+                self._put_off(name, error)
                 raise error
             raise (yield from self._judged(
                 name, error, of_object, is_read, elsewhere)) from error
@@ -446,6 +446,10 @@ class Capabilities:
         with self._prober.trial(_SECONDS):
             return (yield from self._answers())
 
+    def _put_off(self, name: str, error: errors.RestError) -> None:
+        """Have nobody send a call for a while."""
+        self._of(name).failing = time.monotonic() + PAUSE, error
+
     def _hangs(self, name: str, error: errors.RestError) -> None:
         """Note a call that hangs while the array answers others."""
         progress = self._of(name)
@@ -467,7 +471,7 @@ class Capabilities:
         except errors.RestError as error:
             if errors.may_go_on(error):
                 self._hangs(name, error)
-                self._of(name).failing = time.monotonic() + PAUSE, error
+                self._put_off(name, error)
             raise
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
@@ -486,7 +490,7 @@ class Capabilities:
         if not (yield from self._answers()):
             return error
         if elsewhere and is_lost(error):
-            self._of(name).failing = time.monotonic() + PAUSE, error
+            self._put_off(name, error)
         else:
             self._refuse(name, error)
         return self._not_offered(name, error.message)
