@@ -46,6 +46,8 @@ _KEYS: dict[type, dict[str, str]] = {
         'snapshot': 'snapshot', 'group': 'group', 'volume': 'volume',
         'view': 'view', 'has_clones': 'has_clones', 'shared': 'shared',
         'named': 'named'}}
+_FIELDS = {kind: {key: field for field, key in keys.items()}
+           for kind, keys in _KEYS.items()}
 # So many characters of a name_id tell rows apart.
 _OWNER = 8
 
@@ -80,8 +82,8 @@ def decode(kind: type[T], system_id: str, value: str | None,
         if (ids.pop('system') != system_id
                 or ids.pop('of', name_id[:_OWNER]) != name_id[:_OWNER]):
             return None
-        fields = {key: field for field, key in _KEYS[kind].items()}
-        return kind(**{fields[key]: value for key, value in ids.items()})
+        return kind(**{_FIELDS[kind][key]: value
+                       for key, value in ids.items()})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
