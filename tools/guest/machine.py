@@ -42,6 +42,7 @@ HERE = pathlib.Path(__file__).parent
 OUT = '/out'
 CONSOLE = 'console.log'
 KERNEL = 'dmesg'
+LOGS = (CONSOLE, KERNEL)
 SECONDS = 600.0
 # To make namespaces takes milliseconds.
 _NAMESPACE_SECONDS = 30.0
@@ -238,7 +239,7 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     if panic or status > _SIGNAL and status != found:
         what = panic[1] if panic else f'signal {status - _SIGNAL}'
         if any(_FULL in (out / name).read_text(errors='replace')
-               for name in (CONSOLE, KERNEL)):
+               for name in LOGS):
             what = _NO_ROOM
         raise GuestError(f"the guest's kernel panicked: {what}", PANICKED)
     if found is None:
@@ -248,10 +249,19 @@ def _verdict(status: int, work: pathlib.Path, out: pathlib.Path) -> int:
     return found
 
 
+def last_lines(out: pathlib.Path, name: str, most: int) -> list[str]:
+    """Return what one of LOGS ends with; nothing if it was not begun.
+
+    :param out: the directory that the guest sees as /out
+    """
+    path = out / name
+    said = path.read_text(errors='replace').rstrip() if path.exists() else ''
+    return said.split('\n')[-most:] if said else []
+
+
 def _last_line(out: pathlib.Path) -> str:
     """Return that of the programs, or of what should have booted them."""
-    for name in (CONSOLE, KERNEL):
-        said = (out / name).read_text(errors='replace').rstrip()
-        if said:
-            return said.rpartition('\n')[2]
+    for name in LOGS:
+        if said := last_lines(out, name, 1):
+            return said[0]
     return 'it printed nothing'

@@ -128,13 +128,9 @@ def complaint(process: subprocess.Popen[str]) -> str:
 
 def last_words(suite: str) -> list[str]:
     """Return the last lines of a guest: of its programs, of its kernel."""
-    lines = []
-    for name in (machine.CONSOLE, machine.KERNEL):
-        path = ARTIFACTS / suite / name
-        said = path.read_text(errors='replace') if path.exists() else ''
-        lines += [f'{suite}: {name}: {line}'
-                  for line in said.splitlines()[-LAST_LINES:]]
-    return lines
+    return [f'{suite}: {name}: {line}' for name in machine.LOGS
+            for line in machine.last_lines(ARTIFACTS / suite, name,
+                                           LAST_LINES)]
 
 
 def skipped(suite: str, reason: str) -> bytes:
