@@ -246,10 +246,10 @@ def _device_entries(config: Multipath) -> Iterator[Finding]:
 
 
 def _defaults(host: Host, config: Multipath) -> Iterator[Finding]:
-    find = config.defaults.get('find_multipaths', 'strict')
-    if host.has_fc and find == 'strict':
+    if (host.has_fc and config.defaults.get('find_multipaths', 'strict')
+            == 'strict'):
         yield Finding('multipath', MISSING, (
-            f'find_multipaths is {find}: new volumes get no multipath device '
+            'find_multipaths is strict: new volumes get no multipath device '
             'over Fibre Channel; set "find_multipaths yes" in the section '
             '"defaults" of /etc/multipath.conf'))
     if config.defaults.get('user_friendly_names', 'no') != 'no':
