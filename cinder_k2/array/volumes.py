@@ -26,8 +26,8 @@ from cinder_k2 import waiting
 # deleted.
 _PATIENCE = 10.0
 # Seconds for which a restore is watched of which nobody knows whether the
-# array does it: a restore is a matter of moments (RST-4). Longer where it
-# was so slow that its reply did not come in time.
+# array does it: a restore is a matter of moments (RST-4). Longer where its
+# reply did not come in time, or did not tell, of an array that restores.
 _RESTORE_TIMEOUT = 10.0
 _SLOW_RESTORE_TIMEOUT = 300.0
 
@@ -122,6 +122,8 @@ class Volumes:
                 raise
             if rest.errors.may_go_on(error):
                 self._watch_slow_restore(before, snapshot.ref)
+            elif known.works(rest.capabilities.RESTORE):
+                self._watch_failed_restore(before, snapshot.ref, error)
             else:
                 self._watch_restore(before, snapshot.ref)
             return
@@ -156,9 +158,22 @@ class Volumes:
                                       _SLOW_RESTORE_TIMEOUT):
             raise exceptions.RestoreUnsettled(
                 f'The array at {self._client.address} was told to restore '
-                f'volume group {before.name}, gave no answer and may still '
-                f'do so. Nothing was copied. Look at the group on the array '
-                f'before you revert again.')
+                f'volume group {before.name}, did not say that it has, and '
+                f'may still do so. Nothing was copied. Look at the group on '
+                f'the array before you revert again.')
+
+    def _watch_failed_restore(self, before: rest.VolumeGroup,
+                              snapshot: rest.Ref, error: rest.RestError
+                              ) -> None:
+        """As the slow one, of an array that restored groups before.
+
+        It may be at it, but does not offer that any more if it goes on so.
+        """
+        try:
+            self._watch_slow_restore(before, snapshot)
+        except exceptions.RestoreUnsettled:
+            self._client.capabilities.failed(rest.capabilities.RESTORE, error)
+            raise
 
     def _becomes_restored(self, before: rest.VolumeGroup, snapshot: rest.Ref,
                           seconds: float) -> bool:

@@ -17,7 +17,8 @@ A capability is a kind of request, or a part of one, that is not in
 it was refused. A verdict of refusal is earned: the array must carry out the
 same call without the capability. Replies that leave doubt (5xx, a lost
 connection) count only if they come twice, with a known read that is
-answered between them. Refused capabilities are asked for again after a day,
+answered between them; and three times a minute apart where there is no such
+call. Refused capabilities are asked for again after a day,
 and all of them after the array has another version.
 """
 
@@ -63,8 +64,8 @@ PAUSE = 60.0
 # Seconds for all requests that are sent only to learn something, and for the
 # reply to a request that may be cut off.
 _SECONDS = 3.0
-# Refusals in a row, each with an older road that worked, after which a
-# capability that once worked counts as refused.
+# Failures in a row after which a capability counts as refused, where one of
+# them proves nothing.
 _STRIKES = 3
 
 #: What a capability is, and what becomes of operations without it: by name,
@@ -213,8 +214,7 @@ class _Progress:
 
     :ivar learning: held by the one caller that tries it
     :ivar paused: until when, on the monotonic clock, it is not tried
-    :ivar strikes: refusals in a row since it worked last, where the older
-        road worked
+    :ivar strikes: failures in a row since it worked last
     :ivar refused: when, on the monotonic clock, the first refusal came since
         it worked last, of a call that the array may refuse for other reasons
     :ivar unanswered: tries in a row without a reply in time, where the older
@@ -370,19 +370,19 @@ class Capabilities:
     def requiring(self, name: str, novel: Act[T], *,
                   of_object: bool = False, is_read: bool = False,
                   slow: bool = False, may_recover: bool = False,
-                  elsewhere: bool = False,
                   confirm: Callable[[T], object] | None = None
                   ) -> calls.Steps[T]:
         """Carry out a call that has no older road.
+
+        Nothing shows then whether 5xx and lost connections are about the
+        capability: they put it off for a minute, and are a refusal after
+        three times in a row.
 
         :param of_object: a 404 may be about an object as well as about the
             capability; it is the cause of the error then
         :param is_read: it is a read, which is refused for its form only
         :param slow: it is not to be sent again while the array may be at it
         :param may_recover: 5xx is about the state of the array (ERR-6)
-        :param elsewhere: the caller may have an older road, and refuses the
-            capability if that works: 5xx and lost connections alone put it
-            off for a minute
         :param confirm: raises errors.PassedOver if a first result does not
             show that the array did what it was asked for
         :raises errors.NotOffered: the array lacks the capability
@@ -404,7 +404,7 @@ class Capabilities:
                 self._put_off(name, error)
                 raise error
             raise (yield from self._judged(
-                name, error, of_object, is_read, elsewhere)) from error
+                name, error, of_object, is_read)) from error
         if error is not None and errors.may_go_on(error):
             if slow:
                 raise error
@@ -475,8 +475,7 @@ class Capabilities:
             raise
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
-                is_read: bool, elsewhere: bool
-                ) -> calls.Steps[errors.RestError]:
+                is_read: bool) -> calls.Steps[errors.RestError]:
         """What a refusal without an older road comes to."""
         if isinstance(error, errors.NotOffered):
             return error
@@ -489,8 +488,9 @@ class Capabilities:
             return self._not_offered(name, error.message)
         if not (yield from self._answers()):
             return error
-        if elsewhere and is_lost(error):
+        if is_lost(error):
             self._put_off(name, error)
+            self.failed(name, error)
         else:
             self._refuse(name, error)
         return self._not_offered(name, error.message)
@@ -528,7 +528,11 @@ class Capabilities:
             self._note(name, Verdict(WORKS, time=time.time()))
 
     def failed(self, name: str, error: errors.RestError) -> None:
-        """Note a refusal of what once worked, where the older road works."""
+        """Note a failure that may be about the capability or not.
+
+        That is a refusal of what once worked where the older road works, or
+        5xx where there is none.
+        """
         progress = self._of(name)
         progress.strikes += 1
         if progress.strikes >= _STRIKES:

@@ -201,7 +201,7 @@ class Collection(reader.Reader[R]):
             if self.kind.RESOURCE in forms.DELETIONS:
                 return (yield from write())
             return (yield from self._known.requiring(
-                self.deletion, write, of_object=True, elsewhere=True))
+                self.deletion, write, of_object=True))
         except errors.NotFound:
             return False
 

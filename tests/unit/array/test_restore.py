@@ -165,5 +165,31 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertRaises(rest.Refused, self.restore)
         self.assertEqual(2, len(self.patches()))
         self.assertGreaterEqual(self.clock.monotonic() - begin, 10)
-        self.assertEqual('refused',
-                         self.client.capabilities.verdict(_RESTORE).state)
+        self.assertEqual('unknown', self.state())
+
+    @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
+    def test_an_array_that_restored_once_and_fails(self, fault):
+        """It may be at it: a copy could mix with that."""
+        self.fault(**fault, commit='before', times=9999)
+        for state in ('works', 'works', 'refused'):
+            begin = self.clock.monotonic()
+            error = self.assertRaises(exceptions.RestoreUnsettled,
+                                      self.restore)
+            self.assertIn('cvg-1', str(error))
+            self.assertGreaterEqual(self.clock.monotonic() - begin, 300)
+            self.assertEqual(state, self.state())
+        self.assertEqual(0, self.refused())
+
+    def test_an_array_that_restores_after_it_failed(self):
+        def late(seconds, sleep=self.clock.sleep):
+            sleep(seconds)
+            if self.clock.monotonic() - begin > 200:
+                self.clock.sleep = sleep
+                self.sim.control.clear_faults()
+                self.client.volume_groups.update(
+                    self.group.id, last_restored_from=self.snapshot.ref)
+        self.fault('status', status=500, commit='before')
+        begin = self.clock.monotonic()
+        self.clock.sleep = late
+        self.restore()
+        self.assertEqual('works', self.state())

@@ -382,9 +382,28 @@ class RequireTest(Case):
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
     def test_lost_twice(self, error):
-        with self.assertRaises(rest.NotOffered):
-            self.require(error, error)
-        self.assertEqual(('refused', 2), (self.state(), self.script.calls))
+        """It may have been about anything: nobody sends it for a minute."""
+        for state in ('unknown', 'unknown', 'refused'):
+            with self.assertRaisesRegex(rest.NotOffered, error.message):
+                self.require(error, error)
+            self.assertEqual((state, 2), (self.state(), self.script.calls))
+            self.time.now += capabilities.PAUSE - 1
+            with self.assertRaisesRegex(rest.NotOffered, error.message):
+                self.require('new')
+            self.assertEqual(0, self.script.calls)
+            self.time.now += 1
+
+    def test_lost_twice_and_works_then(self):
+        """What it failed before counts no more."""
+        self.known.note_version('1')
+        for version in '234':
+            for _ in range(2):
+                with self.assertRaises(rest.NotOffered):
+                    self.require(CRASH, CRASH)
+                self.time.now += capabilities.PAUSE
+            self.assertEqual('new', self.require('new'))
+            self.known.note_version(version)
+            self.assertEqual('unknown', self.state())
 
     def test_lost_once(self):
         self.assertEqual('new', self.require(CRASH, 'new'))
