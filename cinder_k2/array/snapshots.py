@@ -15,6 +15,7 @@
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
+import contextlib
 
 from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
@@ -140,7 +141,8 @@ class Snapshots:
         try:
             return self._delete(snapshot, group, names)
         except rest.Refused:
-            self.check_unused(snapshot, group)
+            with contextlib.suppress(rest.Incomplete):
+                self.check_unused(snapshot, group)
             raise
 
     def delete_parent(self, snapshot: int, group: int,

@@ -77,8 +77,13 @@ def retire_snapshot(array: Array, stored: SnapshotBacking,
     :returns: whether it was there
     :raises StillRead: there is a temporary view of it
     :raises ObjectInUse: somebody else's objects need it
+    :raises Refused: something needs it, and the array does not list what its
+        group has
     """
-    siblings = array.snapshots.of_group(stored.group)
+    try:
+        siblings = array.snapshots.of_group(stored.group)
+    except rest.Incomplete:
+        return _delete_unless_needed(array, stored, names)
     found = array.identity.snapshot_among(stored, names, siblings)
     if found is None:
         return False
@@ -93,6 +98,17 @@ def retire_snapshot(array: Array, stored: SnapshotBacking,
         # Thin clones of it live (CLN-4), which the array does not count.
         array.hidden.hide_snapshot(found)
     return True
+
+
+def _delete_unless_needed(array: Array, stored: SnapshotBacking,
+                          names: Sequence[str]) -> bool:
+    """Leave it to the array whether a snapshot is needed (SNP-9, CLN-4).
+
+    What hides one could not be found again in a list that is cut off.
+    """
+    found = array.identity.snapshot(stored, names)
+    return found is not None and array.snapshots.delete(
+        found.snapshot, found.group, names)
 
 
 def _tells_clones(found: SnapshotBacking, siblings: list[rest.Snapshot]
