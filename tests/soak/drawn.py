@@ -44,6 +44,8 @@ FIXED: dict[str, str] = {
     'control_lun': 'hosts here have no kernel',
     'reuse_ids': 'is always on', 'refuse_unlisted': 'drawn by itself',
     'refuse_only': 'drawn by itself'}
+#: Objects of a page that may not be all of an array.
+SHORT_PAGE = 20
 # How often a behavior is not the usual one.
 _UNUSUAL = 0.25
 # What the known requests do not have, so no array can demand it of all.
@@ -67,8 +69,9 @@ def switches(draw: random.Random) -> dict[str, Any]:
             found.update(dict.fromkeys(_NOT_ON_THE_FLOOR, False))
         if not found['refuse_only'] or any(
                 each.startswith('GET') for each in found['refuse_only']):
-            # Nobody could see more than the first page.
-            found['page_size'] = 1000
+            # Nobody can see more than the first page. It has all of one
+            # host or group, but not all of an array.
+            found['page_size'] = draw.choice((SHORT_PAGE, 1000))
     return found
 
 

@@ -25,12 +25,15 @@ from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
+from tests.functional import images
 from tests.functional import learned
 from tests.functional import replicated
 from tests.soak import drawn
 from tests.soak import strangers
 
 OPERATIONS = 25
+# Volumes of strangers; more than a short page has now and then.
+_STRANGERS = (1, 2, 3, 4, drawn.SHORT_PAGE + 5)
 # Nobody means to raise these.
 _BUGS = (TypeError, KeyError, AttributeError, IndexError, AssertionError,
          NameError, UnicodeError)
@@ -43,11 +46,12 @@ class NothingToDoError(Exception):
     """There is no object for an operation."""
 
 
-class Round(disks.DisksTest, replicated.ReplicatedTest):
-    """Two arrays, a back end on them, and strangers on both.
+class Round(images.ImagesTest, replicated.ReplicatedTest):
+    """Two arrays, two back ends on them, and strangers on both.
 
     :ivar seed: with the number of the round it decides on everything
     :ivar number: of the round
+    :ivar other: the back end that volumes migrate to, and back from
     """
 
     seed = 0
@@ -72,6 +76,10 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
         super().setUp()
         self.disks.scale = 256
 
+    def install_disks(self, *served: arrays.Served) -> disks.Disks:
+        """Disks of both arrays, as volumes move between them."""
+        return super().install_disks(self.primary, self.secondary)
+
     def retire_all(self) -> None:
         """Take new arrays: others have learnt of those that there are."""
         self._before = arrays.give_up()
@@ -87,7 +95,7 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
                           for array in (self.primary, self.secondary)}
         self.hosts = [self.host() for _ in range(3)]
         for array, others in self.strangers.items():
-            for _ in range(self.draw.randint(1, 4)):
+            for _ in range(self.draw.choice(_STRANGERS)):
                 others.add_volume()
             if self.draw.random() < 0.3:
                 others.add_host(self.hosts[0])
@@ -97,8 +105,18 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
         if self.draw.random() < 0.6:
             options['replication_device'] = self.device()
         self.is_replicated = 'replication_device' in options
+        if protocol == 'iscsi':
+            options['use_chap_auth'] = self.draw.random() < 0.4
+        self.other = self._other(protocol)
         self.backend = self.own(protocol, **options)
         return self.backend
+
+    def _other(self, protocol: str) -> backend.Backend:
+        """A back end on one of the arrays."""
+        self.array = self.draw.choice((self.primary, self.secondary))
+        found = self.own(protocol)
+        self.array = self.primary
+        return found
 
     def left(self) -> dict[str, int]:
         """How much is on the arrays that is not of strangers."""
@@ -110,7 +128,8 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
 
     def run_operations(self) -> None:
         """Do what was drawn, then clear up and see that all is well."""
-        choices = [*self._volumes(), *self._attachments(), *self._others()]
+        choices = [*self._volumes(), *self._attachments(), *self._images(),
+                   *self._others()]
         if self.is_replicated:
             choices += self._replication()
         for _ in range(OPERATIONS):
@@ -207,6 +226,17 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
         return [attach, attach, attach, attach_again, detach, detach,
                 force_detach]
 
+    def _images(self) -> list[Callable[[], Any]]:
+        api = self.backend
+
+        def from_image() -> None:
+            api.volume_from_image(self.image(b'data' * 1024))
+
+        def upload() -> None:
+            self.upload(self._volume(), 'raw')
+
+        return [from_image, upload]
+
     def _others(self) -> list[Callable[[], Any]]:
         api = self.backend
         others = self.strangers[self.primary]
@@ -218,6 +248,15 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
 
         def retype() -> None:
             api.retype(self._volume(), **self.draw.choice(_SPECS))
+
+        def migrate() -> None:
+            api.migrate(self._volume('available'), self.other)
+
+        def migrate_back() -> None:
+            found = self.other.volumes()
+            if not found:
+                raise NothingToDoError()
+            self.other.migrate(self.draw.choice(found), api)
 
         def group() -> None:
             made = api.create_group()
@@ -250,8 +289,9 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
         def stats() -> None:
             api.stats()
 
-        return [manage, manage, retype, group, group_snapshot, move, leave,
-                stranger, stranger, stranger, fill, wait, stats]
+        return [manage, manage, retype, migrate, migrate_back, group,
+                group_snapshot, move, leave, stranger, stranger, stranger,
+                fill, wait, stats]
 
     def _replication(self) -> list[Callable[[], Any]]:
         api = self.backend
@@ -292,6 +332,7 @@ class Round(disks.DisksTest, replicated.ReplicatedTest):
             self._attempt(self.backend.fail_back)
         self.backend.enable()
         self.backend.delete_everything()
+        self.other.delete_everything()
         self._see_strangers()
         self.clock.sleep(600)
         self.assertEqual({}, self.left(), str([

@@ -159,11 +159,17 @@ class Strangers:
             rows.update({id: now[id] for id in rows})
 
     def left(self) -> dict[str, list[Any]]:
-        """What is on the array beside them, by resource."""
+        """What is on the array beside them, by resource.
+
+        A host that an administrator made keeps the CHAP profile that the
+        driver gave it; any other host with one is left itself.
+        """
         return {resource: mine for resource, objects
                 in self._array.control.leftovers().items()
                 if (mine := [row for row in objects if row['id']
-                             not in self._objects.get(resource, {})])}
+                             not in self._objects.get(resource, {})
+                             and not (resource == 'host_auth_profiles'
+                                      and row['hosts_count'])])}
 
     def clear(self) -> None:
         """Remove all of them."""
