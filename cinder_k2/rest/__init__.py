@@ -26,6 +26,7 @@ from cinder_k2.rest.errors import InvalidSettings
 from cinder_k2.rest.errors import MethodNotAllowed
 from cinder_k2.rest.errors import NotFound
 from cinder_k2.rest.errors import NotOffered
+from cinder_k2.rest.errors import OtherObject
 from cinder_k2.rest.errors import Refused
 from cinder_k2.rest.errors import RestError
 from cinder_k2.rest.errors import ServerError
@@ -53,16 +54,17 @@ from cinder_k2.rest.records import SystemState
 from cinder_k2.rest.records import Volsnap
 from cinder_k2.rest.records import Volume
 from cinder_k2.rest.records import VolumeGroup
+from cinder_k2.rest.session import Doubt
 from cinder_k2.rest.settings import Settings
 from cinder_k2.rest import verdicts
 
 __all__ = (
-    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity',
-    'CertificateError', 'Client', 'Collection', 'FcPort', 'Forbidden',
-    'Host', 'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn',
-    'Incomplete', 'InvalidSettings', 'Mapping', 'MethodNotAllowed',
-    'NetIp', 'NotFound', 'NotOffered', 'PeerArray', 'PeerVolume',
-    'Performance', 'Record', 'Ref', 'Refused', 'ReplicationSession',
-    'RestError', 'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot',
-    'SystemState', 'Unproven', 'Unreachable', 'Volsnap', 'Volume',
-    'VolumeGroup', 'capabilities', 'errors', 'query', 'verdicts')
+    'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity', 'CertificateError',
+    'Client', 'Collection', 'Doubt', 'FcPort', 'Forbidden', 'Host',
+    'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn', 'Incomplete',
+    'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound',
+    'NotOffered', 'OtherObject', 'PeerArray', 'PeerVolume', 'Performance',
+    'Record', 'Ref', 'Refused', 'ReplicationSession', 'RestError',
+    'RetentionPolicy', 'ServerError', 'Settings', 'Snapshot', 'SystemState',
+    'Unproven', 'Unreachable', 'Volsnap', 'Volume', 'VolumeGroup',
+    'capabilities', 'errors', 'query', 'verdicts')

@@ -39,6 +39,8 @@ _TRIES = 8
 _TRIES_OF_PART = 3
 
 
+#: Sees that an id is still that of what is meant (OBJ-7).
+Verify = Callable[[], object]
 #: Writes one of several objects.
 Act = Callable[[T], calls.Steps[object]]
 
@@ -63,7 +65,8 @@ class Collection(reader.Reader[R]):
         self._known = session.capabilities
 
     def create(self, *, optional: writes.Fields | None = None,
-               slow: bool = False, **fields: query.Value | None) -> R:
+               slow: bool = False, verify: Verify | None = None,
+               **fields: query.Value | None) -> R:
         """Make one object, exactly once even when the reply is lost.
 
         A field of None is not sent.
@@ -71,16 +74,20 @@ class Collection(reader.Reader[R]):
         :param optional: fields that may be left out where the array does
             not take them
         :param slow: the array may need longer than learning may take
+        :param verify: called when a reply is lost, before anything else;
+            raises errors.OtherObject if the request refers to what is
+            another object by now (OBJ-7)
         :raises errors.Refused: also when the name is taken by another
         :raises errors.NotOffered: the array does not take the fields
         """
-        return self.session.run(self._create(fields, optional, slow=slow))
+        return self.session.run(self._create(fields, optional, slow=slow,
+                                             verify=verify))
 
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
                 find: writes.Find[R] | None = None,
-                in_doubt: bool = False, slow: bool = False
-                ) -> calls.Steps[R]:
+                in_doubt: bool = False, slow: bool = False,
+                verify: Verify | None = None) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
             return self.session.write(writes.Create(self, values, find),
                                       doubt=doubt)
@@ -89,7 +96,7 @@ class Collection(reader.Reader[R]):
         # Should the array carry out late what was cut off, its name is taken.
         doubt = rest_session.Doubt(
             open=in_doubt, is_unique=not slow and find is None
-            and writes.is_named(self.kind, sent))
+            and writes.is_named(self.kind, sent), verify=verify)
         if optional:
             return (yield from self._known.preferring(
                 self._creation(optional), lambda: write({**sent, **optional}),
@@ -102,6 +109,7 @@ class Collection(reader.Reader[R]):
     def update(self, id: int, *, optional: writes.Fields | None = None,
                slow: bool = False, names: Sequence[str] = (),
                shows: Callable[[R], bool] | None = None,
+               verify: Verify | None = None,
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
@@ -115,16 +123,18 @@ class Collection(reader.Reader[R]):
             then (OBJ-7).
         :param shows: whether the array has made the change, given its reply
             where that may not tell; asked until it once did
+        :param verify: as for ``create``
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
         return self.session.run(self._update(
-            id, fields, optional, slow=slow, names=names, shows=shows))
+            id, fields, optional, slow=slow, names=names, shows=shows,
+            verify=verify))
 
     def _update(self, id: int, fields: writes.Fields,
                 optional: writes.Fields | None, *, slow: bool,
-                names: Sequence[str], shows: Callable[[R], bool] | None
-                ) -> calls.Steps[R]:
+                names: Sequence[str], shows: Callable[[R], bool] | None,
+                verify: Verify | None) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
             update = writes.Update(self, id, values, names)
             changed = yield from self.session.write(update, doubt=doubt)
@@ -135,7 +145,7 @@ class Collection(reader.Reader[R]):
         def confirm(changed: R) -> None:
             if shows is not None and not shows(changed):
                 raise self._passed_over(id, fields)
-        doubt = rest_session.Doubt(slow=slow)
+        doubt = rest_session.Doubt(slow=slow, verify=verify)
         if optional:
             return (yield from self._known.preferring(
                 self._change_name(optional),
@@ -180,6 +190,7 @@ class Collection(reader.Reader[R]):
             yield from self.getting(id)
 
     def delete(self, id: int, *, names: Sequence[str] = (),
+               doubt: rest_session.Doubt | None = None,
                **identity: query.Value | None) -> bool:
         """Remove one object; False when it was gone already.
 
@@ -187,16 +198,23 @@ class Collection(reader.Reader[R]):
         repeated: its id may be another object's by then (OBJ-7).
 
         :param names: those that it may have
+        :param doubt: that of a deletion of it before; one that is unseen
+            has it looked for first
         :param identity: values that tell it from others
         :raises errors.NotOffered: the array does not delete such objects
         """
-        return self.session.run(self._delete(id, identity, names))
+        return self.session.run(self._delete(id, identity, names, doubt))
 
     def _delete(self, id: int, identity: writes.Fields,
-                names: Sequence[str] = ()) -> calls.Steps[bool]:
+                names: Sequence[str] = (),
+                doubt: rest_session.Doubt | None = None,
+                find: writes.FindIds | None = None) -> calls.Steps[bool]:
+        # What is learnt takes several tries: none of them may be blind.
+        shared = doubt or rest_session.Doubt()
+
         def write() -> calls.Steps[bool]:
-            return self.session.write(writes.Delete(self, id, identity,
-                                                    names))
+            return self.session.write(
+                writes.Delete(self, id, identity, names, find), doubt=shared)
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
                 return (yield from write())
@@ -213,7 +231,8 @@ class Collection(reader.Reader[R]):
     # Several objects
 
     def create_many(self, items: Sequence[writes.Fields],
-                    finds: Sequence[writes.Find[R]] = ()) -> list[R]:
+                    finds: Sequence[writes.Find[R]] = (),
+                    verify: Verify | None = None) -> list[R]:
         """Make several objects, in one call if the array offers that.
 
         They come back in the order of ``items``. After an error some may
@@ -221,23 +240,25 @@ class Collection(reader.Reader[R]):
 
         :param finds: for each of the items, what finds it after a lost
             reply, where it has no key to find it by
+        :param verify: as for ``create``
         """
         looks: Sequence[writes.Find[R] | None] = finds or [None] * len(items)
         with self.session.deadline():
             steps = self._create_each if len(items) < 2 else self._create_bulk
-            return self.session.run(steps(items, looks))
+            return self.session.run(steps(items, looks, verify))
 
     def _create_each(self, items: Sequence[writes.Fields],
-                     finds: Sequence[writes.Find[R] | None]
-                     ) -> calls.Steps[list[R]]:
+                     finds: Sequence[writes.Find[R] | None],
+                     verify: Verify | None) -> calls.Steps[list[R]]:
         made = []
         for fields, find in zip(items, finds, strict=True):
-            made.append((yield from self._create(fields, find=find)))
+            made.append((yield from self._create(fields, find=find,
+                                                 verify=verify)))
         return made
 
     def _create_bulk(self, items: Sequence[writes.Fields],
-                     finds: Sequence[writes.Find[R] | None]
-                     ) -> calls.Steps[list[R]]:
+                     finds: Sequence[writes.Find[R] | None],
+                     verify: Verify | None) -> calls.Steps[list[R]]:
         def at_once() -> calls.Steps[list[R]]:
             try:
                 return (yield from self.session.write(bulk, doubt=doubt))
@@ -246,7 +267,7 @@ class Collection(reader.Reader[R]):
                     errors.NotFound, errors.MethodNotAllowed)))
                 raise
         bulk = writes.BulkCreate(self, items, finds)
-        doubt = rest_session.Doubt()
+        doubt = rest_session.Doubt(verify=verify)
         # Whether some may have been made.
         left: list[bool] = []
         made: list[R] = []
@@ -256,10 +277,12 @@ class Collection(reader.Reader[R]):
             one_by_one.append(True)
             found: Sequence[R | None] = [None] * len(items)
             if any(left):
+                if verify is not None:
+                    verify()
                 found = yield from bulk.look_each()
             for fields, find, there in zip(items, finds, found, strict=True):
                 made.append(there or (yield from self._create(
-                    fields, find=find, in_doubt=doubt.open)))
+                    fields, find=find, in_doubt=doubt.open, verify=verify)))
             if any(found):
                 raise _NotBulk
             return made
@@ -267,6 +290,8 @@ class Collection(reader.Reader[R]):
             try:
                 return (yield from self._known.preferring(
                     self._bulk('create'), at_once, each, has_own_path=True))
+            except errors.OtherObject:
+                raise
             except errors.Refused:
                 # Some may have been made before a reply was lost: then a
                 # repeat of all is refused for these (ERR-8).
@@ -278,31 +303,41 @@ class Collection(reader.Reader[R]):
             return made
 
     def delete_many(self, identities: Mapping[int, writes.Fields],
-                    names: Mapping[int, str] | None = None) -> None:
+                    names: Mapping[int, str] | None = None, *,
+                    find: writes.FindIds | None = None,
+                    doubt: rest_session.Doubt | None = None) -> None:
         """Remove several objects; those that are gone already are fine.
 
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
+        :param find: finds those that are there after a lost reply, in place
+            of both
+        :param doubt: as for ``delete``; it is open afterwards if a reply was
+            lost
         """
         with self.session.deadline():
-            self.session.run(self._delete_many(identities, names or {}))
+            self.session.run(self._delete_many(
+                identities, names or {}, find, doubt or rest_session.Doubt()))
 
     def _delete_many(self, identities: Mapping[int, writes.Fields],
-                     names: Mapping[int, str]) -> calls.Steps[None]:
+                     names: Mapping[int, str], find: writes.FindIds | None,
+                     doubt: rest_session.Doubt) -> calls.Steps[None]:
         if len(identities) < 2:
-            yield from self._delete_each(identities, names)
+            yield from self._delete_each(identities, names, find, doubt)
             return
-        bulk = writes.BulkDelete(self, identities, names)
+        bulk = writes.BulkDelete(self, identities, names, find)
         try:
             yield from self._known.preferring(
-                self._bulk('delete'), lambda: self.session.write(bulk),
-                lambda: self._delete_each(bulk.left, names, learning=True),
+                self._bulk('delete'),
+                lambda: self.session.write(bulk, doubt=doubt),
+                lambda: self._delete_each(bulk.left, names, find, doubt,
+                                          learning=True),
                 has_own_path=True)
         except _NotBulk:
             pass
         except (errors.Refused, errors.BadReply):
             # One of them may be gone, or may have to stay.
-            yield from self._delete_each(bulk.left, names)
+            yield from self._delete_each(bulk.left, names, find, doubt)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -425,12 +460,18 @@ class Collection(reader.Reader[R]):
             return False
 
     def _delete_each(self, identities: Mapping[int, writes.Fields],
-                     names: Mapping[int, str], *, learning: bool = False
+                     names: Mapping[int, str], find: writes.FindIds | None,
+                     doubt: rest_session.Doubt, *, learning: bool = False
                      ) -> calls.Steps[bool]:
         there = []
         for id, identity in identities.items():
-            there.append((yield from self._delete(
-                id, identity, [names.get(id, '')])))
+            # Each is looked for by itself.
+            own = rest_session.Doubt(unseen=doubt.unseen)
+            try:
+                there.append((yield from self._delete(
+                    id, identity, [names.get(id, '')], own, find)))
+            finally:
+                doubt.open |= own.open
         if learning and not all(there):
             raise _NotBulk
         return True

@@ -18,6 +18,7 @@ X-K2-Sequence where the array takes that header (SEQ-1), so that a lost
 reply never makes two objects or loses one.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
 import dataclasses
@@ -83,6 +84,8 @@ class Doubt:
     :ivar slow: the array may be at it when the time for a reply is up, so
         it is not sent again then
     :ivar is_unique: the array refuses to carry out two of them
+    :ivar verify: sees that the ids in the write are still those of what is
+        meant; called after a lost reply, and raises errors.OtherObject
     """
 
     numbers: set[str | None] = dataclasses.field(default_factory=set)
@@ -90,6 +93,7 @@ class Doubt:
     unseen: bool = False
     slow: bool = False
     is_unique: bool = False
+    verify: Callable[[], object] | None = None
 
 
 class _Local(threading.local):
@@ -385,6 +389,8 @@ class _WriteCall(Generic[T]):
         try:
             return (yield from self._look(
                 times=_LOOKS if error.status == 200 else 1))
+        except errors.OtherObject:
+            raise
         except errors.RestError as failure:
             if self._session.in_trial or isinstance(
                     failure, errors.OutOfTime):
@@ -414,6 +420,8 @@ class _WriteCall(Generic[T]):
                         self._deadline.left()))
             failure = None
             try:
+                if self._doubt.verify is not None:
+                    self._doubt.verify()
                 result = yield from self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
                 # There is no way to look: it may be repeated.

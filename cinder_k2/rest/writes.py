@@ -13,6 +13,7 @@
 """The writes of one resource, and how to see what became of each."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,8 @@ R = TypeVar('R', bound=records.Record)
 Fields = Mapping[str, query.Value | None]
 #: Finds an object that was made, None if it is not there.
 Find = Callable[[], R | None]
+#: Finds the ids of those of several objects that are there, and no others'.
+FindIds = Callable[[], Collection[int]]
 
 # The array may keep these in another form than ours (INI-4, INI-5), so
 # they are compared here and not searched for.
@@ -136,11 +139,14 @@ class Delete:
 
     :param identity: values that tell the object from others
     :param names: those that the object may have; any if there is none
+    :param find: tells whether it is there, in place of both
     """
 
     def __init__(self, reader: rest_reader.Reader[Any], id: int,
-                 identity: Fields, names: Sequence[str] = ()) -> None:
+                 identity: Fields, names: Sequence[str] = (),
+                 find: FindIds | None = None) -> None:
         self._reader = reader
+        self._find = find
         self._id = id
         self._identity = {name: value for name, value in identity.items()
                           if value is not None}
@@ -155,6 +161,8 @@ class Delete:
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
         """See that the object is gone; None if it is there."""
+        if self._find is not None:
+            return self._id not in self._find() or None
         if not (self._identity or self._names):
             return (yield from self._is_gone()) if certain else None
         named = self._reader.kind.KEY[:1]
@@ -184,13 +192,16 @@ class BulkDelete:
 
     :param identities: by id: values that tell the object from others
     :param names: by id: that of the object, where it is known
+    :param find: as for ``Delete``
     :ivar left: those of them that were not seen to be gone
     """
 
     def __init__(self, reader: rest_reader.Reader[Any],
                  identities: Mapping[int, Fields],
-                 names: Mapping[int, str] | None = None) -> None:
+                 names: Mapping[int, str] | None = None,
+                 find: FindIds | None = None) -> None:
         self._reader = reader
+        self._find = find
         self._names = names or {}
         self.left = dict(identities)
 
@@ -208,6 +219,11 @@ class BulkDelete:
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
         """See which are gone; their ids may be others' now (OBJ-7)."""
+        if self._find is not None:
+            there = self._find()
+            self.left = {id: identity for id, identity in self.left.items()
+                         if id in there}
+            return None if self.left else True
         left = {}
         for id, identity in self.left.items():
             gone = yield from Delete(self._reader, id, identity, [

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import itertools
 import threading
 import unittest
 
@@ -91,6 +92,56 @@ class DeleteTest(Case):
             4, names=['old'],
             volume_group=self.client.volume_groups.ref(2)))
 
+    def test_a_second_try_looks_first(self):
+        """OBJ-7: to learn takes two tries, and the look of one failed."""
+        self.make(LOST, scripted.refusal('crash', 500), scripted.Reply(
+            200, {'id': 1}), scripted.hits())
+        self.client.capabilities.found('searches:host_iqns:iqn')
+        self.assertTrue(self.client.host_iqns.delete(9, iqn='iqn.x:a'))
+        self.assertEqual(
+            ['DELETE /host_iqns/9', 'GET /host_iqns', 'GET /system/state',
+             'GET /host_iqns'], self.array.calls)
+
+    def test_doubt_of_before(self):
+        """What is gone by its name is not deleted by its id."""
+        self.make(scripted.hits({'id': 4, 'name': 'two'}))
+        self.assertTrue(self.client.volume_groups.delete(
+            4, name='one', doubt=rest.Doubt(unseen=True)))
+        self.assertEqual(['GET /volume_groups'], self.array.calls)
+
+    def test_doubt_of_before_that_was_none(self):
+        self.make(scripted.hits({'id': 4, 'name': 'one'}),
+                  scripted.Reply(204))
+        doubt = rest.Doubt(unseen=True)
+        self.assertTrue(self.client.volume_groups.delete(
+            4, name='one', doubt=doubt))
+        self.assertFalse(doubt.open)
+
+    def test_a_lost_reply_about_one_of_many(self):
+        """It is told, also where the caller finds that all is done."""
+        self.make(LOST)
+        doubt = rest.Doubt()
+        self.client.volumes.delete_many({4: {}}, doubt=doubt,
+                                        find=lambda: {5})
+        self.assertTrue(doubt.open)
+
+    def test_a_lost_reply_about_many(self):
+        """Those that the caller finds are deleted again."""
+        self.make(LOST, scripted.Reply(204))
+        self.client.capabilities.found('bulk:volumes:delete')
+        doubt = rest.Doubt()
+        self.client.volumes.delete_many({4: {}, 5: {}}, doubt=doubt,
+                                        find=lambda: {5, 6})
+        self.assertEqual([{'id': 5}], self.array.body(1))
+        self.assertTrue(doubt.open)
+
+    def test_no_lost_reply(self):
+        self.make(scripted.Reply(204))
+        doubt = rest.Doubt()
+        self.client.volumes.delete_many({4: {}}, doubt=doubt,
+                                        find=self.fail)
+        self.assertFalse(doubt.open)
+
     def test_only_what_is_left_is_deleted_again(self):
         """OBJ-7, BLK-4: the id of the first is another volume's mapping."""
         made = self.make(
@@ -122,6 +173,67 @@ class DeleteTest(Case):
         self.assertFalse(made.capabilities.refused('deletions:host_iqns'))
         with self.assertRaises(rest.NotOffered):
             made.host_iqns.delete(4)
+
+
+@ddt.ddt
+class VerifyTest(Case):
+    """A write refers to what may be another object's by now (OBJ-7)."""
+
+    CAPABILITIES = ('bulk:mappings:create',
+                    'updates:hosts:map_auth_profiles_names')
+
+    def setUp(self):
+        super().setUp()
+        self.asked = []
+        self.failures = [rest.OtherObject('it is another\'s')]
+
+    def verify(self):
+        self.asked.append(len(self.array.requests))
+        raise self.failures.pop(0)
+
+    def create(self):
+        return self.client.mappings.create(
+            host=rest.Ref('hosts', 1), volume=rest.Ref('volumes', 2),
+            verify=self.verify)
+
+    def create_many(self):
+        return self.client.mappings.create_many([
+            {'host': rest.Ref('hosts', 1), 'volume': rest.Ref('volumes', 2)},
+            {'host': rest.Ref('hosts', 1), 'volume': rest.Ref('volumes', 3)}],
+            verify=self.verify)
+
+    def update(self):
+        return self.client.hosts.update(
+            1, map_auth_profiles_names='p', verify=self.verify)
+
+    @ddt.data(*itertools.product(('create', 'create_many', 'update'),
+                                 (True, False)))
+    @ddt.unpack
+    def test_a_lost_reply(self, what, known):
+        """It is not repeated, whether it is to be learnt from or not."""
+        self.make(LOST)
+        for name in self.CAPABILITIES if known else ():
+            self.client.capabilities.found(name)
+        with self.assertRaises(rest.OtherObject):
+            getattr(self, what)()
+        self.assertEqual([1], self.asked)
+
+    def test_a_look_that_failed(self):
+        """What is then sent one by one is as much in doubt."""
+        self.failures[:0] = [rest.ServerError('crash', status=500)] * 2
+        self.make(LOST, scripted.Reply(200, {'id': 1}))
+        with self.assertRaises(rest.OtherObject):
+            self.create_many()
+        self.assertEqual([1, 2, 2], self.asked)
+
+    @ddt.data(('create', {'id': 5, 'lun': 1}),
+              ('update', {'id': 1, 'name': 'h'}))
+    @ddt.unpack
+    def test_a_reply(self, what, made):
+        """No doubt, no question."""
+        self.make(scripted.Reply(200, made))
+        self.assertEqual(made['id'], getattr(self, what)().id)
+        self.assertEqual([], self.asked)
 
 
 @ddt.ddt
