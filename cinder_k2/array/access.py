@@ -12,6 +12,7 @@
 
 """Mappings: which host sees which volume, under which LUN."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 import dataclasses
 
@@ -42,7 +43,8 @@ class Access:
         self._client = client
 
     def grant(self, volume: backings.Backing, host: int, *,
-              look_first: bool = False) -> int:
+              look_first: bool = False,
+              verify: Callable[[], object] | None = None) -> int:
         """Map a volume to a host; the LUN. One call where nothing is odd.
 
         A host that is a member of a host group gets it through the group
@@ -50,6 +52,8 @@ class Access:
 
         :param look_first: the mapping is probably there already, so search
             before asking for it (MAP-8)
+        :param verify: called when the reply is lost; raises
+            rest.OtherObject if the id is another host's by now (OBJ-7)
         """
         ref = self._client.hosts.ref(host)
         if look_first:
@@ -58,7 +62,9 @@ class Access:
                 return self._lun(volume, found, ref)
         try:
             return self._lun(volume, self._client.mappings.create(
-                host=ref, volume=volume.mappable), ref)
+                host=ref, volume=volume.mappable, verify=verify), ref)
+        except rest.OtherObject:
+            raise
         except rest.Refused:
             found = self._find(volume, ref)
             if found is not None:

@@ -15,6 +15,7 @@
 The array checks the host, never the other way round (CHP-1).
 """
 
+from collections.abc import Callable
 import dataclasses
 
 from cinder_k2.array import cache
@@ -90,16 +91,20 @@ class Profiles:
         if found is not None and not found.in_use:
             self._records.delete(found.id, name=name)
 
-    def give(self, host: int, name: str) -> None:
+    def give(self, host: int, name: str, *,
+             verify: Callable[[], object] | None = None) -> None:
         """Let a host log in with a profile only (CHP-2). One call.
 
         One more until the array was seen to do so: a host that is not asked
         for CHAP does not show it (CHP-6).
 
+        :param verify: called when the reply is lost; raises
+            rest.OtherObject if the id is another host's by now (OBJ-7)
         :raises NotOffered: also where the array passes over it
         """
         self._client.hosts.update(host, map_auth_profiles_names=name,
-                                  shows=lambda _: self._is_in_use(name))
+                                  shows=lambda _: self._is_in_use(name),
+                                  verify=verify)
         self.note_given(host, name)
 
     def _is_in_use(self, name: str) -> bool:
@@ -111,10 +116,15 @@ class Profiles:
         return (found is None or not found.tells('hosts_count')
                 or found.in_use)
 
-    def take(self, host: int) -> None:
-        """Let a host log in without CHAP."""
+    def take(self, host: int, *, verify: Callable[[], object]) -> None:
+        """Let a host log in without CHAP, after a failure.
+
+        :param verify: as for ``give``; called first, too
+        """
         self._given.drop(host)
-        self._client.hosts.update(host, map_auth_profiles_names=None)
+        verify()
+        self._client.hosts.update(host, map_auth_profiles_names=None,
+                                  verify=verify)
 
     def note_given(self, host: int, name: str) -> None:
         """Remember that a host has a profile."""

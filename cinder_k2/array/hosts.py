@@ -212,7 +212,7 @@ class Hosts:
         if not found.by_name or found.host is None:
             return found
         try:
-            self.delete(found.host)
+            self.delete(self._get(found.host))
         except rest.Refused:
             return found
         return HostInitiators(None, missing=found.missing)
@@ -247,9 +247,12 @@ class Hosts:
         """Make a host (HST-1), or take over one of our making.
 
         The name carries a digest of the initiators, so a host of that name
-        without them is one whose registration was cut short.
+        without them is one whose registration was cut short. A reply that
+        shows another name is no evidence of whose id is in it (OBJ-7): then
+        the host is looked up, in one more call.
 
         :returns: the host's id
+        :raises BadReply: the array has not made such a host
         """
         try:
             host = self._client.hosts.create(name=name, type=self._type)
@@ -258,72 +261,178 @@ class Hosts:
             if found is None:
                 raise
             host = found
+        if host.name != name:
+            host = self._created(name)
         self._cache.put(host.id, host)
         return host.id
 
-    def delete(self, host: int) -> None:
+    def _created(self, name: str) -> rest.Host:
+        found = self._client.hosts.find(name=name)
+        if found is None:
+            raise rest.BadReply(
+                f'the reply to the creation of host {name} is about another',
+                rest.errors.Place(self._client.address), status=200)
+        return found
+
+    def verify(self, host: int, sought: Sought) -> None:
+        """See that an id is still that of this host (OBJ-7).
+
+        By its name, or by its initiators where an administrator named it.
+        One call or two.
+
+        :raises OtherObject: it is not
+        """
+        named = self._client.hosts.find(name=sought.name)
+        if named is not None and named.id == host:
+            return
+        if host not in self.owners(sought):
+            raise self._other(f'host {sought.name}', host)
+
+    def is_there(self, host: rest.Host) -> bool:
+        """Whether the host of that name still has its id. One call."""
+        found = self._client.hosts.find(name=host.name)
+        return found is not None and found.id == host.id
+
+    def verify_named(self, host: rest.Host) -> None:
+        """As ``verify``, of a host that was seen by its id. One call."""
+        if not self.is_there(host):
+            raise self._other(f'host {host.name}', host.id)
+
+    def _other(self, what: str, id: int) -> rest.OtherObject:
+        return rest.OtherObject(
+            f'{what} does not have id {id} any more',
+            rest.errors.Place(self._client.address))
+
+    def delete(self, host: rest.Host, doubt: rest.Doubt | None = None
+               ) -> None:
         """Delete a host that has no mappings.
 
-        With its initiators, where the array does not delete those.
+        With its initiators, where the array does not delete those. One call,
+        and one before it that looks the host up by its name if there is
+        doubt (OBJ-7).
+
+        :param doubt: whether replies were lost since the host was seen
         """
-        self._client.hosts.delete(host, name=self._get(host).name)
-        self._cache.drop(host)
+        self._client.hosts.delete(host.id, doubt=doubt, name=host.name)
+        self._cache.drop(host.id)
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._client.capabilities.refuse(self._records.deletion, refusal)
 
-    def delete_whole(self, host: int, one_by_one: Callable[[], None]
-                     ) -> None:
+    def delete_whole(self, host: rest.Host,
+                     one_by_one: Callable[[rest.Doubt], None]) -> None:
         """Delete a host that has initiators but no mappings (HST-3).
 
-        :param one_by_one: deletes the initiators, then the host
+        :param one_by_one: deletes the initiators, then the host; is told
+            whether a deletion of all has got no reply
         """
+        doubt = rest.Doubt()
         self._client.capabilities.prefer(
-            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host),
-            one_by_one)
+            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host, doubt),
+            lambda: one_by_one(doubt))
 
-    def adopt_initiator(self, host: int, record: int, name: str) -> None:
-        """Give a host an initiator that the array has seen (INI-2)."""
+    def adopt_initiator(self, host: int, record: int, name: str,
+                        verify: Callable[[], object]) -> None:
+        """Give a host an initiator that the array has seen (INI-2).
+
+        :param verify: sees that the id is still the host's; called when a
+            reply is lost
+        :raises OtherObject: the host, or the initiator, is another by now
+        """
+        def verify_both() -> None:
+            verify()
+            self._verify_record(host, record, name)
         try:
-            self._records.update(record, host=self._client.hosts.ref(host))
+            self._records.update(record, host=self._client.hosts.ref(host),
+                                 verify=verify_both)
+        except rest.OtherObject:
+            raise
         except rest.Refused:
-            self._register(host, name)
+            self._register(host, name, verify)
 
-    def add_initiators(self, host: int, names: Sequence[str]) -> list[int]:
+    def add_initiators(self, host: int, names: Sequence[str],
+                       verify: Callable[[], object]) -> None:
         """Give a host initiators that the array does not know (INI-2).
 
         One call if the array offers bulk calls, else one for each. After an
         error some may be there (BLK-4).
 
-        :returns: ids of their records
+        :param verify: as for ``adopt_initiator``
+        :raises OtherObject: the host is another by now
         """
         ref = self._client.hosts.ref(host)
-        made = self._records.create_many(
-            [{self._field: name, 'host': ref} for name in names])
+        self._records.create_many(
+            [{self._field: name, 'host': ref} for name in names],
+            verify=verify)
         self._cache.put(('registered', host), self._get(host).name)
         self._records.prove(**{self._field: names[0]})
-        return [record.id for record in made]
 
-    def _register(self, host: int, name: str) -> None:
+    def _register(self, host: int, name: str, verify: Callable[[], object]
+                  ) -> None:
         self._records.create_many([{
-            self._field: name, 'host': self._client.hosts.ref(host)}])
+            self._field: name, 'host': self._client.hosts.ref(host)}],
+            verify=verify)
 
-    def release_initiator(self, record: int) -> None:
-        """Take an initiator from its host but keep its record."""
-        self._records.update(record, host=None)
+    def release_initiator(self, host: int, name: str) -> None:
+        """Take an initiator from a host but keep its record.
 
-    def remove_initiators(self, records: Mapping[str, int]) -> None:
-        """Delete records of initiators, by name. Calls as to add them.
+        If it still is that host's. One call, and one before it that looks
+        the initiator up (OBJ-7).
+        """
+        found = self._record(name)
+        if found is not None and found.host == self._client.hosts.ref(host):
+            self._records.update(
+                found.id, host=None, verify=lambda: self._verify_record(
+                    host, found.id, name))
 
-        Where the array does not delete them they stay, and the host is
-        deleted with them, as the in-tree driver does.
+    def _record(self, name: str) -> Initiator | None:
+        """The record of an initiator. One call where it is searched for."""
+        return next(iter(self._by_spelling([name]) or ()), None)
+
+    def _verify_record(self, host: int, record: int, name: str) -> None:
+        """See that a record is still that of an initiator, and free.
+
+        It may be the host's already.
+        """
+        found = self._record(name)
+        if (found is None or found.id != record
+                or found.host not in (None, self._client.hosts.ref(host))):
+            raise self._other(f'{self._field} {name}', record)
+
+    def remove_initiators(self, host: int, records: Mapping[str, int],
+                          doubt: rest.Doubt | None = None) -> None:
+        """Delete records of a host's initiators, by name.
+
+        Calls as to add them. Where the array does not delete them they stay,
+        and the host is deleted with them, as the in-tree driver does. So do
+        those that may be another host's, or another initiator's, since a
+        reply was lost (OBJ-7).
+
+        :param doubt: whether replies were lost since the initiators were
+            seen; open afterwards if one was
         """
         try:
-            self._records.delete_many({
-                record: {self._field: name}
-                for name, record in records.items()})
+            self._records.delete_many(
+                {record: {} for record in records.values()}, doubt=doubt,
+                find=lambda: self._still_of(host, records))
+        except rest.OtherObject as error:
+            LOG.warning('Initiators of host %(host)s stay on the array: '
+                        '%(error)s', {'host': host, 'error': error})
         except rest.Refused as refusal:
             self._refusal = refusal
+
+    def _still_of(self, host: int, records: Mapping[str, int]) -> set[int]:
+        """Those of the records that are these initiators of a host.
+
+        :raises OtherObject: the array has no way to tell
+        """
+        found = self._by_spelling(list(records))
+        if found is None:
+            raise rest.OtherObject(
+                f'whether they are still {", ".join(records)} is not known',
+                rest.errors.Place(self._client.address))
+        ref = self._client.hosts.ref(host)
+        return {record.id for record in found if record.host == ref}
 
     def initiators(self, host: int) -> dict[str, int]:
         """The host's initiators: name as the array has it, record id.
@@ -350,14 +459,14 @@ class Hosts:
             return None
         return self._by_host([r for r in listed if r.host in refs])
 
-    def is_ours(self, host: int) -> bool:
-        """Whether this driver named the host and so may delete it. One call.
+    def ours(self, host: int) -> rest.Host | None:
+        """The host if this driver named it, and so may delete it. One call.
 
         The id may be another host's since it was read last.
         """
         found = self._client.hosts.get(host)
         self._cache.put(host, found)
-        return naming.is_our_host(found.name)
+        return found if naming.is_our_host(found.name) else None
 
     def _get(self, host: int) -> rest.Host:
         return self._cache.get(host, lambda: self._client.hosts.get(host))

@@ -14,6 +14,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 import typing
 
 from cinder_k2.array import Array
@@ -45,6 +46,10 @@ class _Order:
     look_first: bool
     guard: chap.Guard | None
     hold: 'Hold'
+
+    def verify(self, host: int) -> None:
+        """See that an id is still the host's, when a reply was lost."""
+        self.registry.verify(host, self.sought)
 
 
 class MustBeAlone(Exception):
@@ -112,7 +117,8 @@ def _attach_known(order: _Order, host: int) -> Attached:
             return _register(order)
     order.hold.share()
     return Attached(order.array.access.grant(
-        order.backing, host, look_first=order.look_first), login)
+        order.backing, host, look_first=order.look_first,
+        verify=functools.partial(order.verify, host)), login)
 
 
 def _register(order: _Order) -> Attached:
@@ -148,7 +154,13 @@ def _make_host(order: _Order, steps: undo.Undo) -> int:
         return order.found.host
     # A host without a reply is taken over when its name is used again.
     host = order.registry.create(order.sought.name)
-    steps.on_failure('create host', lambda: order.registry.delete(host))
+
+    def discard() -> None:
+        # Nobody knows what was in the way: it may have been that the host
+        # is gone, and its id another's (OBJ-7). So it is looked for first.
+        order.registry.delete(rest.Host(host, order.sought.name),
+                              rest.Doubt(unseen=True))
+    steps.on_failure('create host', discard)
     return host
 
 
@@ -162,43 +174,43 @@ def _give_profile(order: _Order, host: int, login: array_chap.Login,
     def take() -> None:
         # A new host goes with all that it has.
         if order.found.host is not None and _may_undo(order.found):
-            order.array.chap.take(host)
+            order.array.chap.take(host, verify=verify)
 
+    verify = functools.partial(order.verify, host)
     with steps.step('give CHAP profile', take):
-        order.array.chap.give(host, login.name)
+        order.array.chap.give(host, login.name, verify=verify)
     steps.on_failure('give CHAP profile', take)
 
 
 def _adopt_initiator(order: _Order, host: int, initiator: str, record: int,
                      steps: undo.Undo) -> None:
     """Give the host an initiator that the array has seen before (INI-1)."""
-    order.registry.adopt_initiator(host, record, initiator)
+    order.registry.adopt_initiator(host, record, initiator,
+                                   functools.partial(order.verify, host))
     steps.on_failure(f'adopt initiator {initiator}', lambda:
-                     order.registry.release_initiator(record))
+                     order.registry.release_initiator(host, initiator))
 
 
 def _add_initiators(order: _Order, host: int, steps: undo.Undo) -> None:
     """Give the host the initiators that the array does not know."""
     found, registry = order.found, order.registry
 
-    def find_and_remove() -> None:
+    def remove() -> None:
+        # By what the array shows of the host now, and not by the ids in a
+        # reply: a record may be another's since (OBJ-7).
         if _may_undo(found):
             names = {name.lower() for name in found.missing}
-            registry.remove_initiators({
+            registry.remove_initiators(host, {
                 name: record for name, record
                 in registry.initiators(host).items()
                 if name.lower() in names})
 
-    def remove_made() -> None:
-        if _may_undo(found):
-            registry.remove_initiators(dict(zip(found.missing, made,
-                                                strict=False)))
-
     # One is made or refused; of several, some may be there (BLK-4).
-    with steps.step('add initiators', find_and_remove,
+    with steps.step('add initiators', remove,
                     always_in_doubt=len(found.missing) > 1):
-        made = registry.add_initiators(host, found.missing)
-    steps.on_failure('add initiators', remove_made)
+        registry.add_initiators(host, found.missing,
+                                functools.partial(order.verify, host))
+    steps.on_failure('add initiators', remove)
 
 
 def _map(order: _Order, host: int, steps: undo.Undo) -> int:
@@ -210,8 +222,9 @@ def _map(order: _Order, host: int, steps: undo.Undo) -> int:
             order.array.access.revoke(order.backing, host)
 
     with steps.step('map volume', unmap, always_in_doubt=True):
-        return order.array.access.grant(order.backing, host,
-                                        look_first=order.look_first)
+        return order.array.access.grant(
+            order.backing, host, look_first=order.look_first,
+            verify=functools.partial(order.verify, host))
 
 
 def _may_undo(found: hosts.HostInitiators) -> bool:
@@ -222,26 +235,30 @@ def _may_undo(found: hosts.HostInitiators) -> bool:
     return found.host is None or not found.by_name
 
 
-def remove(array: Array, registry: hosts.Hosts, host: int,
+def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
            initiators: Mapping[str, int] | None = None,
            protection: chap.Chap | None = None) -> None:
     """Delete a host that has no mappings, with its initiators.
 
     One call where the array deletes them together (HST-3), else two; if it
     then refuses, the host gets its initiators back. Its CHAP profile goes
-    after it (CHP-4).
+    after it (CHP-4). After a reply that was lost, host and initiators are
+    looked up by their names before anything else is done to them (OBJ-7).
 
+    :param host: as it was seen in this operation
     :param initiators: those that it was seen to have since it is held, with
         their records; whether it has others is looked up if the array
         refuses, or at once, with one more call, if this is None
     """
     if initiators is None:
-        initiators = registry.initiators(host)
+        initiators = registry.initiators(host.id)
     try:
         _remove(array, registry, host, initiators)
     except rest.Refused:
-        others = registry.initiators(host)
-        if others.keys() <= initiators.keys():
+        others = registry.initiators(host.id)
+        # What others gave to another host of this id stays.
+        if (others.keys() <= initiators.keys()
+                or not registry.is_there(host)):
             raise
         initiators = others
         _remove(array, registry, host, initiators)
@@ -249,30 +266,37 @@ def remove(array: Array, registry: hosts.Hosts, host: int,
         protection.forget(initiators)
 
 
-def _remove(array: Array, registry: hosts.Hosts, host: int,
+def _remove(array: Array, registry: hosts.Hosts, host: rest.Host,
             initiators: Mapping[str, int]) -> None:
     if initiators:
-        registry.delete_whole(host, lambda: _remove_one_by_one(
-            array, registry, host, initiators))
+        registry.delete_whole(host, lambda doubt: _remove_one_by_one(
+            array, registry, host, initiators, doubt))
     else:
         registry.delete(host)
 
 
-def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: int,
-                       initiators: Mapping[str, int]) -> None:
+def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
+                       initiators: Mapping[str, int], doubt: rest.Doubt
+                       ) -> None:
     """Take initiators away; a host with initiators cannot go (HST-3).
 
     It is refused if it was mapped meanwhile (HST-2).
+
+    :param doubt: whether replies were lost since the host was seen
     """
     def give_back() -> None:
-        there = registry.initiators(host)
+        if not registry.is_there(host):
+            return
+        there = registry.initiators(host.id)
         missing = [i for i in initiators if i not in there]
         if missing:
-            registry.add_initiators(host, missing)
+            registry.add_initiators(
+                host.id, missing, lambda: registry.verify_named(host))
 
+    lost = rest.Doubt(open=doubt.open, unseen=doubt.open)
     with undo.Undo(array) as steps:
         with steps.step('remove initiators', give_back,
                         always_in_doubt=True):
-            registry.remove_initiators(initiators)
+            registry.remove_initiators(host.id, initiators, lost)
         steps.on_failure('remove initiators', give_back)
-        registry.delete(host)
+        registry.delete(host, rest.Doubt(unseen=lost.open))

@@ -611,23 +611,97 @@ class SnapshotIdsTest(IdsTest):
 
 
 class HostIdsTest(IdsTest):
-    """The ids of a host, and of mappings."""
+    """The ids of a host, of its initiators and of mappings."""
 
-    def test_a_host_that_is_left_empty(self) -> None:
-        """Another's host has the id of one that this driver had made."""
-        volume = self.backend.create_volume(1)
-        host = self.host()
-        self.backend.detach(self.backend.attach(volume, host))
-        attachment = self.backend.attach(volume, host)
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.backend.create_volume(1)
+        self.resource, self.field = {
+            'iscsi': ('host_iqns', 'iqn'),
+            'fc': ('host_fc_ports', 'pwwn')}[self.protocol]
+
+    def initiator(self, host: Any) -> Any:
+        """One that Cinder's host has."""
+        return {'iscsi': host['initiator'],
+                'fc': host['wwpns'][0]}[self.protocol]
+
+    def take_ids(self, initiator: Any) -> None:
+        """A stranger's host, with an initiator, gets the ids of before."""
         mine, = self.admin.list('hosts')
-        for resource in ('mappings', 'host_iqns', 'hosts'):
+        for resource in ('mappings', self.resource, 'hosts'):
             for found in self.admin.list(resource):
                 self.admin.delete(resource, found['id'])
         self.stranger('hosts', mine['id'], name='mainframe', type='Linux')
-        self.make('host_iqns', iqn=host['initiator'],
-                  host={'ref': f'/hosts/{mine["id"]}'})
+        self.stranger(self.resource, None, **{
+            self.field: initiator,
+            'host': {'ref': f'/hosts/{mine["id"]}'}})
+
+    def lose_reply(self, method: str, path: str, *, sent: bool,
+                   refused: bool = False) -> Any:
+        """A stranger's host has the ids when there is no reply.
+
+        :param sent: the array carries out what was asked for
+        :param refused: there is one: a refusal
+        """
+        send = transport.Transport.exchange
+        theirs = self.host()
+
+        def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+            if (self._records or request.method != method
+                    or not request.path.startswith(path)):
+                return send(connection, request, *args)
+            if sent:
+                send(connection, request, *args)
+            self.take_ids(self.initiator(theirs))
+            if refused:
+                raise rest_errors.Forbidden('no')
+            raise rest_errors.Unreachable('the connection broke')
+        return mock.patch.object(transport.Transport, 'exchange', exchange)
+
+    def test_a_host_that_is_left_empty(self) -> None:
+        """Another's host has the id of one that this driver had made."""
+        host = self.host()
+        self.backend.detach(self.backend.attach(self.volume, host))
+        attachment = self.backend.attach(self.volume, host)
+        self.take_ids(self.initiator(host))
         self.backend.detach(attachment)
         self.assert_untouched()
+
+    def test_attach_where_the_reply_is_lost(self) -> None:
+        """The second request would map the volume to a stranger's host."""
+        with self.lose_reply('POST', '/mappings', sent=True):
+            why = self.assert_fails(self.backend.attach, self.volume,
+                                    self.host())
+        self.assertTrue(self._records)
+        self.assertIn('does not have id', why)
+
+    def test_attach_where_the_reply_about_initiators_is_lost(self) -> None:
+        """The second request would give them to a stranger's host."""
+        with self.lose_reply('POST', f'/{self.resource}', sent=False):
+            self.assert_fails(self.backend.attach, self.volume, self.host())
+        self.assertTrue(self._records)
+
+    def test_attach_that_is_refused(self) -> None:
+        """What is undone would be a stranger's host."""
+        with self.lose_reply('POST', '/mappings', sent=False, refused=True):
+            self.assert_fails(self.backend.attach, self.volume, self.host())
+        self.assertTrue(self._records)
+
+    def test_detach_where_the_reply_is_lost(self) -> None:
+        """The host is not deleted by its id after its initiators are."""
+        attachment = self.backend.attach(self.volume, self.host())
+        with self.lose_reply('DELETE', f'/{self.resource}', sent=True):
+            self.backend.detach(attachment)
+        self.assertTrue(self._records)
+        self.assert_untouched()
+
+
+class HostIdsOverFCTest(HostIdsTest):
+    """Over Fibre Channel, on an SDP."""
+
+    protocol = 'fc'
+    profile = 'sdp'
+    sequences = True
 
 
 class ReplicationIdsTest(IdsTest, replicated.ReplicatedTest):

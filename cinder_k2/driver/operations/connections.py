@@ -396,7 +396,7 @@ class Connections:
             host: mappings for host, mappings
             in self._array.access.of_hosts(self._array.access.mappings(
                 backing.mappable), groups_too=False).items()
-            if registry.is_ours(host)})
+            if registry.ours(host) is not None})
 
     def _disconnect_from(self, mapped: Mapping[int, Iterable[rest.Mapping]]
                          ) -> Disconnected:
@@ -432,12 +432,12 @@ class Connections:
         try:
             if initiators is None:
                 ours, initiators = self._array.beside(
-                    lambda: registry.is_ours(host),
+                    lambda: registry.ours(host),
                     lambda: registry.initiators(host))
             else:
-                ours = registry.is_ours(host)
-            if ours:
-                hosts.remove(self._array, registry, host, initiators,
+                ours = registry.ours(host)
+            if ours is not None:
+                hosts.remove(self._array, registry, ours, initiators,
                              self._chap)
         except rest.RestError as error:
             # The volume is unmapped, which is what Cinder asked for.

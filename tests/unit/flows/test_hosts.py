@@ -46,10 +46,16 @@ class HostsTest(simulated.SimulatedTest):
             sought=sought(initiators), look_first=False,
             hold=mock.Mock()).lun
 
+    def seen(self, host):
+        """A host as it is now. No call."""
+        found, = [each for each in self.sim.control.leftovers()['hosts']
+                  if each['id'] == host]
+        return rest.Host(host, found['name'])
+
     def detach(self, registry, initiators):
         host = registry.locate(sought(initiators)).host
         self.assertFalse(self.array.access.revoke(self.backing, host).busy)
-        hosts.remove(self.array, registry, host)
+        hosts.remove(self.array, registry, self.seen(host))
         self.assertEqual(self.before, self.leftovers())
 
     def test_new_iscsi_host(self):
@@ -126,7 +132,7 @@ class HostsTest(simulated.SimulatedTest):
         (host, known), = registry.owners(sought(PORTS)).items()
         self.array.access.revoke(self.backing, host)
         self.sim.control.clear_journal()
-        hosts.remove(self.array, registry, host, known)
+        hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(calls + 1, len(self.calls()), self.calls())
         self.assertEqual(self.before, self.leftovers())
 
@@ -138,7 +144,7 @@ class HostsTest(simulated.SimulatedTest):
         (host, known), = registry.owners(sought(PORTS)).items()
         self.array.access.revoke(self.backing, host)
         self.sim.control.clear_journal()
-        hosts.remove(self.array, registry, host, known)
+        hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(1, len(self.calls()), self.calls())
         self.assertEqual(self.before, self.leftovers())
 
@@ -189,10 +195,10 @@ class HostsTest(simulated.SimulatedTest):
             kind='status', status=status, commit=commit, method='DELETE',
             path=path, times=1, after=after)
         try:
-            hosts.remove(self.array, registry, host, known)
+            hosts.remove(self.array, registry, self.seen(host), known)
         except rest.RestError:
             self.assertEqual(before, self.leftovers())
-            hosts.remove(self.array, registry, host)
+            hosts.remove(self.array, registry, self.seen(host))
         self.assertEqual(self.before, self.leftovers())
 
     def test_initiators_that_others_gave_to_a_host_go_too(self):
@@ -202,7 +208,7 @@ class HostsTest(simulated.SimulatedTest):
         self.client.host_fc_ports.create(
             pwwn=PORTS[1], host=self.client.hosts.ref(host))
         self.array.access.revoke(self.backing, host)
-        hosts.remove(self.array, registry, host, known)
+        hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(self.before, self.leftovers())
 
     def test_a_host_with_initiators_of_another_kind_stays(self):
@@ -214,7 +220,7 @@ class HostsTest(simulated.SimulatedTest):
         self.array.access.revoke(self.backing, host)
         before = self.leftovers()
         self.assertRaises(rest.Refused, hosts.remove, self.array, registry,
-                          host, known)
+                          self.seen(host), known)
         self.assertEqual(before, self.leftovers())
 
     def test_a_host_that_stays_keeps_its_initiators(self):
@@ -222,7 +228,7 @@ class HostsTest(simulated.SimulatedTest):
         self.attach(self.array.iscsi_hosts, [IQN])
         host = self.array.iscsi_hosts.locate(sought([IQN])).host
         self.assertRaises(rest.Refused, hosts.remove, self.array,
-                          self.array.iscsi_hosts, host)
+                          self.array.iscsi_hosts, self.seen(host))
         self.assertEqual(
             host, self.array.iscsi_hosts.locate(sought([IQN])).host)
         self.detach(self.array.iscsi_hosts, [IQN])

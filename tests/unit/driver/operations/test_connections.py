@@ -38,6 +38,7 @@ from tests.unit.driver import rows
 IQN = 'iqn.2024:a'
 HOST, OTHER_HOST = 71, 72
 RECORDS = {IQN: 9}
+OURS = rest.Host(HOST, 'cinder-node1-01234567')
 BACKING = Backing(group=5, volume=6)
 CONNECTOR = {'host': 'node', 'initiator': IQN}
 GROUP = rest.Ref('host_groups', 3)
@@ -124,7 +125,7 @@ class ConnectionsCase(base.BaseTestCase):
         self.array.access.is_mapped.return_value = False
         self.array.access.group_of.return_value = None
         self.registry.owners.return_value = {HOST: RECORDS}
-        self.registry.is_ours.return_value = True
+        self.registry.ours.return_value = OURS
 
     def make(self, protection=None):
         return connections.Connections(
@@ -397,7 +398,7 @@ class DisconnectTest(ConnectionsCase):
         self.array.access.revoke.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None)
 
     def test_the_host_is_looked_up_beside_the_volume(self):
         self.disconnect()
@@ -455,7 +456,7 @@ class DisconnectTest(ConnectionsCase):
             access.Revoked(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None)
         self.zoning.now_idle.assert_not_called()
 
     def test_a_host_that_the_array_does_not_know(self):
@@ -470,12 +471,12 @@ class DisconnectTest(ConnectionsCase):
         self.connections = self.make(protection)
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, protection)
+            self.array, self.registry, OURS, RECORDS, protection)
 
     def test_a_host_of_somebody_else_stays(self):
-        self.registry.is_ours.return_value = False
+        self.registry.ours.return_value = None
         self.disconnect()
-        self.registry.is_ours.assert_called_once_with(HOST)
+        self.registry.ours.assert_called_once_with(HOST)
         self.remove.assert_not_called()
         self.zoning.report.assert_called_once_with({IQN})
 
@@ -515,7 +516,7 @@ class SharedHoldTest(ConnectionsCase):
         self.array.access.revoke.assert_called_once_with(
             BACKING, HOST, shared=True)
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None)
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
         first, second = self.registry.owners.mock_calls
@@ -549,7 +550,7 @@ class SharedHoldTest(ConnectionsCase):
             access.Revoked(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None)
 
     def test_a_busy_host_is_not_looked_at_again(self):
         self.array.access.revoke.return_value = access.Revoked(
@@ -672,10 +673,10 @@ class EverywhereTest(ConnectionsCase):
 
     def test_a_removed_host_goes_with_its_records(self):
         self.connections.terminate_connection(self.volume, None)
-        self.registry.is_ours.assert_called_once_with(HOST)
+        self.registry.ours.assert_called_once_with(HOST)
         self.registry.initiators.assert_called_once_with(HOST)
         self.remove.assert_called_once_with(
-            self.array, self.registry, HOST, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None)
 
     def test_mappings_are_read_beside_the_volume(self):
         self.array.access.busy.return_value = {HOST}
@@ -764,7 +765,7 @@ class EverywhereTest(ConnectionsCase):
 
     def test_ours_alone(self):
         self.mapped['volumes/6'][OTHER_HOST] = [mapping(2, OTHER_HOST)]
-        self.registry.is_ours.side_effect = lambda host: host == HOST
+        self.registry.ours.side_effect = {HOST: OURS, OTHER_HOST: None}.get
         self.connections.disconnect_ours(BACKING)
         self.array.access.of_hosts.assert_called_once_with(
             ['volumes/6'], groups_too=False)

@@ -1,0 +1,573 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Hosts and initiators whose ids are others' when a reply is lost (OBJ-7)."""
+
+import contextlib
+import itertools
+from unittest import mock
+
+import ddt
+
+from cinder_k2.array import hosts as array_hosts
+from cinder_k2.flows import chap
+from cinder_k2.flows import hosts
+from cinder_k2.flows import volumes
+from cinder_k2 import naming
+from cinder_k2 import rest
+from cinder_k2.rest import transport
+from tests.unit.flows import test_chap
+from tests.unit import simulated
+
+# By resource of the initiators: the registry, those of the host, and those
+# of the stranger.
+KINDS = {
+    'host_iqns': (
+        'iscsi_hosts', 'iqn', ['iqn.1994-05.com.example:node1'],
+        'iqn.1994-05.com.example:mainframe'),
+    'host_fc_ports': (
+        'fc_hosts', 'pwwn',
+        ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02'],
+        '50:00:00:00:00:00:00:')}
+# What is known of a reply: nothing, nothing in time, and 5xx.
+LOST = (rest.Unreachable, rest.errors.NoReply, rest.ServerError)
+# Whether the array has carried it out, whether the stranger's host has
+# initiators (one without is easily deleted), and what the reply is.
+CASES = [(*case, lost) for case, lost in zip(itertools.product(
+    KINDS, (True, False), (True, False)), itertools.cycle(LOST))]
+
+
+class HostIdsTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.sim.control.set_switches(reuse_ids=True)
+        self.backing = volumes.create(self.array, name='v', group_name='g',
+                                      size=simulated.GIB, dedup=True)
+        self.theirs = {}
+
+    def use(self, resource):
+        """Take one kind of initiators."""
+        self.resource = resource
+        registry, self.field, self.initiators, self.other = KINDS[resource]
+        self.registry = getattr(self.array, registry)
+        self.sought = array_hosts.Sought(
+            tuple(self.initiators), (naming.host('node1', self.initiators),))
+        self.records = getattr(self.client, resource)
+
+    def attach(self, guard=None):
+        return hosts.attach(
+            self.array, self.registry, self.backing, sought=self.sought,
+            look_first=False, hold=mock.Mock(), guard=guard)
+
+    def attached(self):
+        """A host that was mapped, and is not any more.
+
+        :returns: the host, and its initiators
+        """
+        self.attach()
+        (number, known), = self.registry.owners(self.sought).items()
+        self.array.access.revoke(self.backing, number)
+        return self.registry.ours(number), known
+
+    def take_ids(self, bare):
+        """Give the ids of all hosts and initiators to a stranger's."""
+        mine = self.client.hosts.search()
+        records = self.records.search()
+        for mapping in self.client.mappings.search():
+            self.client.mappings.delete(mapping.id)
+        for record in records:
+            self.records.delete(record.id)
+        for host in mine:
+            self.client.hosts.delete(host.id)
+        for host in mine:
+            made = self.client.hosts.create(
+                name=f'mainframe-{host.id}', type='Linux')
+            self.assertEqual(host.id, made.id)
+        for number in [] if bare else [each.id for each in records] or [1]:
+            made = self.records.create(**{
+                self.field: f'{self.other}{number:02x}',
+                'host': mine[0].ref if mine else None})
+            self.assertEqual(number, made.id)
+        self.theirs = self.strangers()
+
+    def take_record(self):
+        """Give the id of the first initiator to one of the stranger's."""
+        record = self.records.search()[0]
+        self.records.delete(record.id)
+        mainframe = self.client.hosts.create(name='mainframe', type='Linux')
+        made = self.records.create(**{
+            self.field: f'{self.other}01', 'host': mainframe.ref})
+        self.assertEqual(record.id, made.id)
+        self.note_theirs(mainframe)
+
+    def move_record(self):
+        """Give the first initiator itself to a stranger's host."""
+        record = self.records.search()[0]
+        mainframe = self.client.hosts.create(name='mainframe', type='Linux')
+        # INI-3: not at once.
+        self.records.update(record.id, host=None)
+        self.records.update(record.id, host=mainframe.ref)
+        self.note_theirs(mainframe)
+
+    def note_theirs(self, mainframe):
+        """Only what this host has is the stranger's."""
+        self.mainframe = mainframe
+        self.theirs = self.of_mainframe()
+
+    def of_mainframe(self):
+        return [record for record in self.records.search()
+                if record.host == self.mainframe.ref]
+
+    def assert_mainframe_stays(self):
+        self.assertTrue(self.theirs)
+        self.assertEqual(self.theirs, self.of_mainframe())
+
+    def strangers(self):
+        return {'hosts': self.client.hosts.search(),
+                'records': self.records.search()}
+
+    def assert_theirs_stay(self):
+        self.assertTrue(self.theirs)
+        self.assertEqual(self.theirs, self.strangers())
+        self.assertEqual([], self.client.mappings.search())
+
+    def clear(self):
+        """Remove all hosts and initiators."""
+        for mapping in self.client.mappings.search():
+            self.client.mappings.delete(mapping.id)
+        for record in self.records.search():
+            self.records.delete(record.id)
+        for host in self.client.hosts.search():
+            self.client.hosts.delete(host.id)
+
+    @contextlib.contextmanager
+    def on_request(self, method, path, *, act, sent=True, error=None,
+                   after=0):
+        """Do something at one request of this kind, then fail it.
+
+        :param sent: the array carries it out before
+        :param error: raised in place of the reply; none if None
+        :param after: so many requests of this kind
+        """
+        send = transport.Transport.exchange
+        acted, before = [], itertools.count()
+
+        def exchange(connection, request, *args):
+            if (acted or request.method != method
+                    or not request.path.startswith(path)
+                    or next(before) < after):
+                return send(connection, request, *args)
+            acted.append(request)
+            reply = b''
+            if sent:
+                with contextlib.suppress(rest.RestError):
+                    reply = send(connection, request, *args)
+            act()
+            if error is not None:
+                raise error('no')
+            return reply
+
+        with mock.patch.object(transport.Transport, 'exchange', exchange):
+            yield acted
+        self.assertTrue(acted)
+
+
+@ddt.ddt
+class AttachTest(HostIdsTest):
+    """The host was to be registered."""
+
+    def fails(self, method, path, **more):
+        with self.on_request(method, path, **more):
+            self.assertRaises(rest.RestError, self.attach)
+        self.assert_theirs_stay()
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_to_initiators(self, resource, sent, bare, lost):
+        """A repeat would give them to the stranger's host."""
+        self.use(resource)
+        self.fails('POST', f'/{resource}', sent=sent, error=lost,
+                   act=lambda: self.take_ids(bare))
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_to_initiators_without_bulk_calls(self, resource, sent,
+                                                       bare, lost):
+        self.sim.control.set_switches(bulk=[])
+        self.use(resource)
+        self.fails('POST', f'/{resource}', sent=sent, error=lost,
+                   act=lambda: self.take_ids(bare))
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_to_the_mapping(self, resource, sent, bare, lost):
+        """A repeat would map the volume to the stranger's host."""
+        self.use(resource)
+        self.fails('POST', '/mappings', sent=sent, error=lost,
+                   act=lambda: self.take_ids(bare))
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_to_the_mapping_to_a_host_that_is_known(
+            self, resource, sent, bare, lost):
+        self.use(resource)
+        self.attached()
+        self.fails('POST', '/mappings', sent=sent, error=lost,
+                   act=lambda: self.take_ids(bare))
+
+    @ddt.data(*[(resource, bare) for resource in KINDS
+                for bare in (True, False)])
+    @ddt.unpack
+    def test_a_refused_mapping(self, resource, bare):
+        """What is undone is looked for: the host may be why it failed."""
+        self.use(resource)
+        self.fails('POST', '/mappings', sent=False,
+                   act=lambda: self.take_ids(bare),
+                   error=rest.Forbidden)
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_to_an_adoption(self, resource, sent, bare, lost):
+        """INI-2: a repeat would move the stranger's initiator."""
+        self.use(resource)
+        self.records.create(**{self.field: self.initiators[0]})
+        self.fails('PATCH', f'/{resource}', sent=sent, error=lost,
+                   act=lambda: self.take_ids(bare))
+
+    @ddt.data(*KINDS)
+    def test_an_adoption_is_undone(self, resource):
+        """The record is another's by then; so it stays where it is."""
+        self.use(resource)
+        self.records.create(**{self.field: self.initiators[0]})
+        self.fails('POST', '/mappings', sent=False,
+                   act=lambda: self.take_ids(False),
+                   error=rest.Forbidden)
+
+    @ddt.data(*KINDS)
+    def test_an_adopted_initiator_that_is_another_by_now(self, resource):
+        """The host is still the one that was made.
+
+        The stranger's gets the volume only if it has the initiator now.
+        """
+        for sent, act in itertools.product(
+                (True, False), (self.take_record, self.move_record)):
+            self.use(resource)
+            self.records.create(**{self.field: self.initiators[0]})
+            with self.subTest(sent=sent, act=act.__name__), self.on_request(
+                    'PATCH', f'/{resource}', sent=sent, act=act,
+                    error=rest.Unreachable):
+                with contextlib.suppress(rest.RestError):
+                    self.attach()
+                self.assert_mainframe_stays()
+                self.assertEqual(
+                    [self.mainframe.ref] * (act == self.move_record),
+                    [each.host for each in self.client.mappings.search()])
+            self.clear()
+
+    @ddt.data(*KINDS)
+    def test_an_adoption_is_undone_while_the_initiator_moves(self, resource):
+        for act in (self.take_record, self.move_record):
+            self.use(resource)
+            self.records.create(**{self.field: self.initiators[0]})
+            with self.subTest(act=act.__name__), self.on_request(
+                    'POST', '/mappings', sent=False, act=act,
+                    error=rest.Forbidden):
+                self.assertRaises(rest.Forbidden, self.attach)
+                self.assert_mainframe_stays()
+            self.clear()
+
+    @ddt.data(*KINDS)
+    def test_no_reply_when_an_adoption_is_undone(self, resource):
+        for sent, act in itertools.product(
+                (True, False), (self.take_record, self.move_record)):
+            self.use(resource)
+            self.records.create(**{self.field: self.initiators[0]})
+            with self.subTest(sent=sent, act=act.__name__), self.on_request(
+                    'POST', '/mappings', sent=False, act=lambda: None,
+                    error=rest.Forbidden), self.on_request(
+                        'PATCH', f'/{resource}', sent=sent, act=act,
+                        error=rest.Unreachable, after=1):
+                self.assertRaises(rest.Forbidden, self.attach)
+                self.assert_mainframe_stays()
+            self.clear()
+
+    @ddt.data(*KINDS)
+    def test_no_reply_and_a_host_group_has_the_id(self, resource):
+        """MAP-6: it would get the volume for the stranger's host."""
+        def act():
+            self.take_ids(True)
+            group = self.client.host_groups.create(name='cluster')
+            for host in self.client.hosts.search():
+                self.client.hosts.update(host.id, host_group=group.ref)
+            self.theirs = self.strangers()
+        self.use(resource)
+        self.fails('POST', '/mappings', sent=False, act=act,
+                   error=rest.Unreachable)
+
+    @ddt.data(*[(resource, sent) for resource in KINDS
+                for sent in (True, False)])
+    @ddt.unpack
+    def test_no_reply_but_all_is_as_it_was(self, resource, sent):
+        """Looking does not keep a repeat from being carried out."""
+        for method, path in (('POST', f'/{resource}'), ('POST', '/mappings'),
+                             ('POST', '/hosts')):
+            self.use(resource)
+            with self.subTest(path=path), self.on_request(
+                    method, path, sent=sent, act=lambda: None,
+                    error=rest.ServerError):
+                self.assertEqual(1, self.attach().lun)
+            (host, known), = self.registry.owners(self.sought).items()
+            self.assertEqual(sorted(self.initiators), sorted(known))
+            self.array.access.revoke(self.backing, host)
+            hosts.remove(self.array, self.registry, self.registry.ours(host))
+            self.assertEqual([], self.client.hosts.search())
+
+    @ddt.data(*KINDS)
+    def test_a_reply_about_another_host(self, resource):
+        """The id in it is not used."""
+        self.use(resource)
+        other = self.client.hosts.create(name='mainframe', type='Linux')
+        decode = transport.Transport.decode
+
+        def odd(connection, request, body):
+            data = decode(connection, request, body)
+            if (request.method, request.path) == ('POST', '/hosts'):
+                return {**data, 'id': other.id, 'name': other.name}
+            return data
+        with mock.patch.object(transport.Transport, 'decode', odd):
+            self.attach()
+        mapping, = self.client.mappings.search()
+        self.assertNotEqual(other.ref, mapping.host)
+        self.assertEqual({mapping.host}, {
+            record.host for record in self.records.search()})
+
+    @ddt.data(*KINDS)
+    def test_a_reply_about_another_host_where_none_was_made(self, resource):
+        self.use(resource)
+        other = self.client.hosts.create(name='mainframe', type='Linux')
+        with mock.patch.object(self.client.hosts, 'create',
+                               lambda **fields: other):
+            error = self.assertRaises(rest.BadReply, self.attach)
+        self.assertIn(self.sought.name, str(error))
+        self.assertEqual([other], self.client.hosts.search())
+
+
+@ddt.ddt
+class ChapTest(HostIdsTest):
+    """The host was to log in with CHAP."""
+
+    def setUp(self):
+        super().setUp()
+        self.use('host_iqns')
+        protection = chap.Chap(self.array, self.registry,
+                               test_chap.Secrets(), True)
+        self.guard = protection.guard(self.initiators)
+        self.profile = naming.chap_profile(self.initiators[0])
+
+    def take_ids(self, bare):
+        """The stranger's host has a profile of its own."""
+        for host in self.client.hosts.search():
+            self.client.hosts.update(host.id, map_auth_profiles_names=None)
+        super().take_ids(bare)
+        self.client.host_auth_profiles.create(
+            name='payroll', type='CHAP', username='payroll',
+            password='0' * 12)
+        for host in self.client.hosts.search():
+            self.client.hosts.update(host.id,
+                                     map_auth_profiles_names='payroll')
+
+    def assert_theirs_stay(self):
+        super().assert_theirs_stay()
+        self.assertEqual(1, self.client.host_auth_profiles.find(
+            name='payroll').hosts_count)
+        self.assertIsNone(self.client.host_auth_profiles.find(
+            name=self.profile))
+
+    @ddt.data(*itertools.product((True, False), (True, False), LOST))
+    @ddt.unpack
+    def test_no_reply_to_a_profile(self, sent, known, lost):
+        """A repeat would give it to the stranger's host."""
+        if known:
+            self.attached()
+        with self.on_request('PATCH', '/hosts', sent=sent, error=lost,
+                             act=lambda: self.take_ids(False)):
+            self.assertRaises(rest.RestError, self.attach, self.guard)
+        self.assert_theirs_stay()
+
+    @ddt.data(*itertools.product((True, False), LOST))
+    @ddt.unpack
+    def test_a_profile_that_is_taken_back(self, sent, lost):
+        """From a host that was there before, when the mapping failed."""
+        self.attached()
+        with self.on_request(
+                'POST', '/mappings', sent=False, act=lambda: None,
+                error=rest.Forbidden), self.on_request(
+                    'PATCH', '/hosts', sent=sent, error=lost, after=1,
+                    act=lambda: self.take_ids(False)):
+            self.assertRaises(rest.Forbidden, self.attach, self.guard)
+        self.assert_theirs_stay()
+
+    def test_a_profile_of_another_host_is_not_taken(self):
+        self.attached()
+        with self.on_request('POST', '/mappings', sent=False,
+                             act=lambda: self.take_ids(False),
+                             error=rest.Forbidden):
+            self.assertRaises(rest.Forbidden, self.attach, self.guard)
+        self.assert_theirs_stay()
+
+
+@ddt.ddt
+class RemoveTest(HostIdsTest):
+    """The host was to go."""
+
+    def remove(self, host, known):
+        with contextlib.suppress(rest.RestError):
+            hosts.remove(self.array, self.registry, host, known)
+        self.assert_theirs_stay()
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_about_the_host(self, resource, sent, bare, lost):
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', '/hosts', sent=sent, error=lost,
+                             act=lambda: self.take_ids(bare)):
+            self.remove(host, known)
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_about_the_host_and_its_initiators(self, resource, sent,
+                                                        bare, lost):
+        """HST-3: an array that takes both at once, as is to be learnt."""
+        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', '/hosts', sent=sent, error=lost,
+                             act=lambda: self.take_ids(bare)):
+            self.remove(host, known)
+
+    @ddt.data(*CASES)
+    @ddt.unpack
+    def test_no_reply_about_the_host_nor_to_the_look(self, resource, sent,
+                                                     bare, lost):
+        """What the second try and the older way do is looked for, too."""
+        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.use(resource)
+        host, known = self.attached()
+
+        def act():
+            self.take_ids(bare)
+            self.sim.control.add_fault(
+                kind='status', status=500, commit='before', method='GET',
+                path='hosts', times=2)
+        with self.on_request('DELETE', '/hosts', sent=sent, act=act,
+                             error=lost):
+            self.remove(host, known)
+
+    @ddt.data(*[(*case, bulk) for case in CASES for bulk in (True, False)])
+    @ddt.unpack
+    def test_no_reply_about_initiators(self, resource, sent, bare, lost, bulk):
+        """Then the host is looked for before it is deleted."""
+        if not bulk:
+            self.sim.control.set_switches(bulk=[])
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', f'/{resource}', sent=sent, error=lost,
+                             act=lambda: self.take_ids(bare)):
+            self.remove(host, known)
+
+    @ddt.data(*[(*case, bulk) for case in CASES for bulk in (True, False)])
+    @ddt.unpack
+    def test_no_reply_about_initiators_nor_to_the_look(
+            self, resource, sent, bare, lost, bulk):
+        if not bulk:
+            self.sim.control.set_switches(bulk=[])
+        self.use(resource)
+        host, known = self.attached()
+
+        def act():
+            self.take_ids(bare)
+            self.sim.control.add_fault(
+                kind='status', status=500, commit='before', method='GET',
+                path=resource, times=2)
+        with self.on_request('DELETE', f'/{resource}', sent=sent, act=act,
+                             error=lost):
+            self.remove(host, known)
+
+    @ddt.data(*[(resource, bare) for resource in KINDS
+                for bare in (True, False)])
+    @ddt.unpack
+    def test_initiators_that_are_given_back(self, resource, bare):
+        """The host that was to get them is another's by then."""
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', f'/{resource}', sent=True,
+                             act=lambda: self.take_ids(bare),
+                             error=rest.Forbidden):
+            self.remove(host, known)
+
+    @ddt.data(*KINDS)
+    def test_initiators_of_another_host(self, resource):
+        """The array refuses, for the stranger's host has initiators."""
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', f'/{resource}',
+                             act=lambda: self.take_ids(False)):
+            self.remove(host, known)
+
+    @ddt.data(*KINDS)
+    def test_an_initiator_of_another_host_by_now(self, resource):
+        """Its record is the same, and it was not deleted."""
+        self.use(resource)
+        host, known = self.attached()
+        with self.on_request('DELETE', f'/{resource}', sent=False,
+                             act=self.move_record, error=rest.Unreachable):
+            hosts.remove(self.array, self.registry, host, known)
+        self.assert_mainframe_stays()
+        self.assertEqual([self.mainframe], self.client.hosts.search())
+
+    @ddt.data(*KINDS)
+    def test_initiators_that_the_array_does_not_show(self, resource):
+        """None is deleted again; the host goes with them if it can."""
+        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.use(resource)
+        host, known = self.attached()
+        self.client.capabilities.refuse(
+            rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+
+        def act():
+            self.theirs = self.strangers()
+            shown.enter_context(mock.patch.object(
+                self.registry, '_by_spelling', lambda names: None))
+        with contextlib.ExitStack() as shown, self.on_request(
+                'DELETE', f'/{resource}', sent=False, act=act,
+                error=rest.Unreachable), self.assertLogs(
+                    array_hosts.LOG.logger, 'WARNING') as logs:
+            hosts.remove(self.array, self.registry, host, known)
+        self.assertIn(', '.join(self.initiators), logs.output[0])
+        self.assertEqual([], self.client.hosts.search())
+
+    @ddt.data(*[(resource, sent) for resource in KINDS
+                for sent in (True, False)])
+    @ddt.unpack
+    def test_no_reply_when_initiators_are_given_back(self, resource, sent):
+        self.use(resource)
+        host, known = self.attached()
+        self.client.capabilities.refuse(
+            rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
+        with self.on_request('DELETE', '/hosts', sent=False,
+                             act=lambda: None, error=rest.Forbidden), \
+                self.on_request('POST', f'/{resource}', sent=sent,
+                                act=lambda: self.take_ids(True),
+                                error=rest.Unreachable):
+            self.remove(host, known)
