@@ -41,9 +41,9 @@ from k2_sim.console import routes as console_module
 from k2_sim.control import control
 from k2_sim.control import control_api
 from k2_sim import core as core_module
-from k2_sim.data import absent
-from k2_sim.data import keeper as keeper_module
-from k2_sim.data import surveyor
+from k2_sim.data import data_store as data_store_module
+from k2_sim.data import null
+from k2_sim.data import usage_scanner
 from k2_sim import equipment as equipment_module
 from k2_sim import errors
 from k2_sim.faults import faults as faults_module
@@ -150,19 +150,22 @@ class Array:
         rows = opening.open_store(
             store, profile, self._equipment, seeding, switches, clock)
         lock = threading.RLock()
-        keeper: keeper_module.Keeper | absent.NoKeeper = absent.NoKeeper()
-        looks: surveyor.Surveyor | absent.NoSurveyor = absent.NoSurveyor()
+        data_store: data_store_module.DataStore | null.NullDataStore = (
+            null.NullDataStore())
+        scanner: usage_scanner.UsageScanner | null.NullUsageScanner = (
+            null.NullUsageScanner())
         if contents is not None:
             try:
-                keeper = keeper_module.Keeper(contents, rows, lock, clock)
+                data_store = data_store_module.DataStore(
+                    contents, rows, lock, clock)
             except BaseException:
                 rows.close()
                 raise
-            looks = surveyor.Surveyor(contents, rows, lock)
+            scanner = usage_scanner.UsageScanner(contents, rows, lock)
         return core_module.Core(
             profile, clock, switches, rows, faults, journal_module.Journal(),
             recorder.Recorder(), performance.Performance(clock), contents,
-            lock, keeper, looks)
+            lock, data_store, scanner)
 
     def _reuse_ids(self) -> None:
         """Let ids come back when nothing knows them any more (OBJ-7)."""
@@ -220,7 +223,7 @@ class Array:
         (see Contents.live). Call it without the array's lock. Raises
         ApiError (404, 400), StateError, and TypeError without contents.
         """
-        return self.core.keeper.own(resource, number, live)
+        return self.core.data_store.own(resource, number, live)
 
     def reset(self) -> None:
         """Back to factory state, and to the switches of the start.
@@ -240,7 +243,7 @@ class Array:
                 self._switches(self.profile)))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
-        self.core.keeper.sweep()
+        self.core.data_store.sweep()
 
     def save(self) -> archive_module.Archive:
         """The whole state as it is now; switches and faults are not in it."""
@@ -258,12 +261,12 @@ class Array:
             with self.store.transaction():
                 self.store.clear()
                 archive_module.fill(self.store, archive)
-                self.core.keeper.drop_missing()
+                self.core.data_store.drop_missing()
             self._visibility.clear()
             self.core.io.clear()
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
-        self.core.keeper.sweep()
+        self.core.data_store.sweep()
 
     def serve(self, plane: planes.Plane) -> planes.Exports:
         """Let initiators reach what is mapped, until the array is closed.
@@ -436,10 +439,10 @@ class Array:
              carry_out: Callable[[], T]) -> T:
         """Ask what is open, and what it leads to; then carry it out."""
         with contextlib.ExitStack() as until:
-            until.callback(self.core.keeper.end, talk)
+            until.callback(self.core.data_store.end, talk)
             for _ in range(_ASKINGS):
                 self.links.ask(talk, until)
-                self.core.keeper.freeze(talk, until)
+                self.core.data_store.freeze(talk, until)
                 talk.begin()
                 with contextlib.suppress(
                         conversation.UnansweredError), self.lock:
@@ -471,7 +474,7 @@ class Array:
         with contextlib.ExitStack() as steps:
             # The last goes first, and each whatever became of the others:
             # a disk that is full must not keep files from being removed.
-            steps.callback(self.core.keeper.tend)
+            steps.callback(self.core.data_store.tend)
             steps.callback(self.links.deliver)
             steps.callback(self.links.look)
             steps.callback(self._do_due, self.links.settle)
@@ -488,7 +491,7 @@ class Array:
         path is as in the URL.
         """
         path = urllib.parse.unquote(path)
-        if self.core.keeper.has_files and path != peering.PATH and (
+        if self.core.data_store.has_files and path != peering.PATH and (
                 control_api.serves(path) or path.removeprefix(accounts.BASE)
                 .startswith(_WITH_COPIES)):
             return True

@@ -16,9 +16,9 @@ import threading
 
 from k2_sim.blocks import contents as contents_module
 from k2_sim import clock as clock_module
-from k2_sim.data import absent
-from k2_sim.data import keeper as keeper_module
-from k2_sim.data import surveyor as surveyor_module
+from k2_sim.data import data_store as data_store_module
+from k2_sim.data import null
+from k2_sim.data import usage_scanner as usage_scanner_module
 from k2_sim.faults import faults as faults_module
 from k2_sim import profiles
 from k2_sim.protocol import conversation
@@ -50,8 +50,8 @@ class Core:
     io: performance.Performance
     contents: contents_module.Contents | None
     lock: threading.RLock
-    keeper: keeper_module.Keeper | absent.NoKeeper
-    surveyor: surveyor_module.Surveyor | absent.NoSurveyor
+    data_store: data_store_module.DataStore | null.NullDataStore
+    usage_scanner: usage_scanner_module.UsageScanner | null.NullUsageScanner
     is_tended: bool = False
     closed: bool = False
 

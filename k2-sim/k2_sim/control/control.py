@@ -322,11 +322,11 @@ class Control:
     def tend(self) -> None:
         """Do what is due, and see to the capacities from time to time."""
         self.look()
-        self._core.surveyor.look()
+        self._core.usage_scanner.look()
 
     def survey(self) -> None:
         """Bring all capacities in line with the data that there is now."""
-        self._core.surveyor.look_now()
+        self._core.usage_scanner.look_now()
 
     def set_performance(self, /, **figures: float) -> None:
         """Say what stats/system shows from now on, by its field names."""

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import contextlib
 
 from k2_sim import core as core_module
-from k2_sim.data import absent
-from k2_sim.data import keeper as keeper_module
+from k2_sim.data import data_store as data_store_module
+from k2_sim.data import null
 from k2_sim import errors
 from k2_sim.protocol import messages
 from k2_sim.rules import base
@@ -45,19 +45,19 @@ class Data:
         self._core = core
 
     @property
-    def _keeper(self) -> keeper_module.Keeper | absent.NoKeeper:
-        return self._core.keeper
+    def _data_store(self) -> data_store_module.DataStore | null.NullDataStore:
+        return self._core.data_store
 
     def size(self, resource: str, number: int) -> int:
         """How large a volume or image is."""
         with self._core.lock:
             return int(self._row(resource, number)['size']
-                       ) * keeper_module.KIB
+                       ) * data_store_module.KIB
 
     def _row(self, resource: str, number: int) -> Row:
         row = self._core.store.get(resource, number)
         if row is None or (resource, number) == (
-                keeper_module.VOLUMES, volumes.CTRL_ID):
+                data_store_module.VOLUMES, volumes.CTRL_ID):
             raise errors.missing(f'/{resource}/{number}')
         return row
 
@@ -68,10 +68,10 @@ class Data:
             raise errors.refused(
                 f'One request reads at most {_LARGEST} bytes: give a Range')
         self._check_range(resource, number, offset, length)
-        with self._keeper.holding(lambda: replicas.content(
+        with self._data_store.pinned(lambda: replicas.content(
                 self._row(resource, number))) as token, \
                 self._counted(resource, number, length, reads=1):
-            return self._keeper.contents.read(token, offset, length)
+            return self._data_store.contents.read(token, offset, length)
 
     @contextlib.contextmanager
     def _counted(self, resource: str, number: int, size: int, reads: int = 0,
@@ -79,7 +79,7 @@ class Data:
         """Let statistics show what is done inside, if it is of a volume."""
         began = self._core.clock.monotonic()
         yield
-        if resource == keeper_module.VOLUMES:
+        if resource == data_store_module.VOLUMES:
             self._core.io.note(number, reads, writes, size,
                                self._core.clock.monotonic() - began)
 
@@ -95,17 +95,17 @@ class Data:
         """Write as a host does; it is on the medium afterwards (CAP-3)."""
         self._check_range(resource, number, offset, len(data))
         self.check_writable(resource, number)
-        with self._keeper.writing(resource, number) as token, \
+        with self._data_store.writing(resource, number) as token, \
                 self._counted(resource, number, len(data), writes=1):
-            self._keeper.contents.write(token, offset, data)
+            self._data_store.contents.write(token, offset, data)
 
     def discard(self, resource: str, number: int, offset: int, length: int
                 ) -> None:
         """Give up what is there, as UNMAP does: it reads as zeros."""
         self._check_range(resource, number, offset, length)
         self._check_open(resource, number)
-        with self._keeper.writing(resource, number) as token:
-            self._keeper.contents.discard(token, offset, length)
+        with self._data_store.writing(resource, number) as token:
+            self._data_store.contents.discard(token, offset, length)
 
     def check_writable(self, resource: str, number: int) -> None:
         """Refuse what a host could not write now (CAP-3)."""
@@ -117,7 +117,8 @@ class Data:
         """Plain snapshots never change (SNP-5), targets not yet (REP-16)."""
         with self._core.lock:
             row = self._row(resource, number)
-            if not (row['is_exposable'] if resource == keeper_module.VOLSNAPS
+            if not (row['is_exposable']
+                    if resource == data_store_module.VOLSNAPS
                     else not row['read_only']):
                 raise errors.refused(f'{row["name"]} is read-only')
 
@@ -126,7 +127,7 @@ class Data:
 
         Without files the text is the token that stands for the data.
         """
-        if not self._keeper.has_files:
+        if not self._data_store.has_files:
             self._set_token(resource, number, text)
             return
         data = text.encode() + b'\0'
@@ -142,7 +143,7 @@ class Data:
 
     def read_text(self, row: Row) -> str:
         """What write_text() wrote to a row, under the array's lock."""
-        if not self._keeper.has_files:
+        if not self._data_store.has_files:
             return replicas.content(row)
-        data = self._keeper.contents.read(replicas.content(row), 0, _TEXT)
+        data = self._data_store.contents.read(replicas.content(row), 0, _TEXT)
         return data.partition(b'\0')[0].decode(errors='replace')

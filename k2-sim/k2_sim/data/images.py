@@ -13,8 +13,8 @@
 """The volumes and images that have data, by volume group."""
 
 from k2_sim.blocks import reduction
-from k2_sim.data.keeper import VOLSNAPS
-from k2_sim.data.keeper import VOLUMES
+from k2_sim.data.data_store import VOLSNAPS
+from k2_sim.data.data_store import VOLUMES
 from k2_sim.rules import replicas
 from k2_sim.state import catalogue
 from k2_sim.state import schema

@@ -31,7 +31,7 @@ import threading
 import time
 
 from k2_sim import core as core_module
-from k2_sim.data import delivery
+from k2_sim.data import outbound
 from k2_sim import errors
 from k2_sim.peers import wire
 from k2_sim.protocol.conversation import Address
@@ -95,7 +95,7 @@ class Links:
         # How many requests make something on a peer right now.
         self._makes = 0
         # Held while data is sent; nothing else waits for that.
-        self._delivery = threading.Lock()
+        self._outbound = threading.Lock()
 
     def reset(self) -> None:
         """Forget what was known of the peers."""
@@ -196,7 +196,7 @@ class Links:
         with self._core.lock:
             row = self._core.store.at('/system/state/1')
         return peering.Sender(row['system_id'], row['system_name'],
-                              self.address, self._core.keeper.has_files)
+                              self.address, self._core.data_store.has_files)
 
     def cancel(self, talk: Conversation) -> None:
         """Undo what peers made for a request that was refused after all."""
@@ -366,7 +366,7 @@ class Links:
 
         It takes its time, but requests need not wait for it.
         """
-        with self._delivery:
+        with self._outbound:
             for _ in range(_TURNS):
                 waiting = [(number, state) for number, state
                            in list(self._states.items()) if state.wanted]
@@ -391,7 +391,7 @@ class Links:
     def _push(self, address: Address, token: str, known: str) -> None:
         """Send one file to who knows another one; note how much it was."""
         core = self._core
-        sent = delivery.send(core.keeper, token, known, functools.partial(
+        sent = outbound.send(core.data_store, token, known, functools.partial(
             self.wire.push, address))
         if sent.logical:
             with core.lock, core.store.transaction():
@@ -430,7 +430,7 @@ class Links:
         """The reply to data of a peer; raises ApiError (400, 503)."""
         if not self.is_open:
             raise errors.ApiError(503, 'The link is cut')
-        return self._core.keeper.arrivals.take(peering.read_piece(body))
+        return self._core.data_store.inbound.take(peering.read_piece(body))
 
     def _answer(self, role: str, sender: peering.Sender, kind: str,
                 fields: peering.Fields) -> tuple[peering.Fields, str]:

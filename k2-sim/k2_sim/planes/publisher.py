@@ -204,7 +204,7 @@ class Publisher:
         if row.get('read_only') and self._is_whole(row):
             return replicas.content(row)
         try:
-            return self._core.keeper.own(resource, number, live=True)
+            return self._core.data_store.own(resource, number, live=True)
         except errors.ApiError:
             return None
 

@@ -404,7 +404,7 @@ class TestLive(DataTest):
         self.volume(group)
         self.write('volumes/31', 0, b'a')
         taker = threading.Thread(target=self.snapshot, args=(group,))
-        with self.array.core.keeper.writing('volumes', 31) as token:
+        with self.array.core.data_store.writing('volumes', 31) as token:
             taker.start()
             taker.join(0.05)
             self.assertTrue(taker.is_alive())

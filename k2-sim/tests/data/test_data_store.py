@@ -28,7 +28,7 @@ from tests.data import test_data
 LIMIT = 10
 
 
-class KeeperTest(test_data.DataTest):
+class DataStoreTest(test_data.DataTest):
     """An array with one volume."""
 
     def setUp(self):
@@ -61,7 +61,7 @@ class KeeperTest(test_data.DataTest):
             side_effect=k2_sim.StateError('no room'))
 
 
-class TestTokens(KeeperTest):
+class TestTokens(DataStoreTest):
     """A token that others may know stands for the same data for ever."""
 
     def share(self):
@@ -95,7 +95,7 @@ class TestTokens(KeeperTest):
     def test_while_somebody_reads_it(self):
         """What was sent in part does not change behind the other part."""
         before = self.share()
-        with self.array.core.keeper.holding(lambda: before):
+        with self.array.core.data_store.pinned(lambda: before):
             self.write('volumes/31', 0, b'new')
             self.assertEqual(b'old', self.contents.read(before, 0, 3))
         self.assertEqual(b'new', self.read('volumes/31', 0, 3))
@@ -150,7 +150,7 @@ class TestTokens(KeeperTest):
         self.assertEqual(named, self.files())
 
 
-class TestOneMoment(KeeperTest):
+class TestOneMoment(DataStoreTest):
     """SNP-6: all volumes of a snapshot as they were at one moment."""
 
     def setUp(self):
@@ -161,14 +161,14 @@ class TestOneMoment(KeeperTest):
 
     def after_copies(self, action):
         """Do something when the copies are made, and not yet used."""
-        freeze = self.array.core.keeper.freeze
+        freeze = self.array.core.data_store.freeze
 
         def frozen(*args):
             freeze(*args)
             action()
 
         self.enterContext(mock.patch.object(
-            self.array.core.keeper, 'freeze', autospec=True,
+            self.array.core.data_store, 'freeze', autospec=True,
             side_effect=frozen))
 
     def held(self):
@@ -234,12 +234,12 @@ class TestOneMoment(KeeperTest):
         self.assertEqual(self.named(), self.files())
 
 
-class TestRemoval(KeeperTest):
+class TestRemoval(DataStoreTest):
 
     def test_volume_that_goes_while_it_is_written(self):
         """The write is as if it had come before."""
         self.write('volumes/31', 0, b'x')
-        with self.array.core.keeper.writing('volumes', 31) as token:
+        with self.array.core.data_store.writing('volumes', 31) as token:
             self.delete('volumes/31')
             self.control.look()
             self.contents.write(token, 0, b'y')
@@ -290,7 +290,7 @@ class TestRemoval(KeeperTest):
         return taken
 
 
-class TestStart(KeeperTest):
+class TestStart(DataStoreTest):
 
     def setUp(self):
         super().setUp()
@@ -343,7 +343,7 @@ class TestStart(KeeperTest):
             self.read(path, 0, 1) for path in ('volumes/31', 'volumes/32')))
 
 
-class TestWhatIsDue(KeeperTest):
+class TestWhatIsDue(DataStoreTest):
 
     def test_full_disk(self):
         """Files go all the same, and requests are answered."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What stands in for the keeper and the surveyor where there are no files.
+"""Stand-ins for data store and usage scanner of an array without files.
 
 Tokens stand for data then, and nothing else is behind them: there is nothing
 to look after, and who wants data is refused.
@@ -21,13 +21,13 @@ import contextlib
 from typing import NoReturn
 
 from k2_sim.blocks import contents as contents_module
-from k2_sim.data import arrivals as arrivals_module
+from k2_sim.data import inbound as inbound_module
 from k2_sim import errors
 from k2_sim.protocol import conversation
 
 
-class NoKeeper:
-    """In the place of a Keeper. Raises ApiError (400) for wanted data."""
+class NullDataStore:
+    """In the place of a data store. Raises ApiError (400) for wanted data."""
 
     has_files = False
 
@@ -37,7 +37,7 @@ class NoKeeper:
         self._refuse()
 
     @property
-    def arrivals(self) -> arrivals_module.Arrivals:
+    def inbound(self) -> inbound_module.Inbound:
         """Nothing can arrive."""
         raise errors.refused('This array keeps no data')
 
@@ -49,8 +49,8 @@ class NoKeeper:
         """Raises TypeError: whoever asks for files must have given some."""
         raise TypeError('the array has no contents')
 
-    def holding(self, find: Callable[[], str]
-                ) -> contextlib.AbstractContextManager[str]:
+    def pinned(self, find: Callable[[], str]
+               ) -> contextlib.AbstractContextManager[str]:
         """No file can be held."""
         self._refuse()
 
@@ -76,8 +76,8 @@ class NoKeeper:
         """There is nothing to do."""
 
 
-class NoSurveyor:
-    """In the place of a Surveyor: capacities are what control says."""
+class NullUsageScanner:
+    """In the place of a usage scanner: capacities are what control says."""
 
     def look(self) -> None:
         """There is nothing to look at."""

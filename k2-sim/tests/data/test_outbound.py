@@ -13,15 +13,15 @@
 
 import os
 
-from k2_sim.data import absent
-from k2_sim.data import delivery
+from k2_sim.data import null
+from k2_sim.data import outbound
 from k2_sim.protocol import peering
 from tests.data import test_data
 
 MIB = 2 ** 20
 
 
-class TestDelivery(test_data.DataTest):
+class TestOutbound(test_data.DataTest):
 
     def setUp(self):
         super().setUp()
@@ -34,7 +34,7 @@ class TestDelivery(test_data.DataTest):
         def push(piece):
             self.pieces.append(piece)
             return peering.Taken(*taken)
-        return delivery.send(self.array.core.keeper, token, known, push)
+        return outbound.send(self.array.core.data_store, token, known, push)
 
     def test_pieces(self):
         """The first has the size, the last has the end, none is large."""
@@ -74,6 +74,6 @@ class TestDelivery(test_data.DataTest):
 
     def test_nothing_to_send(self):
         self.assertEqual((0, 0), self.send('b' * 32))
-        self.assertEqual((0, 0), delivery.send(
-            absent.NoKeeper(), self.token, '', self.pieces.append))
+        self.assertEqual((0, 0), outbound.send(
+            null.NullDataStore(), self.token, '', self.pieces.append))
         self.assertEqual([], self.pieces)

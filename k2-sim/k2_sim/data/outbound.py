@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from k2_sim.blocks import contents as contents_module
 from k2_sim.blocks import reduction
-from k2_sim.data import absent
-from k2_sim.data import keeper as keeper_module
+from k2_sim.data import data_store as data_store_module
+from k2_sim.data import null
 from k2_sim.protocol import peering
 
 # What one message carries; the last run may go beyond.
@@ -37,17 +37,18 @@ class Sent(NamedTuple):
     physical: int = 0
 
 
-def send(keeper: keeper_module.Keeper | absent.NoKeeper, token: str,
+def send(data_store: data_store_module.DataStore | null.NullDataStore,
+         token: str,
          known: str, push: Callable[[peering.Piece], peering.Taken]) -> Sent:
     """Send a file to who knows another one; gives how many bytes it was.
 
     push takes one piece there. None if there is nothing to send, or the
     other one did not take it.
     """
-    if not keeper.has_files:
+    if not data_store.has_files:
         return Sent()
-    contents, sent = keeper.contents, Sent()
-    with keeper.holding(lambda: token), keeper.holding(lambda: known):
+    contents, sent = data_store.contents, Sent()
+    with data_store.pinned(lambda: token), data_store.pinned(lambda: known):
         if not contents.has(token):
             return Sent()
         for piece in _pieces(

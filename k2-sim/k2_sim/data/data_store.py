@@ -29,7 +29,7 @@ import logging
 
 from k2_sim.blocks import contents as contents_module
 from k2_sim import clock as clock_module
-from k2_sim.data import arrivals
+from k2_sim.data import inbound
 from k2_sim import errors
 from k2_sim.protocol import conversation
 from k2_sim.rules import replicas
@@ -45,12 +45,12 @@ KIB = 1024
 _COPIES = 5
 
 
-class Keeper:
+class DataStore:
     """The files of one array's rows.
 
-    lock is the array's; every call comes without it. arrivals: files that
-    come from other arrays. has_files: see absent.NoKeeper. Raises StateError
-    for a directory with other files.
+    lock is the array's; every call comes without it. inbound: files that
+    come from other arrays. has_files: see null.NullDataStore. Raises
+    StateError for a directory with other files.
     """
 
     has_files = True
@@ -60,8 +60,8 @@ class Keeper:
                  lock: contextlib.AbstractContextManager[object],
                  clock: clock_module.Clock) -> None:
         self.contents = contents
-        self.arrivals = arrivals.Arrivals(
-            contents, self.holding, self.let_go, clock)
+        self.inbound = inbound.Inbound(
+            contents, self.pinned, self.release, clock)
         self._store = store
         self._lock = lock
         self._counts: collections.Counter[str] = collections.Counter()
@@ -208,7 +208,7 @@ class Keeper:
                     del self._held[token]
 
     @contextlib.contextmanager
-    def holding(self, find: Callable[[], str]) -> Iterator[str]:
+    def pinned(self, find: Callable[[], str]) -> Iterator[str]:
         """The token that find gives under the lock; its file stays."""
         with self._lock:
             token = find()
@@ -223,7 +223,7 @@ class Keeper:
         with self.contents.writing:
             try:
                 own = self._own(resource, number, busy)
-                with self.holding(lambda: own) as token:
+                with self.pinned(lambda: own) as token:
                     if not self.contents.has(token):
                         raise errors.missing(f'/{resource}/{number}')
                     yield token
@@ -242,14 +242,14 @@ class Keeper:
         until.enter_context(self.contents.writing)
         with contextlib.ExitStack() as stack:
             for token in talk.unfrozen:
-                stack.enter_context(self.holding(lambda: token))
+                stack.enter_context(self.pinned(lambda: token))
             stack.enter_context(self.contents.quiesced())
             for token in filter(self.contents.has, talk.unfrozen):
                 copy = self.contents.clone(token)
-                self.let_go(talk.copies.get(token, ''))
+                self.release(talk.copies.get(token, ''))
                 talk.copies[token] = copy
 
-    def let_go(self, token: str) -> None:
+    def release(self, token: str) -> None:
         """A file was made for a row; without one it can go."""
         with self._lock:
             if token and not self._counts[token]:
@@ -258,11 +258,11 @@ class Keeper:
     def end(self, talk: conversation.Conversation) -> None:
         """The request is over: copies that no row took can go."""
         for token in talk.copies.values():
-            self.let_go(token)
+            self.release(token)
 
     def tend(self) -> None:
         """Give up what has waited too long, and what nobody names."""
-        self.arrivals.expire()
+        self.inbound.expire()
         self.sweep()
 
     def sweep(self) -> None:

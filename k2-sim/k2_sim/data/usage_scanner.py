@@ -27,10 +27,10 @@ from typing import Any
 
 from k2_sim.blocks import contents as contents_module
 from k2_sim.blocks import reduction
+from k2_sim.data.data_store import KIB
+from k2_sim.data.data_store import VOLSNAPS
+from k2_sim.data.data_store import VOLUMES
 from k2_sim.data import images
-from k2_sim.data.keeper import KIB
-from k2_sim.data.keeper import VOLSNAPS
-from k2_sim.data.keeper import VOLUMES
 from k2_sim.rules import replicas
 from k2_sim.state import catalogue
 from k2_sim.state import schema
@@ -45,7 +45,7 @@ _FIELDS = ('logical_capacity', 'compressed', 'reduced', 'measured')
 _SHARE = 5
 
 
-class Surveyor:
+class UsageScanner:
     """Looks at the data of one array. lock is the array's.
 
     Nothing is read under the lock. Safe for threads.

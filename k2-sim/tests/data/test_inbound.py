@@ -13,7 +13,7 @@
 
 import msgspec
 
-from k2_sim.data import arrivals
+from k2_sim.data import inbound
 from k2_sim.protocol import peering
 from tests.data import test_data
 
@@ -21,7 +21,7 @@ TOKEN = 'a' * 32
 SIZE = 8192
 
 
-class TestArrivals(test_data.DataTest):
+class TestInbound(test_data.DataTest):
 
     def give(self, *runs, token=TOKEN, base='', **fields):
         return self.control.receive_data(msgspec.msgpack.encode(
@@ -58,11 +58,11 @@ class TestArrivals(test_data.DataTest):
         """Each piece shows that there is more to come."""
         self.give(first=True)
         for number in range(3):
-            self.clock.advance(arrivals.KEPT_SECONDS - 1)
+            self.clock.advance(inbound.KEPT_SECONDS - 1)
             self.control.look()
             self.assertTrue(self.give((number, b'x')).fits)
         self.assertTrue(self.give(last=True).whole)
-        self.clock.advance(arrivals.KEPT_SECONDS - 1)
+        self.clock.advance(inbound.KEPT_SECONDS - 1)
         self.control.look()
         self.assertEqual(b'xxx', self.held()[:3])
         self.clock.advance(1)

@@ -12,7 +12,7 @@
 
 """Data on its way from one array to another.
 
-It comes in pieces (see delivery). A file that arrives gets its token only
+It comes in pieces (see outbound). A file that arrives gets its token only
 when it is complete.
 """
 
@@ -25,24 +25,24 @@ from k2_sim import clock as clock_module
 from k2_sim.protocol import peering
 
 
-Holding = Callable[[Callable[[], str]],
-                   contextlib.AbstractContextManager[str]]
+Pinned = Callable[[Callable[[], str]],
+                  contextlib.AbstractContextManager[str]]
 # How long what has arrived waits for a row, or for the rest of it.
 KEPT_SECONDS = 600.0
 
 
-class Arrivals:
+class Inbound:
     """What arrives at one array.
 
-    holding and let_go: the keeper's, which keeps what a file begins with.
+    pinned and release: the data store's, which keeps what a file begins with.
     """
 
     def __init__(self, contents: contents_module.Contents,
-                 holding: Holding, let_go: Callable[[str], object],
+                 pinned: Pinned, release: Callable[[str], object],
                  clock: clock_module.Clock) -> None:
         self._contents = contents
-        self._holding = holding
-        self._let_go = let_go
+        self._pinned = pinned
+        self._release = release
         self._clock = clock
         # Files that have no token yet, by the one that they will get.
         self._parts: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Arrivals:
         before = self._parts.pop(piece.token, None)
         if before is not None:
             self._drop(before)
-        with self._holding(lambda: piece.base if self._contents.has(
+        with self._pinned(lambda: piece.base if self._contents.has(
                 piece.base) else '') as base:
             if base != piece.base:
                 return False
@@ -96,7 +96,7 @@ class Arrivals:
 
     def _drop(self, token: str) -> None:
         del self._until[token]
-        self._let_go(token)
+        self._release(token)
 
     def expire(self) -> None:
         """Give up what has waited too long."""

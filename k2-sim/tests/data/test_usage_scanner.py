@@ -18,7 +18,7 @@ from unittest import mock
 
 import msgspec
 
-from k2_sim.data import surveyor
+from k2_sim.data import usage_scanner
 from tests import base
 from tests.data import test_data
 
@@ -251,7 +251,7 @@ class SurveyTest(test_data.DataTest):
         """Looking at data takes a small part of the time at most."""
         volume = self.volume(self.group())
         with mock.patch.object(
-                surveyor.time, 'monotonic', autospec=True) as now:
+                usage_scanner.time, 'monotonic', autospec=True) as now:
             now.side_effect = [100.0, 100.0, 102.0]
             self.control.tend()
             self.fill(volume, *self.noise(3))
@@ -267,14 +267,15 @@ class SurveyTest(test_data.DataTest):
     def test_what_goes_meanwhile(self):
         volume = self.volume(self.group())
         self.fill(volume, *self.noise(3))
-        look = self.array.core.surveyor._reduction.look
+        look = self.array.core.usage_scanner._reduction.look
 
         def meanwhile(groups):
             found = look(groups)
             self.delete(f'volumes/{volume["id"]}')
             return found
 
-        with mock.patch.object(self.array.core.surveyor._reduction, 'look',
+        with mock.patch.object(self.array.core.usage_scanner._reduction,
+                               'look',
                                autospec=True, side_effect=meanwhile):
             self.control.survey()
         self.assertEqual(0, self.capacity()['physical'])
@@ -282,7 +283,7 @@ class SurveyTest(test_data.DataTest):
     def test_who_asks_while_it_looks(self):
         """A survey has what was written before it, whoever else looks."""
         volume = self.volume(self.group())
-        look = self.array.core.surveyor._reduction.look
+        look = self.array.core.usage_scanner._reduction.look
         entered, go_on = threading.Event(), threading.Event()
 
         def slow(groups):
@@ -293,7 +294,8 @@ class SurveyTest(test_data.DataTest):
 
         first = threading.Thread(target=self.control.survey)
         second = threading.Thread(target=self.control.survey)
-        with mock.patch.object(self.array.core.surveyor._reduction, 'look',
+        with mock.patch.object(self.array.core.usage_scanner._reduction,
+                               'look',
                                autospec=True, side_effect=slow):
             first.start()
             entered.wait(10)
