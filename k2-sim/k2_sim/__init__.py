@@ -34,9 +34,9 @@ from k2_sim.planes.base import PlaneError
 from k2_sim.planes.lio import lio_plane
 from k2_sim.planes.tgt import tgt_plane
 from k2_sim.profiles import Switches
-from k2_sim.protocol.conversation import Address
 from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
+from k2_sim.protocol.request_context import Address
 
 __all__ = (
     'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'Exchange',

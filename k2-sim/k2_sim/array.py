@@ -50,19 +50,19 @@ from k2_sim.faults import faults as faults_module
 from k2_sim.faults import subjects
 from k2_sim.faults import visibility
 from k2_sim.initial import archive as archive_module
+from k2_sim.initial import bootstrap
 from k2_sim.initial import factory
-from k2_sim.initial import opening
 from k2_sim.known import known_requests
 from k2_sim.peers import links
 from k2_sim.planes import base as planes
 from k2_sim.planes import publisher as publisher_module
 from k2_sim import profiles
-from k2_sim.protocol import conversation
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Request
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol import peering
+from k2_sim.protocol import request_context
 from k2_sim.recording import journal as journal_module
 from k2_sim.recording import performance
 from k2_sim.recording import recorder
@@ -147,7 +147,7 @@ class Array:
               seeding: Seed | None,
               contents: contents_module.Contents | None) -> core_module.Core:
         switches = self._switches(profile)
-        rows = opening.open_store(
+        rows = bootstrap.open_store(
             store, profile, self._equipment, seeding, switches, clock)
         lock = threading.RLock()
         data_store: data_store_module.DataStore | null.NullDataStore = (
@@ -413,7 +413,7 @@ class Array:
 
     def _serve(self, request: Request,
                weather: visibility.Weather) -> Response:
-        talk = conversation.Conversation(self.core.contents)
+        talk = request_context.RequestContext(self.core.contents)
         try:
             self._attend()
             response = self._discuss(talk, lambda: self._service.answer(
@@ -426,16 +426,16 @@ class Array:
             self.links.cancel(talk)
             raise
 
-    def _discuss(self, talk: conversation.Conversation,
+    def _discuss(self, talk: request_context.RequestContext,
                  carry_out: Callable[[], T]) -> T:
         """What comes of it, after all was answered that it asks for."""
         try:
             with self.lock:
                 return carry_out()
-        except conversation.UnansweredError:
+        except request_context.UnansweredError:
             return self._ask(talk, carry_out)
 
-    def _ask(self, talk: conversation.Conversation,
+    def _ask(self, talk: request_context.RequestContext,
              carry_out: Callable[[], T]) -> T:
         """Ask what is open, and what it leads to; then carry it out."""
         with contextlib.ExitStack() as until:
@@ -445,7 +445,7 @@ class Array:
                 self.core.data_store.freeze(talk, until)
                 talk.begin()
                 with contextlib.suppress(
-                        conversation.UnansweredError), self.lock:
+                        request_context.UnansweredError), self.lock:
                     return carry_out()
             raise errors.refused('The peer has no answer that lasts')
 
@@ -481,7 +481,7 @@ class Array:
             steps.callback(self._do_due, self._service.expire)
 
     def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
-        talk = conversation.Conversation(self.core.contents)
+        talk = request_context.RequestContext(self.core.contents)
         self._discuss(talk, functools.partial(carry_out, base.Scope(
             self.store, self.switches, self.clock, talk=talk)))
 

@@ -14,7 +14,7 @@
 
 from k2_sim import array as array_module
 from k2_sim.initial import factory
-from k2_sim.protocol.conversation import Address
+from k2_sim.protocol.request_context import Address
 
 
 # How far apart the ids of two arrays in one process begin.
@@ -31,11 +31,11 @@ def connect(first: array_module.Array,
     equipment; arrays that know each other already are wired again.
     """
     other = second or first
-    network = first.links.wire.network or other.links.wire.network
+    network = first.links.transport.network or other.links.transport.network
     for array, host in ((first, hosts[0]), (other, hosts[-1])):
         network[host or f'{array.name}.example.org'] = array
     for array in dict.fromkeys((first, other)):
-        array.links.wire.network = network
+        array.links.transport.network = network
         array.links.address = next(
             host for host, found in network.items() if found is array)
     for array, peer in dict.fromkeys(((first, other), (other, first))):

@@ -21,7 +21,7 @@ from k2_sim.data import null
 from k2_sim.data import usage_scanner as usage_scanner_module
 from k2_sim.faults import faults as faults_module
 from k2_sim import profiles
-from k2_sim.protocol import conversation
+from k2_sim.protocol import request_context
 from k2_sim.recording import journal as journal_module
 from k2_sim.recording import performance
 from k2_sim.recording import recorder as recorder_module
@@ -58,4 +58,4 @@ class Core:
     def scope(self, role: str = 'admin') -> base.Scope:
         """The rows as a user of a role sees and changes them."""
         return base.Scope(self.store, self.switches, self.clock, role,
-                          talk=conversation.Conversation(self.contents))
+                          talk=request_context.RequestContext(self.contents))

@@ -24,8 +24,8 @@ import k2_sim
 from k2_sim.adapters import tls
 from k2_sim.api import service
 from k2_sim.faults import visibility
-from k2_sim.protocol import conversation
 from k2_sim.protocol import messages
+from k2_sim.protocol import request_context
 from k2_sim.state import table as table_module
 
 GIB = 2 ** 20
@@ -162,7 +162,7 @@ class ArrayTest(DirectoryTest):
             visibility.Visibility(self.array.clock), self.array.core.io)
         whole = fresh.answer(
             messages.Request('GET', '__full', role='admin'),
-            visibility.Weather(), conversation.Conversation())
+            visibility.Weather(), request_context.RequestContext())
         self.array.store.listeners[:] = known
         self.assertEqual(whole.json(), self.get('__full'))
 

@@ -21,7 +21,7 @@ import testtools
 ROOT = pathlib.Path(__file__).parents[2]
 NAME = 'k2_sim'
 # What every package may use.
-SHARED = ['errors', 'clock', 'equipment', 'profiles', 'remembered',
+SHARED = ['errors', 'clock', 'equipment', 'profiles', 'memoize',
           'version']
 MAP = re.compile(r'^   \* - ``([a-z]+)``$', re.MULTILINE)
 

@@ -20,7 +20,7 @@ import hmac
 
 from k2_sim.access import roles
 from k2_sim import errors
-from k2_sim import remembered
+from k2_sim import memoize
 
 
 # Everybody who comes through the cloud manager.
@@ -52,7 +52,7 @@ class Users:
     def __init__(self, users: Iterable[User]) -> None:
         self._users = {user.login: user for user in users}
         # Those who were let in show the same with each request.
-        self._known = remembered.short(_HEADERS)(self._authenticate)
+        self._known = memoize.short(_HEADERS)(self._authenticate)
 
     def authenticate(self, header: str) -> User:
         """The user of an Authorization header; raises ApiError (401)."""

@@ -25,11 +25,11 @@ from k2_sim import clock as clock_module
 from k2_sim import errors
 from k2_sim.faults import visibility as visibility_module
 from k2_sim import profiles
-from k2_sim.protocol import conversation
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Request
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol import query as query_module
+from k2_sim.protocol import request_context
 from k2_sim.recording import performance
 from k2_sim.rules.base import Rules
 from k2_sim.rules.base import Scope
@@ -72,7 +72,7 @@ class Service:
         self._turn = 0
 
     def answer(self, request: Request, weather: visibility_module.Weather,
-               talk: conversation.Conversation) -> Response:
+               talk: request_context.RequestContext) -> Response:
         """The reply to one request.
 
         weather says how late reads see what a write does (OBJ-6).
@@ -83,7 +83,7 @@ class Service:
                       request.role, request.login, talk=talk)
         try:
             self.expire(scope)
-        except conversation.UnansweredError:
+        except request_context.UnansweredError:
             # It is left to Array.tend(): this request need not wait for it.
             talk.begin()
         self._renderings.check(self._switches)
@@ -308,14 +308,14 @@ class Service:
             try:
                 rows.append(self._one(
                     scope, method, rules, number, item, lenient=True))
-            except conversation.UnansweredError:
+            except request_context.UnansweredError:
                 # Peers are asked for all items at once.
                 continue
             except errors.ApiError:
                 if not scope.talk.is_open:
                     raise
         if scope.talk.is_open:
-            raise conversation.UnansweredError('a bulk call')
+            raise request_context.UnansweredError('a bulk call')
         return rows
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,

@@ -61,8 +61,9 @@ class Service:
         """Tell the array where its peers are, and where it is itself."""
         links = self.array.links
         links.address = self.address
-        links.wire.network = {links.address: self.array}
-        links.wire.ca, links.wire.plain = peers.ca, self.certificate is None
+        links.transport.network = {links.address: self.array}
+        links.transport.ca = peers.ca
+        links.transport.plain = self.certificate is None
         for name, host in peers.addresses.items():
             links.add_peer(name, k2_sim.Address(
                 host, peers.login, self.passwords.of_peers()))

@@ -24,7 +24,7 @@ import secrets
 from k2_sim.access.users import Flex
 from k2_sim.access.users import FLEX
 from k2_sim.access.users import User
-from k2_sim.config import guessing
+from k2_sim.config import password_strength
 from k2_sim.config.settings import Account
 from k2_sim.config.settings import Settings
 from k2_sim.config.settings import SettingsError
@@ -108,7 +108,7 @@ class Passwords:
     def weakest(self) -> str:
         """What is wrong with a password that others can try, or nothing."""
         for login, text in self._texts.items():
-            flaw = guessing.flaw(text, self._texts)
+            flaw = password_strength.flaw(text, self._texts)
             if flaw:
                 return f'the password of {login} {flaw}'
         return ''

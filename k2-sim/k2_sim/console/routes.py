@@ -28,10 +28,10 @@ import urllib.parse
 import msgspec
 
 from k2_sim.access import users as users_module
-from k2_sim.console import controlling
-from k2_sim.console import feed as feed_module
+from k2_sim.console import control_page
 from k2_sim.console import files
 from k2_sim.console import logins as logins_module
+from k2_sim.console import view_models as view_models_module
 from k2_sim.control import control as control_module
 from k2_sim import core as core_module
 from k2_sim import errors
@@ -104,8 +104,9 @@ class Console:
     def __init__(self, core: core_module.Core, control: control_module.Control,
                  users: users_module.Users,
                  controllers: users_module.Users) -> None:
-        self._feed = feed_module.Feed(core, users, control.look)
-        self._control = controlling.Controlling(control)
+        self._view_models = view_models_module.ViewModels(
+            core, users, control.look)
+        self._control = control_page.ControlPage(control)
         self._pages = (
             _Page(_CONTROL, 'k2_control',
                   logins_module.Logins(controllers, core.clock),
@@ -115,7 +116,7 @@ class Console:
 
     def look(self) -> None:
         """Take a sample of the array's figures if one is due."""
-        self._feed.history.look()
+        self._view_models.history.look()
 
     def answer(self, request: Request) -> Response:
         """The reply to a request; a refusal is a reply, too."""
@@ -159,8 +160,8 @@ class Console:
         if len(request.query) > _LONGEST_QUERY:
             raise errors.refused('Too much is opened; close some of it')
         query = dict(urllib.parse.parse_qsl(request.query))
-        return self._feed.answer(
-            name.removeprefix('feed/'), feed_module.read(query))
+        return self._view_models.answer(
+            name.removeprefix('feed/'), view_models_module.read(query))
 
 
 def _moved(path: str) -> Response:

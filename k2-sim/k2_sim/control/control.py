@@ -291,20 +291,20 @@ class Control:
         """
         links = self._links
         self._life.tend()
-        links.wire.cut = True
+        links.transport.cut = True
         links.look()
 
     def mend_link(self) -> None:
         """The peers can be reached again."""
         links = self._links
-        links.wire.cut = False
+        links.transport.cut = False
         links.reset()
         links.look()
 
     @property
     def is_cut(self) -> bool:
         """Whether the links are cut."""
-        return self._links.wire.cut
+        return self._links.transport.cut
 
     def receive(self, message: object, role: str) -> object:
         """What a peer in this role says to this array, and its reply."""
@@ -399,7 +399,7 @@ class Control:
 
         A link that was cut is mended.
         """
-        self._links.wire.cut = False
+        self._links.transport.cut = False
         self._life.reset()
         self.clear_faults()
         self.set_seed(self.seed)

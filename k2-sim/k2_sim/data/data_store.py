@@ -31,7 +31,7 @@ from k2_sim.blocks import contents as contents_module
 from k2_sim import clock as clock_module
 from k2_sim.data import inbound
 from k2_sim import errors
-from k2_sim.protocol import conversation
+from k2_sim.protocol import request_context
 from k2_sim.rules import replicas
 from k2_sim.state import catalogue
 from k2_sim.state import schema
@@ -230,7 +230,7 @@ class DataStore:
             finally:
                 busy.clear()
 
-    def freeze(self, talk: conversation.Conversation,
+    def freeze(self, talk: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
         """Make the copies that a request asks for, all of one moment.
 
@@ -255,7 +255,7 @@ class DataStore:
             if token and not self._counts[token]:
                 self._unnamed.add(token)
 
-    def end(self, talk: conversation.Conversation) -> None:
+    def end(self, talk: request_context.RequestContext) -> None:
         """The request is over: copies that no row took can go."""
         for token in talk.copies.values():
             self.release(token)

@@ -23,7 +23,7 @@ from typing import NoReturn
 from k2_sim.blocks import contents as contents_module
 from k2_sim.data import inbound as inbound_module
 from k2_sim import errors
-from k2_sim.protocol import conversation
+from k2_sim.protocol import request_context
 
 
 class NullDataStore:
@@ -62,11 +62,11 @@ class NullDataStore:
     def drop_missing(self) -> None:
         """No token has a file, and none needs one."""
 
-    def freeze(self, talk: conversation.Conversation,
+    def freeze(self, talk: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
         """Nothing is asked for."""
 
-    def end(self, talk: conversation.Conversation) -> None:
+    def end(self, talk: request_context.RequestContext) -> None:
         """Nothing was made."""
 
     def sweep(self) -> None:

@@ -31,7 +31,7 @@ from k2_sim import errors
 from k2_sim.faults import latency as latency_module
 from k2_sim.faults.subjects import Subject
 from k2_sim.faults.visibility import Spell
-from k2_sim.protocol import expressions
+from k2_sim.protocol import safe_regex
 
 if TYPE_CHECKING:
     import regex
@@ -86,7 +86,7 @@ class FaultRule:
         something, or *.
     path: a glob over the path below /api/v2 without its leading slash, as
         in "volumes" or "volumes/*"; regexp: searched in the same (see
-        protocol.expressions).
+        protocol.safe_regex).
     where: fields of the object, the query or the body (see subjects.of),
         each with a glob that one of its values must match.
     times: how many requests it strikes, None for no end; after: how many
@@ -178,7 +178,7 @@ class FaultRule:
         """Whether regexp is; one that takes too long lets the rule rest."""
         try:
             return not self.regexp or self._pattern.search(
-                path, timeout=expressions.SECONDS) is not None
+                path, timeout=safe_regex.SECONDS) is not None
         except TimeoutError:
             LOG.warning('fault rule %d rests: its regexp %s takes too long'
                         ' for a path', self.id, self.regexp)
@@ -205,7 +205,7 @@ class FaultRule:
 
 def _compiled(regexp: str) -> 'regex.Pattern[str]':
     try:
-        return expressions.compiled(regexp)
+        return safe_regex.compiled(regexp)
     except ValueError as exc:
         raise errors.refused(f'Fault rule: bad regexp: {exc}') from exc
 

@@ -27,8 +27,8 @@ from k2_sim import clock as clock_module
 from k2_sim import errors
 from k2_sim.faults import visibility
 from k2_sim import profiles
-from k2_sim.protocol import conversation
 from k2_sim.protocol import messages
+from k2_sim.protocol import request_context
 from k2_sim.recording import performance
 from k2_sim.rules import registry
 from k2_sim.state import catalogue
@@ -102,7 +102,7 @@ def _check(archive: Archive) -> None:
             visibility.Visibility(clock), performance.Performance(clock))
         store.at('/system/state/1')
         whole.answer(messages.Request('GET', '__full'),
-                     visibility.Weather(), conversation.Conversation())
+                     visibility.Weather(), request_context.RequestContext())
     except errors.StateError:
         raise
     except Exception as exc:

@@ -18,7 +18,7 @@ from k2_sim import clock as clock_module
 from k2_sim import equipment as equipment_module
 from k2_sim.equipment import Equipment
 from k2_sim.equipment import Interface
-from k2_sim.initial import furniture
+from k2_sim.initial import hardware_inventory
 from k2_sim import profiles
 from k2_sim.rules import base
 from k2_sim.rules import network
@@ -47,7 +47,7 @@ def build(store: store_module.Store, equipment: Equipment,
     scope = base.Scope(store, profiles.Switches(), clock)
     _build_system(scope, equipment)
     _build_nodes(scope, equipment)
-    furniture.furnish(store)
+    hardware_inventory.populate(store)
     _build_interfaces(scope, equipment)
     _build_own_ports(scope)
     _build_policies(scope)

@@ -33,19 +33,19 @@ import time
 from k2_sim import core as core_module
 from k2_sim.data import outbound
 from k2_sim import errors
-from k2_sim.peers import wire
-from k2_sim.protocol.conversation import Address
-from k2_sim.protocol.conversation import Answer
-from k2_sim.protocol.conversation import Conversation
-from k2_sim.protocol.conversation import Question
-from k2_sim.protocol.conversation import UnansweredError
+from k2_sim.peers import transport
 from k2_sim.protocol import peering
+from k2_sim.protocol.request_context import Address
+from k2_sim.protocol.request_context import Answer
+from k2_sim.protocol.request_context import Question
+from k2_sim.protocol.request_context import RequestContext
+from k2_sim.protocol.request_context import UnansweredError
 from k2_sim.rules import base
-from k2_sim.rules import news
 from k2_sim.rules import pairing
+from k2_sim.rules import peer_requests
 from k2_sim.rules import peers
-from k2_sim.rules import questions
 from k2_sim.rules import replicas
+from k2_sim.rules import session_sync
 from k2_sim.rules import states
 from k2_sim.rules import transfers
 from k2_sim.state.schema import Row
@@ -80,12 +80,12 @@ class _State:
 class Links:
     """The links of one array.
 
-    wire: the way to the peers. address: how they reach this array.
+    transport: the way to the peers. address: how they reach this array.
     """
 
     def __init__(self, core: core_module.Core) -> None:
         self._core = core
-        self.wire = wire.Wire()
+        self.transport = transport.Transport()
         self.address = ''
         self._states: dict[int, _State] = {}
         self._untold: dict[int, int] = {}
@@ -118,7 +118,7 @@ class Links:
             return True
         return path != peering.PATH and not self._is_alone and (
             self._core.store.has_disk or any(
-                row['mgmt_host'] not in self.wire.network
+                row['mgmt_host'] not in self.transport.network
                 for row in self._peers()))
 
     @property
@@ -141,7 +141,7 @@ class Links:
 
     # Speaking.
 
-    def ask(self, talk: Conversation, until: contextlib.ExitStack) -> None:
+    def ask(self, talk: RequestContext, until: contextlib.ExitStack) -> None:
         """Ask the peers all open questions of a request.
 
         until: what they make for it is no leftover before it is closed.
@@ -171,7 +171,7 @@ class Links:
             (question.kind, question.fields) for question in asked])
         try:
             reply = self._send(address, message, peering.Answers)
-        except wire.LinkDownError as exc:
+        except transport.LinkDownError as exc:
             text = f'Peer {address.host} cannot be reached: {exc}'
             return [Answer(question, {}, text) for question in asked]
         self._meet_soon(address)
@@ -187,10 +187,10 @@ class Links:
                 state.tried = -math.inf
 
     def _send(self, address: Address, message: peering.Message,
-              kind: type[wire.R]) -> wire.R:
+              kind: type[transport.R]) -> transport.R:
         """A message and its reply; what it tells is on disk before."""
         self._core.store.flush()
-        return self.wire.send(address, message, kind)
+        return self.transport.send(address, message, kind)
 
     def _sender(self) -> peering.Sender:
         with self._core.lock:
@@ -198,7 +198,7 @@ class Links:
         return peering.Sender(row['system_id'], row['system_name'],
                               self.address, self._core.data_store.has_files)
 
-    def cancel(self, talk: Conversation) -> None:
+    def cancel(self, talk: RequestContext) -> None:
         """Undo what peers made for a request that was refused after all."""
         for answer in talk.answers.values():
             if (answer.question.kind in _MAKING
@@ -239,7 +239,7 @@ class Links:
             return
         self._settle()
         near = [peer['id'] for peer in self._peers()
-                if peer['mgmt_host'] in self.wire.network]
+                if peer['mgmt_host'] in self.transport.network]
         if near and self._meeting.acquire(blocking=False):
             try:
                 for number in near:
@@ -280,7 +280,7 @@ class Links:
             try:
                 reply = self._send(
                     peers.address_of(peer), message, peering.Reply)
-            except wire.LinkDownError:
+            except transport.LinkDownError:
                 self._lose(number, state)
                 return
             self._hear(number, state, reply, told)
@@ -301,7 +301,7 @@ class Links:
                     and not self._must_probe(peer, state)):
                 return None, {}
         return peering.News(
-            self._sender(), [news.view(scope, row) for row in rows],
+            self._sender(), [session_sync.view(scope, row) for row in rows],
             not state.met, self._next_in(scope)), told
 
     def _next_in(self, scope: base.Scope) -> float:
@@ -310,15 +310,15 @@ class Links:
 
     def _is_early(self, peer: Row, state: _State) -> bool:
         """Whether a lost peer in another process was tried just now."""
-        return (peer['mgmt_host'] not in self.wire.network
+        return (peer['mgmt_host'] not in self.transport.network
                 and time.monotonic() < state.tried + _PROBE_EVERY)
 
     def _must_probe(self, peer: Row, state: _State) -> bool:
-        array = self.wire.network.get(peer['mgmt_host'])
+        array = self.transport.network.get(peer['mgmt_host'])
         if array is not None and not array.is_open:
             return True
-        return self.wire.cut or (array is None and time.monotonic()
-                                 >= state.tried + _PROBE_EVERY)
+        return self.transport.cut or (array is None and time.monotonic()
+                                      >= state.tried + _PROBE_EVERY)
 
     def _lose(self, number: int, state: _State) -> None:
         """The peer is lost (REP-19)."""
@@ -347,10 +347,10 @@ class Links:
                     return
                 if not state.met:
                     peers.note(scope, peer, reply.about)
-                news.merge(scope, peer, reply.views,
-                           reply.whole and not state.met)
+                session_sync.merge(scope, peer, reply.views,
+                                   reply.whole and not state.met)
                 if reply.whole:
-                    news.forget(scope, reply.unknown)
+                    session_sync.forget(scope, reply.unknown)
             for told_id, count in told.items():
                 if self._untold.get(told_id) == count:
                     del self._untold[told_id]
@@ -382,7 +382,7 @@ class Links:
             for token, known in state.wanted.items():
                 if peer is not None:
                     self._push(peers.address_of(peer), token, known)
-        except wire.LinkDownError:
+        except transport.LinkDownError:
             with self._meeting:
                 self._lose(number, state)
         # If something is missing still, the next news tell.
@@ -392,7 +392,7 @@ class Links:
         """Send one file to who knows another one; note how much it was."""
         core = self._core
         sent = outbound.send(core.data_store, token, known, functools.partial(
-            self.wire.push, address))
+            self.transport.push, address))
         if sent.logical:
             with core.lock, core.store.transaction():
                 transfers.note_sent(self._scope(), token, sent)
@@ -402,7 +402,7 @@ class Links:
     @property
     def is_open(self) -> bool:
         """Whether peers can speak to this array."""
-        return not self.wire.cut and not self._core.closed
+        return not self.transport.cut and not self._core.closed
 
     def receive(self, body: object, role: str
                 ) -> peering.Answers | peering.Reply:
@@ -437,7 +437,7 @@ class Links:
         self._due = 0.0
         try:
             with self._core.store.transaction():
-                return questions.answer(
+                return peer_requests.answer(
                     self._scope(role), sender, kind, fields), ''
         except errors.ApiError as exc:
             return {}, exc.message
@@ -451,7 +451,7 @@ class Links:
             peer = pairing.find_peer(scope, said.sender)
             if peer is None:
                 raise errors.refused('No peer of this array')
-            unknown = news.merge(scope, peer, said.views, said.full)
+            unknown = session_sync.merge(scope, peer, said.views, said.full)
         self._due = 0.0
         state = self._states.setdefault(peer['id'], _State())
         state.contact_at = scope.now + said.next_in
@@ -459,9 +459,9 @@ class Links:
             state.tried = -math.inf
         rows = self._concerned(scope, peer, said)
         return peering.Reply(
-            [news.view(scope, row) for row in rows], unknown,
+            [session_sync.view(scope, row) for row in rows], unknown,
             self._next_in(scope),
-            questions.about(scope) if said.full else {}, scope.talk.wanted,
+            peer_requests.about(scope) if said.full else {}, scope.talk.wanted,
             not self._makes)
 
     def _concerned(self, scope: base.Scope, peer: Row, said: peering.News

@@ -22,8 +22,8 @@ import urllib.parse
 import msgspec
 
 from k2_sim import errors
-from k2_sim.protocol import expressions
-from k2_sim import remembered
+from k2_sim import memoize
+from k2_sim.protocol import safe_regex
 from k2_sim.state import schema
 
 # How many queries are remembered as what they ask for: clients repeat them.
@@ -81,7 +81,7 @@ class Query(msgspec.Struct, frozen=True):
         return range(begin, min(last, end) + 1, self.resolution)
 
 
-@remembered.short(_KEPT)
+@memoize.short(_KEPT)
 def parse(text: str) -> Query:
     """Read the part of a URL behind the question mark (QRY-3, QRY-7).
 
@@ -237,8 +237,8 @@ class _Regexp:
     """
 
     def __init__(self) -> None:
-        self._end = time.process_time() + expressions.SECONDS
-        self._compiled = functools.cache(expressions.compiled)
+        self._end = time.process_time() + safe_regex.SECONDS
+        self._compiled = functools.cache(safe_regex.compiled)
 
     def __call__(self, kind: str, value: Any,
                  wanted: tuple[str, ...]) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 from k2_sim import clock
 from k2_sim import errors
 from k2_sim import profiles
-from k2_sim.protocol import conversation
+from k2_sim.protocol import request_context
 from k2_sim.state import catalogue
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
@@ -42,8 +42,8 @@ class Scope(msgspec.Struct, frozen=True):
     role: str = 'admin'
     login: str = ''
     deleted: list[tuple[str, Row]] = []
-    talk: conversation.Conversation = msgspec.field(
-        default_factory=conversation.Conversation)
+    talk: request_context.RequestContext = msgspec.field(
+        default_factory=request_context.RequestContext)
 
     @property
     def now(self) -> float:

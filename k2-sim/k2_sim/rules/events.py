@@ -19,10 +19,10 @@ simulator's own.
 from collections.abc import Iterable
 
 from k2_sim.rules.base import Scope
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state.schema import Row
 
-NAME = further.EVENTS.name
+NAME = hardware_resources.EVENTS.name
 KEPT = 10000
 _SUBJECTS = (
     ('volumes', 'VOLUME'), ('volume_groups', 'VG'),

@@ -22,7 +22,7 @@ from k2_sim.rules.base import Scope
 from k2_sim.rules import replicas
 from k2_sim.rules import system
 from k2_sim.state import catalogue
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
@@ -218,8 +218,9 @@ class GroupRules(base.Rules):
                 f'Volume group {row["name"]} is not empty')
         replicas.check_unbound(scope, ref)
         for schedule in scope.store.find(
-                further.SCHEDULES.name, 'volume_group', ref):
-            scope.store.remove(further.SCHEDULES.name, schedule['id'])
+                hardware_resources.SCHEDULES.name, 'volume_group', ref):
+            scope.store.remove(hardware_resources.SCHEDULES.name,
+                               schedule['id'])
         super().delete(scope, row)
 
 

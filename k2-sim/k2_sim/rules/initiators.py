@@ -19,11 +19,11 @@ from k2_sim import errors
 from k2_sim.rules import base
 from k2_sim.rules.base import Scope
 from k2_sim.state import catalogue
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
-_LOGINS = further.FC_LOGINS.name
+_LOGINS = hardware_resources.FC_LOGINS.name
 _PWWN = re.compile('(?:[0-9a-f]{16}|[0-9a-f]{2}(?::[0-9a-f]{2}){7})')
 
 
@@ -118,4 +118,4 @@ def log_in_everywhere(scope: Scope, port: str) -> None:
 RULES: tuple[base.Rules, ...] = (
     InitiatorRules(catalogue.HOST_IQNS, 'iqn', read_iqn),
     FcPortRules(catalogue.HOST_FC_PORTS, 'pwwn', read_pwwn),
-    InitiatorRules(further.HOST_NQNS, 'nqn', read_nqn))
+    InitiatorRules(hardware_resources.HOST_NQNS, 'nqn', read_nqn))

@@ -21,7 +21,7 @@ from k2_sim import errors
 from k2_sim.rules import base
 from k2_sim.rules.base import Scope
 from k2_sim.state import catalogue
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
@@ -31,7 +31,7 @@ CHANNELS = catalogue.NET_PORTCHANNELS.name
 VLANS = catalogue.NET_VLANS.name
 # The role of ports for hosts and for replication (NET-3).
 DATA = 'dataport'
-_SERVERS = further.SERVERS.name
+_SERVERS = hardware_resources.SERVERS.name
 _WAN_PORTS = catalogue.WAN_PORTS.name
 _TAGS = range(1, 4095)
 # What a record says about the interface it is on, by resource.

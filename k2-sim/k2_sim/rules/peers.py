@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from k2_sim import errors
-from k2_sim.protocol import conversation
+from k2_sim.protocol import request_context
 from k2_sim.rules import base
 from k2_sim.rules.base import Scope
 from k2_sim.rules import replicas
@@ -30,9 +30,9 @@ LOST = 'disconnected'
 _LOGIN = ('mgmt_host', 'username', 'password')
 
 
-def address_of(row: Row) -> conversation.Address:
+def address_of(row: Row) -> request_context.Address:
     """Where a peer is, from its record."""
-    return conversation.Address(*(row[name] for name in _LOGIN))
+    return request_context.Address(*(row[name] for name in _LOGIN))
 
 
 def ask(scope: Scope, peer: Row, kind: str, **fields: Any
@@ -128,7 +128,7 @@ class WanPortRules(base.Rules):
 
 
 def add(store: store_module.Store, name: str,
-        address: conversation.Address) -> None:
+        address: request_context.Address) -> None:
     """A peer as part of the equipment; one of that name is brought up."""
     login = dict(zip(_LOGIN, (
         address.host, address.login, address.password)))

@@ -18,7 +18,7 @@ from k2_sim.rules.base import Scope
 from k2_sim.rules import replicas
 from k2_sim.rules import snapshots
 from k2_sim.state import catalogue
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state.schema import Row
 
 BUILT_IN = ('CDP', 'Backup', 'Best_Effort_Retention',
@@ -63,7 +63,7 @@ class RetentionRules(base.Rules):
         """Remove a policy of a user that no snapshot uses (RET-3)."""
         if (self.value(scope, row, 'snapshots_usage_count')
                 or replicas.uses_policy(scope, self.ref(row))
-                or scope.store.count(further.SCHEDULERS.name,
+                or scope.store.count(hardware_resources.SCHEDULERS.name,
                                      'retention_policy', self.ref(row))):
             raise errors.refused(
                 f'Retention policy {row["name"]} is in use')

@@ -17,12 +17,12 @@ from typing import Any
 from k2_sim import errors
 from k2_sim.rules.base import Scope
 from k2_sim.state import catalogue
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
 _NET, _FC = catalogue.NET_PORTS.name, catalogue.FC_PORTS.name
-_STATES = further.HARDWARE_STATES.name
+_STATES = hardware_resources.HARDWARE_STATES.name
 _UP, _DOWN = 'ok', 'down'
 
 

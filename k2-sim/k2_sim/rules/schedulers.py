@@ -18,11 +18,11 @@ from k2_sim import errors
 from k2_sim.rules import base
 from k2_sim.rules.base import Scope
 from k2_sim.rules import snapshots
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state.schema import Row
 
-SCHEDULERS = further.SCHEDULERS.name
-SCHEDULES = further.SCHEDULES.name
+SCHEDULERS = hardware_resources.SCHEDULERS.name
+SCHEDULES = hardware_resources.SCHEDULES.name
 _MINUTE = 60
 
 
@@ -120,4 +120,5 @@ def run(scope: Scope, row: Row) -> None:
 
 
 RULES: tuple[base.Rules, ...] = (
-    SchedulerRules(further.SCHEDULERS), ScheduleRules(further.SCHEDULES))
+    SchedulerRules(hardware_resources.SCHEDULERS),
+    ScheduleRules(hardware_resources.SCHEDULES))

@@ -15,7 +15,7 @@
 from k2_sim import errors
 from k2_sim.rules import base
 from k2_sim.rules.base import Scope
-from k2_sim.state import accountant
+from k2_sim.state import aggregates
 from k2_sim.state import catalogue
 from k2_sim.state.schema import Row
 
@@ -70,7 +70,7 @@ class CapacityRules(base.Rules):
 
 
 def _sums(scope: Scope) -> Row:
-    volumes, snapshots, views = map(scope.store.sums, accountant.RESOURCES)
+    volumes, snapshots, views = map(scope.store.sums, aggregates.RESOURCES)
     images = snapshots.written + views.written
     provisioned = {
         'provisioned_volumes': volumes.provisioned,

@@ -13,7 +13,7 @@
 """Every resource of the API: the tables of sections 4 to 11 as data.
 
 Those of replication are in the module of that name, and those that a
-block-storage driver does not need in the module further.
+block-storage driver does not need in the module hardware_resources.
 """
 
 from k2_sim.state.fields import boolean
@@ -22,7 +22,7 @@ from k2_sim.state.fields import integer
 from k2_sim.state.fields import number
 from k2_sim.state.fields import ref
 from k2_sim.state.fields import text
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from k2_sim.state import replication
 from k2_sim.state.schema import ALL
 from k2_sim.state.schema import Field
@@ -379,7 +379,7 @@ _SERVED = (
 RESOURCES: dict[str, Resource] = {
     resource.name: resource
     for resource in (
-        *_SERVED, *replication.RESOURCES, *further.RESOURCES)}
+        *_SERVED, *replication.RESOURCES, *hardware_resources.RESOURCES)}
 
 
 def index() -> dict[str, object]:

@@ -23,7 +23,7 @@ import re
 from typing import Any
 
 from k2_sim import errors
-from k2_sim import remembered
+from k2_sim import memoize
 
 Row = dict[str, Any]
 ALL = ('GET', 'POST', 'PATCH', 'DELETE')
@@ -110,7 +110,7 @@ def make_ref(resource: str, number: int) -> str:
     return f'/{resource}/{number}'
 
 
-@remembered.short(_REFS)
+@memoize.short(_REFS)
 def split_ref(ref: str) -> tuple[str, int]:
     """Resource and id of a reference; refuses what is none (OBJ-13)."""
     match = _REF.fullmatch(ref)

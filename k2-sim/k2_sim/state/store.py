@@ -23,7 +23,7 @@ import functools
 from typing import Any
 
 from k2_sim import errors
-from k2_sim.state import accountant
+from k2_sim.state import aggregates
 from k2_sim.state import catalogue
 from k2_sim.state import commits
 from k2_sim.state import disk as disk_module
@@ -59,8 +59,8 @@ class Store:
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
-        self._accountant = accountant.Accountant()
-        self.listeners: list[table.Listener] = [self._accountant.changed]
+        self._aggregates = aggregates.Aggregates()
+        self.listeners: list[table.Listener] = [self._aggregates.changed]
         self.tables = {name: table.Table(resource, self._changed)
                        for name, resource in catalogue.RESOURCES.items()}
         self.reused_id: Callable[[str], int | None] = lambda resource: None
@@ -180,16 +180,16 @@ class Store:
         found = self.tables[resource]
         return [found.rows[number] for number in found.numbers]
 
-    def sums(self, kind: str) -> accountant.Sums:
-        """The sums over all volumes, snapshots or views (see accountant)."""
-        self.note(accountant.RESOURCES[kind])
-        return self._accountant.of(kind)
+    def sums(self, kind: str) -> aggregates.Sums:
+        """The sums over all volumes, snapshots or views (see aggregates)."""
+        self.note(aggregates.RESOURCES[kind])
+        return self._aggregates.of(kind)
 
     def written(self) -> int:
         """What is written to all volumes, snapshots and views, in KiB."""
-        for resource in accountant.COUNTED:
+        for resource in aggregates.COUNTED:
             self.note(resource)
-        return self._accountant.written
+        return self._aggregates.written
 
     def insert(self, resource: str, values: Row) -> Row:
         """Add a row under the next id of its resource, or a free one.

@@ -63,7 +63,7 @@ class DataPairTest(pairs.PairTest):
     def lay(self):
         """The line from a to b."""
         line = Line(self.b.array)
-        self.a.array.links.wire.network = {
+        self.a.array.links.transport.network = {
             pairs.HOSTS[0]: self.a.array, pairs.HOSTS[1]: line}
         return line
 
@@ -201,7 +201,7 @@ class TestTravel(DataPairTest):
     def test_own_peer(self):
         """Nothing needs to be sent to where it is."""
         self.b = self.a
-        self.a.array.links.wire.network.clear()
+        self.a.array.links.transport.network.clear()
         self.a.control.reset()
         k2_sim.connect(self.a.array)
         peer = self.a.hits(pairs.PEERS)[-1]
@@ -317,7 +317,7 @@ class TestTokens(DataPairTest):
         self.prepare()
         self.put(0, b'old')
         line = DeafLine(self.b.array)
-        self.a.array.links.wire.network = {
+        self.a.array.links.transport.network = {
             pairs.HOSTS[0]: self.a.array, pairs.HOSTS[1]: line}
         self.write('in_sync')
         self.look()

@@ -53,7 +53,7 @@ class TestMeeting(pairs.PairTest):
             thread.start()
             thread.join(0.1)
 
-        self.a.array.links.wire.network = {
+        self.a.array.links.transport.network = {
             pairs.HOSTS[0]: self.a.array,
             pairs.HOSTS[1]: Line(self.b.array, kind, meet)}
         self.addCleanup(lambda: [thread.join(LIMIT) for thread in threads])

@@ -20,7 +20,7 @@ import fixtures
 import k2_sim
 from k2_sim.adapters import tls
 from k2_sim.peers import links
-from k2_sim.peers import wire
+from k2_sim.peers import transport
 from tests import pairs
 
 _PASSWORD = 'Example-Pw-07'
@@ -42,8 +42,8 @@ class LinkTest(pairs.PairTest):
             clock=self.clock, name=f'k2-{name}',
             users=[k2_sim.User('repl', _PASSWORD)])
         self.addCleanup(array.close)
-        array.links.wire.plain = not self.secure
-        array.links.wire.ca = self.directory / 'ca.crt'
+        array.links.transport.plain = not self.secure
+        array.links.transport.ca = self.directory / 'ca.crt'
         return pairs.talk(array)
 
     def serve(self, name, port=0):
@@ -145,10 +145,10 @@ class TestHttps(LinkTest):
         def send(*args):
             probing.set()
             done.wait(10)
-            raise wire.LinkDownError('timed out')
+            raise transport.LinkDownError('timed out')
 
         self.useFixture(fixtures.MockPatchObject(
-            self.a.array.links.wire, 'send', send))
+            self.a.array.links.transport, 'send', send))
         self.clock.advance(300)
         self.assertEqual('in_sync', self.here()['state'])
         self.assertFalse(probing.is_set())
@@ -190,7 +190,7 @@ class TestHttps(LinkTest):
         """Verified with the file of --peer-ca, whenever it comes."""
         other = self.directory / 'other'
         other.mkdir()
-        self.a.array.links.wire.ca = other / 'ca.crt'
+        self.a.array.links.transport.ca = other / 'ca.crt'
         states = []
         for step in (lambda: None, lambda: tls.ensure(other, ()),
                      lambda: (other / 'ca.crt').write_bytes(
@@ -206,7 +206,7 @@ class TestHttps(LinkTest):
         """Whatever is at the address: the peer is lost, and no more."""
         self.start()
         self.useFixture(fixtures.MockPatchObject(
-            self.a.array.links.wire, '_post',
+            self.a.array.links.transport, '_post',
             lambda *args: k2_sim.Response(200, {}, body)))
         self.look_again(self.a)
         self.assertEqual('suspended', self.here()['state'])

@@ -18,7 +18,7 @@ import ddt
 import fixtures
 
 import k2_sim
-from k2_sim.peers import wire
+from k2_sim.peers import transport
 from tests import base
 from tests import pairs
 
@@ -208,10 +208,11 @@ class TestLoss(pairs.PairTest):
         """Older news than those that are known change nothing."""
         self.prepare()
         second = self.a.volume(self.group, 'vol-2')
-        wires, sent = self.a.array.links.wire, []
-        real = wires.send
+        transports, sent = self.a.array.links.transport, []
+        real = transports.send
         self.useFixture(fixtures.MockPatchObject(
-            wires, 'send', lambda *args: sent.append(args) or real(*args)))
+            transports, 'send',
+            lambda *args: sent.append(args) or real(*args)))
         self.a.patch(self.source_path(), {'rpo': 600})
         late = sent[-1]
         self.add_volume(second)
@@ -332,16 +333,16 @@ class TestRestart(pairs.PairTest):
     def half(self, side, times=1):
         """The array dies with a message on its way: times are answered."""
         array = side.array
-        real, sent = array.links.wire.send, []
+        real, sent = array.links.transport.send, []
 
         def send(address, message, kind):
             if len(sent) >= times:
                 array.core.closed = True
-                raise wire.LinkDownError('killed')
+                raise transport.LinkDownError('killed')
             sent.append(message)
             return real(address, message, kind)
 
-        array.links.wire.send = send
+        array.links.transport.send = send
 
     def test_killed_before_the_peer_hears(self):
         """The state here counts; the peer follows after the restart."""
@@ -412,7 +413,7 @@ class TestRestart(pairs.PairTest):
         def ask(*args):
             real(*args)
             array.core.closed = True
-            raise wire.LinkDownError('killed')
+            raise transport.LinkDownError('killed')
 
         array.links.ask = ask
         with self.assertLogs('k2_sim', 'ERROR'):

@@ -327,9 +327,9 @@ class TestCommands(pairs.PairTest):
         for number in range(30):
             self.prepare(str(number))
             numbers.append(self.session['id'])
-        wire, sent = self.a.array.links.wire, []
-        real = wire.send
-        wire.send = lambda *args: sent.append(args) or real(*args)
+        transport, sent = self.a.array.links.transport, []
+        real = transport.send
+        transport.send = lambda *args: sent.append(args) or real(*args)
         for state in ('in_sync', 'suspended', 'idle'):
             self.a.patch(f'{pairs.SESSIONS}/__bulk', [
                 {'id': number, 'state': state} for number in numbers])

@@ -14,7 +14,7 @@
 import ddt
 
 import k2_sim
-from k2_sim.state import further
+from k2_sim.state import hardware_resources
 from tests import base
 
 SINGLE = ('system/capacity_policy', 'system/encryption', 'system/expansion',
@@ -26,7 +26,7 @@ class TestFurther(base.ArrayTest):
 
     def test_writes(self):
         """Section 11: 405 to writes, whatever some pages list."""
-        for resource in further.RESOURCES:
+        for resource in hardware_resources.RESOURCES:
             if resource.name not in WRITABLE:
                 for method in ('PATCH', 'DELETE'):
                     self.refused(method, f'{resource.name}/1', {}, 405)
@@ -36,7 +36,7 @@ class TestFurther(base.ArrayTest):
     def test_one_object(self):
         """Section 11, 7.3: one object, id 1, with all its fields."""
         for name in SINGLE:
-            resource, = (found for found in further.RESOURCES
+            resource, = (found for found in hardware_resources.RESOURCES
                          if found.name == name)
             self.assertTrue(resource.singleton)
             shown = {field.name for field in resource.fields
@@ -48,7 +48,7 @@ class TestFurther(base.ArrayTest):
         """Section 11: every value has the type of its field."""
         types = {'int': (int,), 'number': (int, float), 'string': (str,),
                  'bool': (bool,), 'ref': (dict,)}
-        for resource in further.RESOURCES:
+        for resource in hardware_resources.RESOURCES:
             for row in self.hits(resource.name):
                 for field in resource.fields:
                     if not field.write_only:
@@ -112,7 +112,7 @@ class TestFurther(base.ArrayTest):
         self.start_array(self.state_path)
         old = self.array
         with old.store.transaction():
-            for resource in further.RESOURCES:
+            for resource in hardware_resources.RESOURCES:
                 if resource.name not in ('system/servers',
                                          'system/hardware_states'):
                     for row in old.store.rows(resource.name):

@@ -21,7 +21,7 @@ import msgspec
 import k2_sim
 from k2_sim.protocol import peering
 from k2_sim.rules import base as rules
-from k2_sim.rules import news
+from k2_sim.rules import session_sync
 from k2_sim.state import catalogue
 from k2_sim.state import table
 from tests.api import test_model
@@ -263,7 +263,7 @@ class TestPeers(pairs.PairTest):
             'exposure': None, 'source_group_name': 'vg-new',
             'source_group': 1, 'volumes': []})])).answers
         self.assertEqual((number, ''), (answer[0]['session'], answer[1]))
-        view = news.view(rules.Scope(
+        view = session_sync.view(rules.Scope(
             self.a.array.store, self.a.array.switches, self.clock),
             self.a.array.store.get(pairs.SESSIONS, old['id']))
         reply = self._say(peering.News(self._sender(), [view], False, 0))
@@ -299,10 +299,10 @@ class TestPeers(pairs.PairTest):
         self.a.delete(f'{pairs.PEERS}/1')
         other = pairs.talk(k2_sim.Array(clock=self.clock, name='k2-c'))
         self.addCleanup(other.array.close)
-        network = self.a.array.links.wire.network
+        network = self.a.array.links.transport.network
         network[pairs.HOSTS[1]] = other.array
         links = other.array.links
-        links.wire.network, links.address = network, pairs.HOSTS[1]
+        links.transport.network, links.address = network, pairs.HOSTS[1]
         with mock.patch.object(
                 links, 'receive', wraps=links.receive) as receive:
             peer = self.a.post(pairs.PEERS, {

@@ -20,7 +20,7 @@ from typing import Any
 
 from k2_sim.access import users as users_module
 from k2_sim.console import history as history_module
-from k2_sim.console import tree as tree_module
+from k2_sim.console import volume_tree as volume_tree_module
 from k2_sim import core as core_module
 from k2_sim import errors
 from k2_sim.recording import journal as journal_module
@@ -84,7 +84,7 @@ def read(query: Mapping[str, str]) -> Asked:
                  query.get('kind', ''), since, query.get('ref', ''))
 
 
-class Feed:
+class ViewModels:
     """The views of one array.
 
     look: does what is due on the array.
@@ -199,7 +199,7 @@ def _part(rows: list[Row], asked: Asked) -> list[Row]:
 
 
 def _volumes(scope: base.Scope, asked: Asked) -> Fields:
-    tree = tree_module.Tree(scope, asked.search, asked.opened)
+    tree = volume_tree_module.VolumeTree(scope, asked.search, asked.opened)
     groups = tree.groups()
     return {'total': len(groups), 'offset': asked.offset, 'limit': _PAGE,
             'nodes': tree.nodes(_part(groups, asked))}

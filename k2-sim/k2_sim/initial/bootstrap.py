@@ -20,7 +20,7 @@ from k2_sim.config.settings import Seed
 from k2_sim import equipment as equipment_module
 from k2_sim import errors
 from k2_sim.initial import factory
-from k2_sim.initial import furniture
+from k2_sim.initial import hardware_inventory
 from k2_sim.initial import seeding
 from k2_sim import profiles
 from k2_sim.rules import base
@@ -50,9 +50,9 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
                 if seed is not None:
                     seeding.plant(base.Scope(store, switches, clock), seed)
             store.flush()
-        elif furniture.is_missing(store):
+        elif hardware_inventory.is_missing(store):
             with store.transaction():
-                furniture.furnish(store)
+                hardware_inventory.populate(store)
             store.flush()
         stack.pop_all()
     return store

@@ -37,7 +37,7 @@ class Sums:
     written: int = 0
 
 
-class Accountant:
+class Aggregates:
     """Hears of each change of a row; CTRL does not count.
 
     written: what all of them come to, in KiB.

@@ -72,7 +72,7 @@ class Answer:
     refusal: str = ''
 
 
-class Conversation:
+class RequestContext:
     """The questions and answers of one request.
 
     contents: the array's files, if it has some. touched: ids of the

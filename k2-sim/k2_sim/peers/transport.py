@@ -26,10 +26,10 @@ from typing import TypeVar
 
 import msgspec
 
-from k2_sim.protocol.conversation import Address
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol import peering
+from k2_sim.protocol.request_context import Address
 
 
 # Real seconds; a file may have to be copied before data can be taken.
@@ -54,7 +54,7 @@ class LinkDownError(Exception):
     """The peer cannot be reached; the text says why."""
 
 
-class Wire:
+class Transport:
     """The way from one array to its peers.
 
     network: arrays in the same process by the address they are known by;

@@ -31,7 +31,7 @@ _OFFERED = ('faults', 'latency', 'ports', 'link', 'switches', 'seed',
             'chance', 'reset')
 
 
-class Controlling:
+class ControlPage:
     """The control page of one array."""
 
     def __init__(self, control: control_module.Control) -> None:

@@ -17,8 +17,8 @@ import unittest
 
 from k2_sim.access import users
 from k2_sim import errors
+from k2_sim import memoize
 from k2_sim.protocol import query
-from k2_sim import remembered
 from k2_sim.state import schema
 
 
@@ -28,7 +28,7 @@ class RememberedTest(unittest.TestCase):
         super().setUp()
         self.asked = []
 
-        @remembered.short(2)
+        @memoize.short(2)
         def count(text):
             self.asked.append(text)
             if not text:

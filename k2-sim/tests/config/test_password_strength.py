@@ -15,7 +15,7 @@ import secrets
 import ddt
 import testtools
 
-from k2_sim.config import guessing
+from k2_sim.config import password_strength
 
 GUESSED = 'is one that everybody tries first'
 
@@ -40,20 +40,20 @@ class TestFlaw(testtools.TestCase):
         ('1qaz2wsx', GUESSED), ('!@#$%^&*', GUESSED))
     @ddt.unpack
     def test_guessed(self, password, flaw):
-        self.assertEqual(flaw, guessing.flaw(password))
+        self.assertEqual(flaw, password_strength.flaw(password))
 
     @ddt.data('operate7', 'Grafana-1', 'gr4f4n4!', 'alicegrafana')
     def test_names_of_accounts(self, password):
         names = ('operate', 'grafana', 'alice')
-        self.assertEqual(GUESSED, guessing.flaw(password, names))
-        self.assertEqual('', guessing.flaw(password))
+        self.assertEqual(GUESSED, password_strength.flaw(password, names))
+        self.assertEqual('', password_strength.flaw(password))
 
     @ddt.data('correct horse battery', 'Xk7_q%bf', '84920571', 'kaffeekanne',
               'adminofthearctic', '8492057b39', 'wg-4-berlin')
     def test_not_guessed(self, password):
-        self.assertEqual('', guessing.flaw(password, ('admin', '')))
+        self.assertEqual('', password_strength.flaw(password, ('admin', '')))
 
     def test_what_is_generated(self):
         for _ in range(200):
-            self.assertEqual('', guessing.flaw(
+            self.assertEqual('', password_strength.flaw(
                 secrets.token_urlsafe(18), ('admin', 'control')))

@@ -28,7 +28,7 @@ KIDS_SHOWN = 200
 Item = tuple[str, Row]
 
 
-class Tree:
+class VolumeTree:
     """The tree as one visitor has it open.
 
     search: part of a name; what has it is shown with all that it is in.

@@ -63,7 +63,7 @@ def is_missing(store: store_module.Store) -> bool:
     return not store.tables['system/encryption'].rows
 
 
-def furnish(store: store_module.Store) -> None:
+def populate(store: store_module.Store) -> None:
     """Add the hardware to a state with nodes, inside a transaction."""
     for name, values in _SINGLE.items():
         store.insert_as(name, 1, values)
