@@ -207,7 +207,7 @@ class Replication:
                 raise
         if found.rpo not in (None, rpo):
             self._client.replication_sessions.update(
-                found.id, name=name, rpo=rpo)
+                found.id, names=[name], name=name, rpo=rpo)
         return self._seen(found).id
 
     def add_volume(self, session: int, volume: int, peer_name: str) -> int:
@@ -283,6 +283,16 @@ class Replication:
         """
         return self._seen(self._client.replication_sessions.get(session))
 
+    def _get_named(self, session: int, names: Collection[str]) -> Session:
+        """As ``get``, if the session has one of the names."""
+        found = self.get(session)
+        if names and found.name not in names:
+            raise rest.NotFound(
+                f'replication session {session} is {found.name} now, not '
+                f'{" or ".join(names)} any more',
+                rest.errors.Place(self._client.address))
+        return found
+
     def get_many(self, sessions: Collection[int]) -> dict[int, Session]:
         """Those of the sessions that there are. Few calls."""
         return {found.id: self._seen(found) for found in
@@ -312,18 +322,24 @@ class Replication:
 
     # Commands
 
-    def command(self, session: int, state: str) -> Session:
+    def command(self, session: int, state: str, *,
+                names: Collection[str] = ()) -> Session:
         """Tell a session what to do (10.4). One call.
 
+        :param names: those that it may have, any if there is none. Where a
+            reply is lost or a refusal, what has another name is not told
+            again: the id is another's by then (OBJ-7).
         :returns: the session; the other side follows later (REP-8)
         :raises Refused: it cannot do so in its state and role
         """
         try:
             return self._seen(self._client.replication_sessions.update(
-                session, state=state))
+                session, names=list(names), state=state))
         except rest.Refused as refusal:
             # Some array may not take OBJ-14 to hold for commands.
             found = self.get(session)
+            if names and found.name not in names:
+                raise
             if found.state == state:
                 return found
             return self._command_by_name(found, state, refusal)
@@ -333,7 +349,8 @@ class Replication:
         """The same with the name, which the array may want (section 14)."""
         try:
             return self._seen(self._client.replication_sessions.update(
-                session.id, name=session.name, state=state))
+                session.id, names=[session.name], name=session.name,
+                state=state))
         except rest.Refused:
             raise refusal from None
 
@@ -365,27 +382,33 @@ class Replication:
         :param rpo: seconds, 60 or a multiple of 300 (REP-4)
         """
         self._client.replication_sessions.update(
-            session.id, name=session.name, rpo=rpo)
+            session.id, names=[session.name], name=session.name, rpo=rpo)
 
-    def delete(self, session: Session) -> bool:
-        """Delete a session that is idle; False if it was gone."""
+    def delete(self, session: Session, *, look_first: bool = False) -> bool:
+        """Delete a session that is idle; False if it was gone.
+
+        :param look_first: its id may be another's by now (OBJ-7)
+        """
         return self._client.replication_sessions.delete(
-            session.id, names=[session.name])
+            session.id, names=[session.name],
+            doubt=rest.Doubt(unseen=look_first))
 
     # Waiting
 
-    def wait(self, session: int, state: str, *, role: str | None = None,
-             timeout: float = 60) -> Session:
+    def wait(self, session: int, state: str, *, names: Collection[str] = (),
+             role: str | None = None, timeout: float = 60) -> Session:
         """Wait until a session is in a state (REP-8).
 
+        :param names: those that it may have, any if there is none
         :param role: wait for this role, too
+        :raises NotFound: it is gone, and its id may be another's (OBJ-7)
         :raises ReplicationTimeout: it is not after ``timeout`` seconds
         """
         wanted = state if role is None else f'{state} as {role}'
         last: list[Session] = []
 
         def reached() -> Session | None:
-            last[:] = [self.get(session)]
+            last[:] = [self._get_named(session, names)]
             there = last[0].state == state and role in (None, last[0].role)
             return last[0] if there else None
 

@@ -68,9 +68,11 @@ class StopSession(engine.Step):
 class DeleteSessions(engine.Step):
     """Delete both halves, the target's first (REP-15)."""
 
-    def execute(self, array: Array, stopped: Pair) -> None:
+    def execute(self, array: Array, pair: Pair, stopped: Pair) -> None:
+        # Who deleted one half while it stopped may have deleted the other.
+        vanished = pair.far is not None and stopped.far is None
         for half in stopped.halves:
-            half.delete()
+            half.delete(look_first=vanished)
 
 
 class DeleteCopies(engine.Step):

@@ -18,6 +18,7 @@ import dataclasses
 from cinder_k2.array import Array
 from cinder_k2.array import replication
 from cinder_k2 import exceptions
+from cinder_k2.flows.replication.links import copy_name
 from cinder_k2.flows.replication.links import unmarked
 from cinder_k2 import rest
 
@@ -30,6 +31,12 @@ class Half:
 
     array: Array
     session: replication.Session
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Those that it may have: what was made there has the mark here."""
+        return (copy_name(True, self.session.name),
+                copy_name(False, self.session.name))
 
     @property
     def state(self) -> str:
@@ -45,7 +52,8 @@ class Half:
         """Bring it to a state (10.4). One call, none if it is there."""
         if self.state == state:
             return self
-        session = self.array.replication.command(self.session.id, state)
+        session = self.array.replication.command(
+            self.session.id, state, names=self.names)
         if session.state != state:
             return self.wait(state)
         return dataclasses.replace(self, session=session)
@@ -56,11 +64,15 @@ class Half:
         :raises ReplicationTimeout: it does not
         """
         return dataclasses.replace(self, session=self.array.replication.wait(
-            self.session.id, state))
+            self.session.id, state, names=self.names))
 
-    def delete(self) -> None:
-        """Delete it; it must be idle (10.4). One call."""
-        self.array.replication.delete(self.session)
+    def delete(self, look_first: bool = False) -> None:
+        """Delete it; it must be idle (10.4). One call.
+
+        :param look_first: see by its name that the id is still its own
+            (OBJ-7), in one more call
+        """
+        self.array.replication.delete(self.session, look_first=look_first)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from cinder_k2 import naming
 from cinder_k2 import rest
 from cinder_k2.rest import transport
 from tests.unit.flows import test_chap
+from tests.unit import lost
 from tests.unit import simulated
 
 # By resource of the initiators: the registry, those of the host, and those
@@ -38,12 +39,10 @@ KINDS = {
         'fc_hosts', 'pwwn',
         ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02'],
         '50:00:00:00:00:00:00:')}
-# What is known of a reply: nothing, nothing in time, and 5xx.
-LOST = (rest.Unreachable, rest.errors.NoReply, rest.ServerError)
 # Whether the array has carried it out, whether the stranger's host has
 # initiators (one without is easily deleted), and what the reply is.
-CASES = [(*case, lost) for case, lost in zip(itertools.product(
-    KINDS, (True, False), (True, False)), itertools.cycle(LOST))]
+CASES = [(*case, error) for case, error in zip(itertools.product(
+    KINDS, (True, False), (True, False)), itertools.cycle(lost.KINDS))]
 
 
 class HostIdsTest(simulated.SimulatedTest):
@@ -150,79 +149,48 @@ class HostIdsTest(simulated.SimulatedTest):
         for host in self.client.hosts.search():
             self.client.hosts.delete(host.id)
 
-    @contextlib.contextmanager
-    def on_request(self, method, path, *, act, sent=True, error=None,
-                   after=0):
-        """Do something at one request of this kind, then fail it.
-
-        :param sent: the array carries it out before
-        :param error: raised in place of the reply; none if None
-        :param after: so many requests of this kind
-        """
-        send = transport.Transport.exchange
-        acted, before = [], itertools.count()
-
-        def exchange(connection, request, *args):
-            if (acted or request.method != method
-                    or not request.path.startswith(path)
-                    or next(before) < after):
-                return send(connection, request, *args)
-            acted.append(request)
-            reply = b''
-            if sent:
-                with contextlib.suppress(rest.RestError):
-                    reply = send(connection, request, *args)
-            act()
-            if error is not None:
-                raise error('no')
-            return reply
-
-        with mock.patch.object(transport.Transport, 'exchange', exchange):
-            yield acted
-        self.assertTrue(acted)
-
 
 @ddt.ddt
 class AttachTest(HostIdsTest):
     """The host was to be registered."""
 
     def fails(self, method, path, **more):
-        with self.on_request(method, path, **more):
+        with lost.on_request(method, path, **more):
             self.assertRaises(rest.RestError, self.attach)
         self.assert_theirs_stay()
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_to_initiators(self, resource, sent, bare, lost):
+    def test_no_reply_to_initiators(self, resource, sent, bare, error):
         """A repeat would give them to the stranger's host."""
         self.use(resource)
-        self.fails('POST', f'/{resource}', sent=sent, error=lost,
+        self.fails('POST', f'/{resource}', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
 
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_to_initiators_without_bulk_calls(self, resource, sent,
-                                                       bare, lost):
+                                                       bare, error):
         self.sim.control.set_switches(bulk=[])
         self.use(resource)
-        self.fails('POST', f'/{resource}', sent=sent, error=lost,
+        self.fails('POST', f'/{resource}', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_to_the_mapping(self, resource, sent, bare, lost):
+    def test_no_reply_to_the_mapping(self, resource, sent, bare, error):
         """A repeat would map the volume to the stranger's host."""
         self.use(resource)
-        self.fails('POST', '/mappings', sent=sent, error=lost,
+        self.fails('POST', '/mappings', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
 
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_to_the_mapping_to_a_host_that_is_known(
-            self, resource, sent, bare, lost):
+            self, resource, sent, bare, error):
         self.use(resource)
         self.attached()
-        self.fails('POST', '/mappings', sent=sent, error=lost,
+        self.fails('POST', '/mappings', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
 
     @ddt.data(*[(resource, bare) for resource in KINDS
@@ -237,11 +205,11 @@ class AttachTest(HostIdsTest):
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_to_an_adoption(self, resource, sent, bare, lost):
+    def test_no_reply_to_an_adoption(self, resource, sent, bare, error):
         """INI-2: a repeat would move the stranger's initiator."""
         self.use(resource)
         self.records.create(**{self.field: self.initiators[0]})
-        self.fails('PATCH', f'/{resource}', sent=sent, error=lost,
+        self.fails('PATCH', f'/{resource}', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
 
     @ddt.data(*KINDS)
@@ -263,7 +231,7 @@ class AttachTest(HostIdsTest):
                 (True, False), (self.take_record, self.move_record)):
             self.use(resource)
             self.records.create(**{self.field: self.initiators[0]})
-            with self.subTest(sent=sent, act=act.__name__), self.on_request(
+            with self.subTest(sent=sent, act=act.__name__), lost.on_request(
                     'PATCH', f'/{resource}', sent=sent, act=act,
                     error=rest.Unreachable):
                 with contextlib.suppress(rest.RestError):
@@ -279,7 +247,7 @@ class AttachTest(HostIdsTest):
         for act in (self.take_record, self.move_record):
             self.use(resource)
             self.records.create(**{self.field: self.initiators[0]})
-            with self.subTest(act=act.__name__), self.on_request(
+            with self.subTest(act=act.__name__), lost.on_request(
                     'POST', '/mappings', sent=False, act=act,
                     error=rest.Forbidden):
                 self.assertRaises(rest.Forbidden, self.attach)
@@ -292,9 +260,9 @@ class AttachTest(HostIdsTest):
                 (True, False), (self.take_record, self.move_record)):
             self.use(resource)
             self.records.create(**{self.field: self.initiators[0]})
-            with self.subTest(sent=sent, act=act.__name__), self.on_request(
+            with self.subTest(sent=sent, act=act.__name__), lost.on_request(
                     'POST', '/mappings', sent=False, act=lambda: None,
-                    error=rest.Forbidden), self.on_request(
+                    error=rest.Forbidden), lost.on_request(
                         'PATCH', f'/{resource}', sent=sent, act=act,
                         error=rest.Unreachable, after=1):
                 self.assertRaises(rest.Forbidden, self.attach)
@@ -322,7 +290,7 @@ class AttachTest(HostIdsTest):
         for method, path in (('POST', f'/{resource}'), ('POST', '/mappings'),
                              ('POST', '/hosts')):
             self.use(resource)
-            with self.subTest(path=path), self.on_request(
+            with self.subTest(path=path), lost.on_request(
                     method, path, sent=sent, act=lambda: None,
                     error=rest.ServerError):
                 self.assertEqual(1, self.attach().lun)
@@ -393,33 +361,33 @@ class ChapTest(HostIdsTest):
         self.assertIsNone(self.client.host_auth_profiles.find(
             name=self.profile))
 
-    @ddt.data(*itertools.product((True, False), (True, False), LOST))
+    @ddt.data(*itertools.product((True, False), (True, False), lost.KINDS))
     @ddt.unpack
-    def test_no_reply_to_a_profile(self, sent, known, lost):
+    def test_no_reply_to_a_profile(self, sent, known, error):
         """A repeat would give it to the stranger's host."""
         if known:
             self.attached()
-        with self.on_request('PATCH', '/hosts', sent=sent, error=lost,
+        with lost.on_request('PATCH', '/hosts', sent=sent, error=error,
                              act=lambda: self.take_ids(False)):
             self.assertRaises(rest.RestError, self.attach, self.guard)
         self.assert_theirs_stay()
 
-    @ddt.data(*itertools.product((True, False), LOST))
+    @ddt.data(*itertools.product((True, False), lost.KINDS))
     @ddt.unpack
-    def test_a_profile_that_is_taken_back(self, sent, lost):
+    def test_a_profile_that_is_taken_back(self, sent, error):
         """From a host that was there before, when the mapping failed."""
         self.attached()
-        with self.on_request(
+        with lost.on_request(
                 'POST', '/mappings', sent=False, act=lambda: None,
-                error=rest.Forbidden), self.on_request(
-                    'PATCH', '/hosts', sent=sent, error=lost, after=1,
+                error=rest.Forbidden), lost.on_request(
+                    'PATCH', '/hosts', sent=sent, error=error, after=1,
                     act=lambda: self.take_ids(False)):
             self.assertRaises(rest.Forbidden, self.attach, self.guard)
         self.assert_theirs_stay()
 
     def test_a_profile_of_another_host_is_not_taken(self):
         self.attached()
-        with self.on_request('POST', '/mappings', sent=False,
+        with lost.on_request('POST', '/mappings', sent=False,
                              act=lambda: self.take_ids(False),
                              error=rest.Forbidden):
             self.assertRaises(rest.Forbidden, self.attach, self.guard)
@@ -437,29 +405,29 @@ class RemoveTest(HostIdsTest):
 
     @ddt.data(*CASES)
     @ddt.unpack
-    def test_no_reply_about_the_host(self, resource, sent, bare, lost):
+    def test_no_reply_about_the_host(self, resource, sent, bare, error):
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', '/hosts', sent=sent, error=lost,
+        with lost.on_request('DELETE', '/hosts', sent=sent, error=error,
                              act=lambda: self.take_ids(bare)):
             self.remove(host, known)
 
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_about_the_host_and_its_initiators(self, resource, sent,
-                                                        bare, lost):
+                                                        bare, error):
         """HST-3: an array that takes both at once, as is to be learnt."""
         self.sim.control.set_switches(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', '/hosts', sent=sent, error=lost,
+        with lost.on_request('DELETE', '/hosts', sent=sent, error=error,
                              act=lambda: self.take_ids(bare)):
             self.remove(host, known)
 
     @ddt.data(*CASES)
     @ddt.unpack
     def test_no_reply_about_the_host_nor_to_the_look(self, resource, sent,
-                                                     bare, lost):
+                                                     bare, error):
         """What the second try and the older way do is looked for, too."""
         self.sim.control.set_switches(delete_host_with_initiators=True)
         self.use(resource)
@@ -470,26 +438,27 @@ class RemoveTest(HostIdsTest):
             self.sim.control.add_fault(
                 kind='status', status=500, commit='before', method='GET',
                 path='hosts', times=2)
-        with self.on_request('DELETE', '/hosts', sent=sent, act=act,
-                             error=lost):
+        with lost.on_request('DELETE', '/hosts', sent=sent, act=act,
+                             error=error):
             self.remove(host, known)
 
     @ddt.data(*[(*case, bulk) for case in CASES for bulk in (True, False)])
     @ddt.unpack
-    def test_no_reply_about_initiators(self, resource, sent, bare, lost, bulk):
+    def test_no_reply_about_initiators(self, resource, sent, bare, error,
+                                       bulk):
         """Then the host is looked for before it is deleted."""
         if not bulk:
             self.sim.control.set_switches(bulk=[])
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', f'/{resource}', sent=sent, error=lost,
+        with lost.on_request('DELETE', f'/{resource}', sent=sent, error=error,
                              act=lambda: self.take_ids(bare)):
             self.remove(host, known)
 
     @ddt.data(*[(*case, bulk) for case in CASES for bulk in (True, False)])
     @ddt.unpack
     def test_no_reply_about_initiators_nor_to_the_look(
-            self, resource, sent, bare, lost, bulk):
+            self, resource, sent, bare, error, bulk):
         if not bulk:
             self.sim.control.set_switches(bulk=[])
         self.use(resource)
@@ -500,8 +469,8 @@ class RemoveTest(HostIdsTest):
             self.sim.control.add_fault(
                 kind='status', status=500, commit='before', method='GET',
                 path=resource, times=2)
-        with self.on_request('DELETE', f'/{resource}', sent=sent, act=act,
-                             error=lost):
+        with lost.on_request('DELETE', f'/{resource}', sent=sent, act=act,
+                             error=error):
             self.remove(host, known)
 
     @ddt.data(*[(resource, bare) for resource in KINDS
@@ -511,7 +480,7 @@ class RemoveTest(HostIdsTest):
         """The host that was to get them is another's by then."""
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', f'/{resource}', sent=True,
+        with lost.on_request('DELETE', f'/{resource}', sent=True,
                              act=lambda: self.take_ids(bare),
                              error=rest.Forbidden):
             self.remove(host, known)
@@ -521,7 +490,7 @@ class RemoveTest(HostIdsTest):
         """The array refuses, for the stranger's host has initiators."""
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', f'/{resource}',
+        with lost.on_request('DELETE', f'/{resource}',
                              act=lambda: self.take_ids(False)):
             self.remove(host, known)
 
@@ -530,7 +499,7 @@ class RemoveTest(HostIdsTest):
         """Its record is the same, and it was not deleted."""
         self.use(resource)
         host, known = self.attached()
-        with self.on_request('DELETE', f'/{resource}', sent=False,
+        with lost.on_request('DELETE', f'/{resource}', sent=False,
                              act=self.move_record, error=rest.Unreachable):
             hosts.remove(self.array, self.registry, host, known)
         self.assert_mainframe_stays()
@@ -549,7 +518,7 @@ class RemoveTest(HostIdsTest):
             self.theirs = self.strangers()
             shown.enter_context(mock.patch.object(
                 self.registry, '_by_spelling', lambda names: None))
-        with contextlib.ExitStack() as shown, self.on_request(
+        with contextlib.ExitStack() as shown, lost.on_request(
                 'DELETE', f'/{resource}', sent=False, act=act,
                 error=rest.Unreachable), self.assertLogs(
                     array_hosts.LOG.logger, 'WARNING') as logs:
@@ -565,9 +534,9 @@ class RemoveTest(HostIdsTest):
         host, known = self.attached()
         self.client.capabilities.refuse(
             rest.capabilities.WHOLE_HOSTS, rest.Refused('no'))
-        with self.on_request('DELETE', '/hosts', sent=False,
+        with lost.on_request('DELETE', '/hosts', sent=False,
                              act=lambda: None, error=rest.Forbidden), \
-                self.on_request('POST', f'/{resource}', sent=sent,
+                lost.on_request('POST', f'/{resource}', sent=sent,
                                 act=lambda: self.take_ids(True),
                                 error=rest.Unreachable):
             self.remove(host, known)

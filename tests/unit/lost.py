@@ -1,0 +1,60 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Replies that get lost while somebody else acts on the array."""
+
+import contextlib
+import itertools
+from unittest import mock
+
+from cinder_k2 import rest
+from cinder_k2.rest import transport
+
+#: What is known then: nothing, nothing in time, and 5xx.
+KINDS = (rest.Unreachable, rest.errors.NoReply, rest.ServerError)
+
+
+@contextlib.contextmanager
+def on_request(method, path, *, act, sent=True, error=None, after=0):
+    """Do something at one request of this kind, then fail it.
+
+    :param path: its beginning
+    :param act: what somebody else does
+    :param sent: the array carries the request out before
+    :param error: raised in place of the reply; none if None
+    :param after: so many requests of this kind
+    """
+    send = transport.Transport.exchange
+    acted, before = [], itertools.count()
+
+    def exchange(connection, request, *args):
+        if (acted or request.method != method
+                or not request.path.startswith(path)
+                or next(before) < after):
+            return send(connection, request, *args)
+        acted.append(request)
+        reply = b''
+        if sent:
+            with contextlib.suppress(rest.RestError):
+                reply = send(connection, request, *args)
+        try:
+            act()
+        except rest.RestError as failure:
+            raise AssertionError('nobody could act') from failure
+        if error is not None:
+            raise error('no')
+        return reply
+
+    with mock.patch.object(transport.Transport, 'exchange', exchange):
+        yield
+    if not acted:
+        raise AssertionError(f'no {method} {path} was sent')
