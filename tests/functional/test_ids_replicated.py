@@ -198,6 +198,78 @@ class VolumeTest(ReplicatedIdsTest):
         self.backend.fail_back()
 
 
+class SessionTest(ReplicatedIdsTest):
+    """A stranger's session has the id of that of a volume."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.replicated()
+        mine = self.ids()
+        for array in (self.primary, self.secondary):
+            for one in array.admin.list('replication/sessions'):
+                self.stop(array, one)
+        for array in (self.primary, self.secondary):
+            for one in array.admin.list('replication/sessions'):
+                array.admin.delete('replication/sessions', one['id'])
+        self.make_theirs()
+        self.assertEqual(mine, self.ids())
+        self.addCleanup(self.remove_session)
+
+    def ids(self) -> list[Any]:
+        """Of the sessions on both arrays."""
+        return [one['id'] for array in (self.primary, self.secondary)
+                for one in array.admin.list('replication/sessions')]
+
+    def stop(self, array: arrays.Served, one: Any) -> None:
+        """Bring a session to idle."""
+        first = ('suspended' if one['current_role'] == 'source'
+                 else 'failed_over')
+        for state in (first, 'idle'):
+            if one['state'] not in (state, 'idle'):
+                array.admin.update('replication/sessions', one['id'],
+                                   name=one['name'], state=state)
+
+    def make_theirs(self) -> None:
+        """An idle session, and groups for it."""
+        admin = self.primary.admin
+        group = admin.create('volume_groups', name='payroll', quota=0)
+        peer = admin.list('replication/peer_k2arrays')[0]['id']
+        admin.create(
+            'replication/sessions', name='payroll', rpo=300,
+            local_volume_group={'ref': f'/volume_groups/{group["id"]}'},
+            replication_peer_k2array={
+                'ref': f'/replication/peer_k2arrays/{peer}'},
+            replication_peer_volume_group_name='rpayroll',
+            remote_replication_session_name='rpayroll',
+            auto_configure_peer_volumes='False')
+
+    def theirs(self) -> dict[str, Any]:
+        """The session on both arrays."""
+        return {f'{array.port} {one["id"]}': one
+                for array in (self.primary, self.secondary)
+                for one in array.admin.list('replication/sessions')
+                if 'payroll' in one['name']}
+
+    def remove_session(self) -> None:
+        """Before the groups that it is of."""
+        for array in (self.secondary, self.primary):
+            for one in array.admin.list('replication/sessions'):
+                array.admin.delete('replication/sessions', one['id'])
+
+    def test_retype(self) -> None:
+        self.assert_theirs_stay(
+            lambda: self.backend.retype(self.volume), fails=False)
+
+    def test_delete(self) -> None:
+        self.assert_theirs_stay(
+            lambda: self.backend.delete_volume(self.volume), fails=False)
+
+    def test_failover(self) -> None:
+        self.assert_theirs_stay(
+            lambda: self.backend.fail_over(replicated.TARGET), fails=False)
+        self.assert_theirs_stay(self.backend.fail_back, fails=False)
+
+
 class GroupTest(ReplicatedIdsTest):
     """Groups with one session for all volumes, or one for each."""
 
