@@ -3,7 +3,7 @@
 .PHONY: help venv docs-venv cloud test unit weather matrix soak e2e tempest lint docs \
     releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
-    cover clean
+    cover mutation clean
 
 # Programs of the environment first; the bootstrap must not see its own.
 # Everything we start is on this machine, which no proxy can reach.
@@ -88,6 +88,13 @@ cover: venv  ## the coverage of the unit tests, into cover/
 	$(IN_VENV) coverage combine -q
 	$(IN_VENV) coverage html -q -d cover
 	$(IN_VENV) coverage report
+
+mutation: venv  ## how many changes of the driver its tests notice (CHANGED=REV PACKAGE= SAMPLE= SEED= MINUTES= FULL=1)
+	@$(IN_VENV) exec python -m tools.mutation \
+	    $(if $(CHANGED),--changed $(CHANGED)) \
+	    $(if $(PACKAGE),--package $(PACKAGE)) \
+	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FULL),--full)
 
 clean:  ## remove all that was built, .venv and the clouds' state too
 	rm -rf .venv .stestr .coverage .coverage.* .hypothesis .mypy_cache cloud \
