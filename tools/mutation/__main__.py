@@ -174,7 +174,8 @@ def tell(title: str, verdicts: Sequence[str]) -> None:
 def report(root: pathlib.Path,
            tried: Sequence[tuple[mutants.Mutant, str]]) -> float:
     """Print what survived and the counts; the share that was killed."""
-    for mutant, verdict in sorted(tried, key=lambda one: one[0].key):
+    for mutant, verdict in sorted(
+            tried, key=lambda one: (one[0].path, one[0].begin)):
         if verdict != KILLED:
             print(f'{verdict}: {mutant.diff(root)}')
     for package in settings.PACKAGES:
