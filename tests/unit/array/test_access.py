@@ -1,0 +1,330 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import dataclasses
+import itertools
+from unittest import mock
+
+import ddt
+
+from cinder_k2.array import access
+from cinder_k2.flows import volumes
+from cinder_k2 import rest
+from cinder_k2 import waiting
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class AccessTest(simulated.SimulatedTest):
+    """Has two hosts, and a volume."""
+
+    def setUp(self):
+        super().setUp()
+        self.access = self.array.access
+        self.host = self.client.hosts.create(name='one', type='Linux').id
+        self.other = self.client.hosts.create(name='two', type='Linux').id
+        self.volume = self.make('v')
+
+    def make(self, name):
+        return volumes.create(self.array, name=name, group_name=f'{name}-g',
+                              size=GIB, dedup=True)
+
+    def make_view(self):
+        self.array.snapshots.check()
+        return self.array.snapshots.create_view(
+            'view', self.array.snapshots.create('snapshot', self.volume),
+            lasting=True)
+
+    def host_ref(self, host):
+        return self.client.hosts.ref(host)
+
+
+class GrantTest(AccessTest):
+
+    def test_one_call(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(1, self.access.grant(self.volume, self.host))
+        self.assertEqual(['POST mappings'], self.calls())
+
+    def test_its_own_mapping_that_is_there(self):
+        """MAP-8: neither that of another host nor of another volume."""
+        second = self.make('second')
+        self.access.grant(self.volume, self.other)
+        self.access.grant(second, self.host)
+        self.assertEqual(2, self.access.grant(self.volume, self.host))
+        for look_first, calls in ((True, ['GET mappings']),
+                                  (False, ['POST mappings', 'GET mappings'])):
+            self.sim.control.clear_journal()
+            self.assertEqual(2, self.access.grant(
+                self.volume, self.host, look_first=look_first))
+            self.assertEqual(calls, self.calls())
+
+    def test_none_is_there_yet(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(1, self.access.grant(
+            self.volume, self.host, look_first=True))
+        self.assertEqual(['GET mappings', 'POST mappings'], self.calls())
+
+    def test_refused(self):
+        """By an array on which the host is no member of a group."""
+        with mock.patch.object(self.client.mappings, 'create', autospec=True,
+                               side_effect=rest.Refused('full')):
+            error = self.assertRaises(rest.Refused, self.access.grant,
+                                      self.volume, self.host)
+        self.assertIn('full', str(error))
+
+    def test_lun_of_a_view(self):
+        """MAP-3: it is that of the volsnap, on this host."""
+        view = self.make_view()
+        self.access.grant(self.volume, self.host)
+        self.access.grant(view, self.other)
+        self.assertEqual(2, self.access.grant(view, self.host))
+        self.assertEqual(1, self.access.grant(view, self.other,
+                                              look_first=True))
+
+    def test_lun_that_shows_late(self):
+        hidden, find = [None, None], self.client.mappings.find
+        view = self.make_view()
+        with mock.patch.object(
+                self.client.mappings, 'find', autospec=True,
+                side_effect=lambda **conditions: (
+                    hidden.pop() if hidden else find(**conditions))):
+            self.assertEqual(1, self.access.grant(view, self.host))
+        self.assertEqual([], hidden)
+
+    def test_lun_that_never_shows(self):
+        view = self.make_view()
+        begin = self.clock.monotonic()
+        with mock.patch.object(self.client.mappings, 'find', autospec=True,
+                               return_value=None):
+            error = self.assertRaises(waiting.WaitTimeout, self.access.grant,
+                                      view, self.host)
+        self.assertIn(f'LUN of {view.mappable} in mapping', str(error))
+        self.assertAlmostEqual(10, self.clock.monotonic() - begin, delta=0.9)
+
+    def test_volume_without_a_lun(self):
+        """A reply may lack it; the entry has it."""
+        create = self.client.mappings.create
+        with mock.patch.object(
+                self.client.mappings, 'create', autospec=True,
+                side_effect=lambda **fields: dataclasses.replace(
+                    create(**fields), lun=None)):
+            self.assertEqual(1, self.access.grant(self.volume, self.host))
+
+    def test_member_of_a_host_group(self):
+        """MAP-6: through the group, once for all members."""
+        group = self.client.host_groups.create(name='cluster')
+        members = [self.client.hosts.create(
+            name=name, type='Linux', host_group=group.ref).id
+            for name in ('a', 'b')]
+        self.access.grant(self.make('second'), members[0])
+        for member in members:
+            self.assertEqual(2, self.access.grant(self.volume, member))
+            self.assertEqual(group.ref, self.access.group_of(member))
+        self.assertIsNone(self.access.group_of(self.host))
+        self.assertEqual([group.ref] * 2, [
+            each.host for each in self.client.mappings.search()])
+
+
+@ddt.ddt
+class RevokeTest(AccessTest):
+
+    def setUp(self):
+        super().setUp()
+        self.second = self.make('second')
+        for volume in (self.volume, self.second):
+            self.access.grant(volume, self.other)
+        self.access.grant(self.volume, self.host)
+
+    def left(self):
+        return {(each.host.id, each.volume.id)
+                for each in self.client.mappings.search()}
+
+    def some(self, *replies):
+        """Have the array show these mappings, the last ones again."""
+        *first, last = replies
+        return mock.patch.object(
+            self.client.mappings, 'some', autospec=True,
+            side_effect=itertools.chain(first, itertools.repeat(last)))
+
+    def test_the_last_volume(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(access.Revoked(found=True, busy=False),
+                         self.access.revoke(self.volume, self.host))
+        self.assertEqual(2, len(self.calls()), self.calls())
+        self.assertEqual({(self.other, self.volume.volume),
+                          (self.other, self.second.volume)}, self.left())
+
+    def test_one_of_two(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(access.Revoked(found=True, busy=True),
+                         self.access.revoke(self.volume, self.other))
+        self.assertEqual(2, len(self.calls()), self.calls())
+        self.assertEqual({(self.host, self.volume.volume),
+                          (self.other, self.second.volume)}, self.left())
+
+    def test_one_that_the_host_does_not_have(self):
+        self.sim.control.clear_journal()
+        self.assertEqual(access.Revoked(found=False, busy=True),
+                         self.access.revoke(self.second, self.host))
+        self.assertEqual(['GET mappings'], self.calls())
+
+    def test_one_that_is_gone(self):
+        self.assertEqual(access.Revoked(found=False, busy=True),
+                         self.access.revoke(None, self.host))
+        self.assertEqual(3, len(self.left()))
+
+    def test_others_do_the_same(self):
+        """What the host has is seen at the end."""
+        delete = self.client.mappings.delete
+
+        def meanwhile(id, **identity):
+            delete(id, **identity)
+            for each in self.client.mappings.search(
+                    host=self.host_ref(self.other)):
+                delete(each.id, host=each.host, volume=each.volume)
+
+        for shared, busy in ((False, True), (True, False)):
+            with mock.patch.object(self.client.mappings, 'delete',
+                                   autospec=True, side_effect=meanwhile):
+                self.assertEqual(
+                    access.Revoked(found=True, busy=busy),
+                    self.access.revoke(self.volume, self.other,
+                                       shared=shared))
+            for volume in (self.volume, self.second):
+                self.access.grant(volume, self.other, look_first=True)
+
+    def test_busy_though_others_do_the_same(self):
+        self.assertTrue(self.access.revoke(self.volume, self.other,
+                                           shared=True).busy)
+
+    @ddt.data(([], False), ([rest.Mapping(id=999)], True))
+    def test_array_that_does_not_show_all(self, shown):
+        """The mapping is searched for, that of the volume on the host."""
+        with self.some(shown), mock.patch.object(
+                self.client.mappings, 'search', autospec=True,
+                side_effect=self.client.mappings.search) as search:
+            done = self.access.revoke(self.volume, self.host)
+        search.assert_called_once_with(host=self.host_ref(self.host),
+                                       volume=self.volume.mappable)
+        self.assertTrue(done.found)
+        self.assertEqual({(self.other, self.volume.volume),
+                          (self.other, self.second.volume)}, self.left())
+
+    def test_more_than_one_page(self):
+        """There is more than was seen."""
+        found = self.client.mappings.search(host=self.host_ref(self.host))
+        with self.some((found, False)):
+            self.assertEqual(access.Revoked(found=True, busy=True),
+                             self.access.revoke(self.volume, self.host))
+
+    def test_mapping_of_what_the_array_does_not_show(self):
+        """It is asked again, for it may have gone with the other."""
+        found, = self.client.mappings.search(host=self.host_ref(self.host))
+        with self.some(([found, rest.Mapping(id=999)], True), ([], True)):
+            self.assertEqual(access.Revoked(found=True, busy=False),
+                             self.access.revoke(self.volume, self.host))
+        self.assertEqual(2, len(self.left()))
+
+    def test_entries_of_volsnaps_go_with_their_view(self):
+        """MAP-4."""
+        view = self.make_view()
+        self.access.revoke(self.volume, self.host)
+        self.access.grant(view, self.host)
+        self.assertEqual(access.Revoked(found=True, busy=False),
+                         self.access.revoke(view, self.host))
+        self.assertFalse(self.access.is_mapped(self.host))
+
+    def test_is_mapped(self):
+        self.assertTrue(self.access.is_mapped(self.host))
+        self.access.revoke(self.volume, self.host)
+        self.assertFalse(self.access.is_mapped(self.host))
+
+    def test_host_group(self):
+        """Only the volume leaves, and only that group."""
+        group = self.client.host_groups.create(name='cluster')
+        for volume in (self.volume, self.second):
+            self.client.mappings.create(host=group.ref,
+                                        volume=volume.mappable)
+        self.access.revoke_group(self.volume, group.ref)
+        self.assertEqual([self.second.mappable], [
+            each.volume for each in self.client.mappings.search(
+                host=group.ref)])
+        self.assertEqual(4, self.client.mappings.count())
+
+
+class ManyTest(AccessTest):
+    """Several volumes and hosts at once."""
+
+    def setUp(self):
+        super().setUp()
+        self.second, self.third = self.make('second'), self.make('third')
+        self.access.grant(self.volume, self.host)
+        self.access.grant(self.second, self.other)
+        self.sim.control.clear_journal()
+
+    def test_only_what_is_asked_for_is_read(self):
+        """Else an array with many mappings would send them all."""
+        with mock.patch.object(
+                self.client.mappings, 'search', autospec=True,
+                return_value=[]) as search:
+            self.access.mapped([1])
+            self.access.busy([2])
+        self.assertEqual([
+            mock.call(rest.query.one_of(
+                'volume', {self.client.volumes.ref(1)})),
+            mock.call(rest.query.one_of('host', [self.host_ref(2)]))],
+            search.mock_calls)
+
+    def test_mappings_of_volumes(self):
+        self.assertEqual([self.volume.mappable], [
+            each.volume for each in self.access.mappings(
+                self.volume.mappable, self.third.mappable)])
+
+    def test_mapped_volumes(self):
+        self.assertEqual({self.volume.volume}, self.access.mapped(
+            [self.volume.volume, self.third.volume]))
+
+    def test_hosts_that_have_volumes(self):
+        idle = self.client.hosts.create(name='idle', type='Linux').id
+        self.assertEqual({self.host, self.other},
+                         self.access.busy([self.host, self.other, idle]))
+
+    def test_array_that_does_not_show_which(self):
+        with mock.patch.object(self.client.mappings, 'search', autospec=True,
+                               return_value=[rest.Mapping(id=1)]):
+            self.assertEqual({1, 2}, self.access.mapped([1, 2]))
+            self.assertEqual({1, 2}, self.access.busy([1, 2]))
+
+    def test_by_host(self):
+        """Those of groups are removed, or left."""
+        group = self.client.host_groups.create(name='cluster')
+        self.client.mappings.create(host=group.ref,
+                                    volume=self.third.mappable)
+        for groups_too, left in (({'groups_too': False}, 3), ({}, 2)):
+            found = self.access.of_hosts(self.client.mappings.search(),
+                                         **groups_too)
+            self.assertEqual(
+                {self.host: [self.volume.mappable],
+                 self.other: [self.second.mappable]},
+                {host: [each.volume for each in mappings]
+                 for host, mappings in found.items()})
+            self.assertEqual(left, self.client.mappings.count())
+
+    def test_unmapped(self):
+        """What is gone already is fine."""
+        found = self.client.mappings.search()
+        self.access.unmap(found[:1])
+        self.access.unmap(found)
+        self.assertEqual(0, self.client.mappings.count())
