@@ -182,3 +182,87 @@ class ViewTest(ClonesTest):
         self.assertRaises(rest.Forbidden, self.clone, 'view')
         self.sim.control.clear_faults()
         self.assertEqual(self.before, self.leftovers())
+
+
+@ddt.ddt
+class CopyTest(ClonesTest):
+    """Data that this host copies into a new volume."""
+
+    def setUp(self):
+        super().setUp()
+        self.seen = []
+        self.cloner = clones.Cloner(self.array, self.copy, self.hold,
+                                    lambda group: None)
+
+    def copy(self, source, target, size):
+        """Note what is there meanwhile."""
+        view = self.client.snapshots.get(source.view)
+        volume = self.client.volumes.get(target.volume)
+        self.seen.append((view.short_name, view.source, volume.name,
+                          volume.size, volume.volume_group.id, target.group,
+                          size))
+
+    def take(self):
+        return self.array.snapshots.create('cs-1', self.source)
+
+    def from_snapshot(self, copy, **changes):
+        return clones.copied(copy, self.array, dataclasses.replace(
+            self.order, **changes), self.snapshot)
+
+    def test_a_volume_in_a_group_of_its_own(self):
+        """The view goes as soon as the data is there."""
+        self.snapshot = self.take()
+        made = self.from_snapshot(self.copy, size=2 * GIB)
+        self.assertEqual(
+            [('new-view', self.snapshot.ref, 'new', 2 * GIB, made.group,
+              made.group, GIB)], self.seen)
+        self.assertFalse(made.shared)
+        self.assertEqual(['new-group', 'src-group'],
+                         self.leftovers()['volume_groups'])
+        self.assertEqual(['cs-1'], self.leftovers()['snapshots'])
+
+    def test_a_volume_in_the_group_of_others(self):
+        self.snapshot = self.take()
+        group = self.array.volumes.create_group('shared', True)
+        made = self.from_snapshot(self.copy, group=group)
+        self.assertEqual((group, True), (made.group, made.shared))
+        self.assertEqual(['shared', 'src-group'],
+                         self.leftovers()['volume_groups'])
+
+    def test_a_copy_that_fails(self):
+        """Nothing of it is left."""
+        self.snapshot = self.take()
+        before = self.leftovers()
+
+        def fail(*order):
+            raise ZeroDivisionError
+        self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
+        self.assertEqual(before, self.leftovers())
+
+    @ddt.data('snapshots', 'volume_groups', 'volumes')
+    def test_a_request_that_is_refused(self, path):
+        """Nothing is left, and nothing was copied."""
+        self.snapshot = self.take()
+        before = self.leftovers()
+        self.sim.control.add_fault(kind='status', status=403,
+                                   commit='before', method='POST', path=path)
+        self.assertRaises((rest.RestError, exceptions.K2Error),
+                          self.from_snapshot, self.copy)
+        self.assertEqual((before, []), (self.leftovers(), self.seen))
+
+    def test_flattened_view(self):
+        view = self.array.snapshots.create_view('old', self.take(),
+                                                lasting=True)
+        before = self.leftovers()
+        copied = []
+        made = clones.promote(
+            self.array, lambda *order: copied.append(order), view=view,
+            old_size=GIB, name='new', group_name='new-group', size=2 * GIB,
+            dedup=False)
+        self.assertEqual([(view, made, GIB)], copied)
+        self.assertEqual((2 * GIB, made.group), (
+            self.array.volumes.size(made.volume, made.group),
+            self.array.volumes.find_group('new-group')))
+        self.assertFalse(self.array.volumes.group(made.group).is_dedup)
+        deletion.delete_volume(self.array, made, [])
+        self.assertEqual(before, self.leftovers())
