@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import dataclasses
+
+from cinder_k2.array import backing
+from cinder_k2 import exceptions
+from cinder_k2.flows import volumes
+from cinder_k2 import naming
+from tests.unit import simulated
+
+GIB = simulated.GIB
+# A volume's id, as in names of Cinder's objects.
+ID = '6f1c2f4e-0a44-4a05-9f6e-2f60f9d8d3a1'
+
+
+class IdentityTest(simulated.SimulatedTest):
+    """Has a volume with a snapshot."""
+
+    def setUp(self):
+        super().setUp()
+        self.identity = self.array.identity
+        self.volume = volumes.create(self.array, name='cv-1',
+                                     group_name='cvg-1', size=GIB, dedup=True)
+        self.array.snapshots.check()
+        self.name = naming.snapshot(ID)
+        self.snapshot = self.array.snapshots.create(self.name, self.volume)
+        self.sim.control.clear_journal()
+
+    def siblings(self):
+        return self.array.snapshots.of_group(self.volume.group)
+
+
+class VolumeTest(IdentityTest):
+
+    def test_the_name_is_right(self):
+        self.assertIs(self.volume,
+                      self.identity.volume(self.volume, ['cv-1', 'cv-2']))
+        self.assertEqual(['GET volumes'], self.calls())
+
+    def test_the_second_name(self):
+        self.assertIs(self.volume,
+                      self.identity.volume(self.volume, ['cv-0', 'cv-1']))
+
+    def test_no_such_name(self):
+        self.assertIsNone(self.identity.volume(self.volume, ['cv-2']))
+
+    def test_the_name_is_of_another_id(self):
+        """OBJ-7: what is known of the old one need not hold."""
+        stored = dataclasses.replace(self.volume, volume=999, group=998)
+        self.assertEqual(
+            dataclasses.replace(self.volume, shared=True, has_clones=True),
+            self.identity.volume(stored, ['cv-1']))
+
+    def test_it_is_in_another_group(self):
+        stored = dataclasses.replace(self.volume, group=998)
+        self.assertEqual(
+            dataclasses.replace(self.volume, shared=True, has_clones=True),
+            self.identity.volume(stored, ['cv-1']))
+
+    def test_names_now(self):
+        self.assertEqual(('cv-1', 'cvg-1'),
+                         self.identity.name_now(self.volume))
+        second = self.array.volumes.create('cv-2', GIB, self.volume.group)
+        self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(
+            dataclasses.replace(self.volume, volume=second)))
+
+    def test_names_of_what_is_gone(self):
+        self.assertEqual(('', 'cvg-1'), self.identity.name_now(
+            dataclasses.replace(self.volume, volume=999)))
+        self.assertEqual(('', ''), self.identity.name_now(
+            dataclasses.replace(self.volume, group=998)))
+
+
+class ViewTest(IdentityTest):
+
+    def setUp(self):
+        super().setUp()
+        self.view = self.array.snapshots.create_view(
+            'cv-2', self.snapshot, lasting=True)
+
+    def test_the_name_is_right(self):
+        self.assertIs(self.view, self.identity.volume(self.view, ['cv-2']))
+
+    def test_no_such_name(self):
+        """A volume of that name is not the view."""
+        self.assertIsNone(self.identity.volume(self.view, ['cv-1']))
+
+    def test_the_name_is_of_another_id(self):
+        stored = dataclasses.replace(self.view, view=999)
+        self.assertEqual(self.view, self.identity.volume(stored, ['cv-2']))
+
+    def test_names_now(self):
+        self.assertEqual(('cv-2', 'cvg-1'), self.identity.name_now(self.view))
+
+    def test_among_siblings(self):
+        siblings = self.siblings()
+        self.sim.control.clear_journal()
+        self.assertTrue(self.identity.is_view_among(
+            self.view, ['cv-2'], siblings))
+        self.assertFalse(self.identity.is_view_among(
+            self.view, ['cv-1'], siblings))
+        self.assertFalse(self.identity.is_view_among(
+            dataclasses.replace(self.view, view=999), ['cv-2'], siblings))
+        self.assertEqual([], self.calls())
+
+
+class SnapshotTest(IdentityTest):
+
+    def found(self, **changes):
+        """By both ways, which agree."""
+        stored = dataclasses.replace(self.snapshot, **changes)
+        names = ['other', self.name]
+        found = self.identity.snapshot(stored, names)
+        self.assertEqual(found, self.identity.snapshot_among(
+            stored, names, self.siblings()))
+        return found
+
+    def test_the_name_is_right(self):
+        self.assertIs(self.snapshot, self.identity.snapshot(
+            self.snapshot, [self.name]))
+        self.assertEqual(['GET snapshots'], self.calls())
+        self.assertEqual(self.snapshot, self.found())
+
+    def test_the_name_is_of_another_id(self):
+        for changes in ({'snapshot': 999}, {'group': 998}):
+            self.assertEqual(
+                dataclasses.replace(self.snapshot, has_clones=True),
+                self.identity.snapshot(dataclasses.replace(
+                    self.snapshot, **changes), [self.name]))
+
+    def test_no_such_name(self):
+        self.assertIsNone(self.identity.snapshot(self.snapshot, ['other']))
+        self.assertIsNone(self.identity.snapshot_among(
+            self.snapshot, ['other'], self.siblings()))
+
+
+class AdoptedTest(IdentityTest):
+    """A snapshot that keeps the name that somebody gave it."""
+
+    def setUp(self):
+        super().setUp()
+        self.snapshot = self.array.snapshots.create('theirs', self.volume)
+        self.time = self.client.snapshots.get(
+            self.snapshot.snapshot).creation_time
+
+    def found(self, **changes):
+        stored = dataclasses.replace(self.snapshot, **changes)
+        found = self.identity.snapshot_among(stored, [self.name],
+                                             self.siblings())
+        if found is None:
+            self.assertIsNone(self.identity.snapshot(stored, []))
+        return found
+
+    def test_the_name_that_was_noted(self):
+        """Not one of Cinder's, though it is there."""
+        named = naming.digest('theirs')
+        self.assertEqual(
+            dataclasses.replace(self.snapshot, named=named),
+            self.found(named=named))
+        self.assertIsNone(self.found(named=naming.digest('other')))
+        self.assertIsNone(self.found(named=named, snapshot=999))
+
+    def test_it_is_looked_for_in_its_group(self):
+        stored = dataclasses.replace(self.snapshot,
+                                     named=naming.digest('theirs'))
+        self.assertEqual(stored, self.identity.snapshot(stored, []))
+        self.assertIsNone(self.identity.snapshot(
+            dataclasses.replace(stored, group=998), []))
+
+    def test_no_name_was_noted(self):
+        """It was there before the row, so it is the one."""
+        stored = dataclasses.replace(self.snapshot, has_clones=True,
+                                     since=self.time)
+        self.assertEqual(
+            dataclasses.replace(stored, named=naming.digest('theirs')),
+            self.identity.snapshot(stored, [self.name + 'x']))
+
+    def test_one_that_has_no_clones_was_not_taken_over(self):
+        self.assertIsNone(self.identity.snapshot(
+            dataclasses.replace(self.snapshot, since=self.time), ['x']))
+
+    def test_it_is_younger_than_the_row(self):
+        """The id may have become another snapshot's (OBJ-7)."""
+        for since in (self.time - 1, None):
+            error = self.assertRaises(
+                exceptions.ObjectRenamed, self.identity.snapshot,
+                dataclasses.replace(self.snapshot, has_clones=True,
+                                    since=since), ['x'])
+            for text in (f'Snapshot {self.snapshot.snapshot} ', 'theirs',
+                         'k2.example.org', 'manage it again.'):
+                self.assertIn(text, str(error))
+
+    def test_the_id_is_of_another_of_cinders(self):
+        own = self.array.snapshots.create(naming.snapshot(ID[::-1]),
+                                          self.volume)
+        self.assertIsNone(self.identity.snapshot(backing.SnapshotBacking(
+            snapshot=own.snapshot, group=own.group, has_clones=True,
+            since=2 * self.time), ['x']))

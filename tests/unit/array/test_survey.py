@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+from cinder_k2.array import survey
+from cinder_k2.flows import volumes
+from tests.unit import simulated
+
+GIB = simulated.GIB
+
+
+class SurveyTest(simulated.SimulatedTest):
+
+    profile = 'sdp'
+
+    def setUp(self):
+        super().setUp()
+        self.array.snapshots.check()
+        self.source = self.make('cv-1')
+        self.snapshot = self.array.snapshots.create('cs-1', self.source)
+
+    def make(self, name):
+        return volumes.create(self.array, name=name, group_name=f'g-{name}',
+                              size=GIB, dedup=True)
+
+    def survey(self):
+        return survey.take(self.client, self.array.hidden.marked())
+
+    def test_nothing_is_hidden(self):
+        self.assertEqual(survey.Survey((), ()), self.survey())
+
+    def test_volume(self):
+        """With what was taken of it, and nothing of its neighbour."""
+        self.array.snapshots.create('cs-2', self.source)
+        view = self.array.snapshots.create_view('cv-2', self.snapshot,
+                                                lasting=True)
+        self.array.snapshots.create('cs-3', self.make('cv-3'))
+        self.array.volumes.create('cv-4', GIB, self.source.group)
+        self.array.hidden.hide_volume(self.source)
+        self.assertEqual(survey.Survey((survey.Item(
+            'volume', self.source.volume, f'cdel-{self.source.volume}',
+            'g-cv-1', GIB, ('cs-1', 'cs-2')),), (self.source.group,)),
+            self.survey())
+        self.assertIsNotNone(view.view)
+
+    def test_snapshot_and_view(self):
+        """A view of it needs it; nothing needs the view."""
+        view = self.array.snapshots.create_view('cv-2', self.snapshot,
+                                                lasting=True)
+        self.array.hidden.hide_snapshot(self.snapshot)
+        self.array.hidden.hide_volume(view)
+        found = self.survey()
+        self.assertEqual((self.source.group,), found.groups)
+        self.assertCountEqual([
+            ('snapshot', self.snapshot.snapshot, 'cs-1', 'g-cv-1', GIB,
+             ('cv-2',)),
+            ('view', view.view, 'cv-2', 'g-cv-1', GIB, ())],
+            [(item.kind, item.id, item.name, item.group, item.size,
+              item.needed_by) for item in found.items])
+
+    def test_thin_clones_are_counted(self):
+        """CLN-4: the array does not name them."""
+        self.array.hidden.hide_snapshot(self.snapshot)
+        for name, text in (('cv-2', '1 thin clone'), ('cv-3',
+                                                      '2 thin clones')):
+            self.array.snapshots.create_thin_clone(
+                name, self.snapshot, self.source.volume)
+            item, = self.survey().items
+            self.assertEqual((text,), item.needed_by)
