@@ -201,6 +201,14 @@ class AdoptedTest(IdentityTest):
                          'k2.example.org', 'manage it again.'):
                 self.assertIn(text, str(error))
 
+    def test_the_array_does_not_tell_how_old_it_is(self):
+        siblings = [dataclasses.replace(each, creation_time=None)
+                    for each in self.siblings()]
+        self.assertRaises(
+            exceptions.ObjectRenamed, self.identity.snapshot_among,
+            dataclasses.replace(self.snapshot, has_clones=True,
+                                since=self.time), ['x'], siblings)
+
     def test_the_id_is_of_another_of_cinders(self):
         own = self.array.snapshots.create(naming.snapshot(ID[::-1]),
                                           self.volume)

@@ -1,0 +1,188 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+from unittest import mock
+
+import ddt
+
+from cinder_k2.array import hosts
+from cinder_k2.flows import volumes
+from cinder_k2 import naming
+from cinder_k2 import rest
+from tests.unit import simulated
+
+IQN = 'iqn.1994-05.com.example:node1'
+OTHER = 'iqn.1994-05.com.example:node2'
+
+
+class HostsTest(simulated.SimulatedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = self.array.iscsi_hosts
+        self.name = naming.host('node1', [IQN])
+
+    def make(self, name, *initiators):
+        host = self.client.hosts.create(name=name, type='Linux').id
+        for initiator in initiators:
+            self.client.host_iqns.create(iqn=initiator,
+                                         host=self.client.hosts.ref(host))
+        return host
+
+    def sought(self, *initiators, names=()):
+        return hosts.Sought(initiators or (IQN,), (self.name, *names))
+
+    def found(self, host, missing=(), by_name=False):
+        return hosts.HostInitiators(host, missing=missing, by_name=by_name)
+
+
+@ddt.ddt
+class ByNameTest(HostsTest):
+    """Arrays that do not search for initiators."""
+
+    def setUp(self):
+        super().setUp()
+        search = self.client.host_iqns.search
+
+        # All can be listed, unless a test says otherwise.
+        def listed(*conditions, **values):
+            if conditions or values or self.blind:
+                raise rest.NotOffered('no such search')
+            return search()
+        self.blind = False
+        patch = mock.patch.object(self.client.host_iqns, 'search',
+                                  autospec=True, side_effect=listed)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_initiators_are_compared_where_they_are_listed(self):
+        host = self.make('theirs', IQN.upper())
+        self.make(self.name, OTHER)
+        self.assertEqual(host, self.hosts.locate(self.sought()).host)
+        self.assertEqual({host: {IQN.upper(): mock.ANY}},
+                         self.hosts.owners(self.sought()))
+
+    def test_initiators_of_hosts(self):
+        hosts_ = [self.make('a', IQN), self.make('b', OTHER),
+                  self.make('c')]
+        self.assertEqual({hosts_[0]: {IQN: mock.ANY}},
+                         self.hosts.initiators_of(hosts_[::2]))
+        self.assertEqual({}, self.hosts.initiators(hosts_[2]))
+        self.blind = True
+        self.assertEqual({}, self.hosts.initiators_of(hosts_))
+
+    def test_no_host_of_the_name(self):
+        self.blind = True
+        self.make('theirs', IQN)
+        self.assertEqual(self.found(None, (IQN,)),
+                         self.hosts.locate(self.sought()))
+        self.assertEqual({}, self.hosts.owners(self.sought()))
+
+    def test_host_of_somebody_else(self):
+        """What it has is as its administrator wants it."""
+        self.blind = True
+        host = self.make('theirs')
+        self.assertEqual(
+            self.found(host, by_name=True),
+            self.hosts.locate(self.sought(names=['theirs'])))
+        self.assertEqual({host: {}}, self.hosts.owners(
+            self.sought(names=['theirs'])))
+
+    def test_host_of_ours_may_lack_initiators(self):
+        """Until it is mapped, which is the last step."""
+        self.blind = True
+        host = self.make(self.name)
+        self.assertEqual(self.found(host, (IQN,), by_name=True),
+                         self.hosts.locate(self.sought()))
+        volume = volumes.create(self.array, name='v', group_name='g',
+                                size=simulated.GIB, dedup=True)
+        self.array.access.grant(volume, host)
+        for calls in (2, 1):
+            self.sim.control.clear_journal()
+            self.assertEqual(self.found(host, by_name=True),
+                             self.hosts.locate(self.sought()))
+            self.assertEqual(calls, len(self.calls()), self.calls())
+
+    def test_host_of_ours_that_was_made_just_now(self):
+        self.blind = True
+        host = self.hosts.create(self.name)
+        with mock.patch.object(self.client.host_iqns, 'prove',
+                               autospec=True):
+            self.hosts.add_initiators(host, [IQN])
+        self.assertEqual(self.found(host, by_name=True),
+                         self.hosts.locate(self.sought()))
+
+    def test_the_doubt_is_told_once(self):
+        self.blind = True
+        self.make('theirs')
+        with mock.patch.object(hosts.LOG, 'warning', autospec=True) as tell:
+            for _ in range(2):
+                self.hosts.locate(self.sought(names=['theirs']))
+        self.assertEqual(1, tell.call_count)
+
+    def test_cleared(self):
+        """It is made anew, for its initiators may be another's."""
+        host = self.make(self.name)
+        self.assertEqual(
+            self.found(None, (IQN,)),
+            self.hosts.clear(self.found(host, (IQN,), by_name=True)))
+        self.assertIsNone(self.client.hosts.find(name=self.name))
+
+    @ddt.data(True, False)
+    def test_not_cleared(self, by_name):
+        """One that the array keeps, or that was found by initiators."""
+        host = self.make(self.name, IQN)
+        found = self.found(host, (OTHER,), by_name=by_name)
+        self.assertEqual(found, self.hosts.clear(found))
+        self.assertIsNotNone(self.client.hosts.find(name=self.name))
+
+
+class ChangeTest(HostsTest):
+
+    def test_made_anew_by_its_name(self):
+        """HST-1: what a killed service left is taken over."""
+        host = self.hosts.create(self.name)
+        self.assertEqual(host, self.hosts.create(self.name))
+        self.assertEqual('Linux', self.client.hosts.get(host).type)
+
+    def test_is_ours(self):
+        self.assertTrue(self.hosts.is_ours(self.make(self.name)))
+        self.assertFalse(self.hosts.is_ours(self.make('theirs')))
+
+    def test_known_in_another_spelling(self):
+        """INI-5: found once, it is searched for in that spelling."""
+        spelling = IQN.replace('node', 'Node')
+        host = self.make('theirs', spelling)
+        self.assertIsNone(self.hosts.locate(self.sought()).host)
+        self.assertEqual(host, self.hosts.locate_in_any_case([IQN]).host)
+        self.assertEqual(host, self.hosts.locate(self.sought()).host)
+
+    def test_released_and_adopted(self):
+        """INI-2."""
+        host = self.make('a', IQN)
+        record = self.hosts.initiators(host)[IQN]
+        self.hosts.release_initiator(record)
+        self.assertEqual(hosts.HostInitiators(None, loose={IQN: record}),
+                         self.hosts.locate(self.sought()))
+        other = self.make('b')
+        self.hosts.adopt_initiator(other, record, IQN)
+        self.assertEqual({IQN: record}, self.hosts.initiators(other))
+
+    def test_adopted_by_its_name(self):
+        """Where the array does not change records of initiators."""
+        host = self.make('a')
+        with mock.patch.object(self.client.host_iqns, 'update',
+                               autospec=True,
+                               side_effect=rest.Refused('no')):
+            self.hosts.adopt_initiator(host, 999, IQN)
+        self.assertEqual([IQN], list(self.hosts.initiators(host)))
