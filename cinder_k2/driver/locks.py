@@ -30,7 +30,8 @@ of a cluster. In the order in which they may be taken:
 No two groups are held at once, and none is taken while a host is held.
 Cinder's manager locks the source of most clones against deletion, but not of
 those for its image cache and of members of groups: such a source may be hidden
-while it is cloned. Statistics take no lock.
+while it is cloned. Statistics take no lock, but that of a host to remove a
+mapping that nothing needs, for which they wait a few seconds only.
 """
 
 from collections.abc import Iterable
@@ -50,18 +51,21 @@ PATIENCE = 600
 
 
 @contextlib.contextmanager
-def hosts(system_id: str, initiators: Iterable[str]) -> Iterator[None]:
+def hosts(system_id: str, initiators: Iterable[str],
+          patience: float | None = None) -> Iterator[None]:
     """Hold the host that has these initiators.
 
     Operations on hosts that share an initiator exclude each other.
 
+    :param patience: seconds to wait for each lock; as for others by default
     :raises LockTimeout: another operation held it too long
     """
     with contextlib.ExitStack() as held:
         # Connectors come from outside, and lock names become file names.
         for name in sorted({re.sub(r'[^0-9a-z.:-]', '_', i.lower())
                             for i in initiators}):
-            held.enter_context(_lock(f'k2-{system_id}-host-{name}'))
+            held.enter_context(_lock(f'k2-{system_id}-host-{name}',
+                                     patience))
         yield
 
 
@@ -133,15 +137,16 @@ def _snapshot_name(snapshot_id: str) -> str:
 
 
 @contextlib.contextmanager
-def _lock(name: str) -> Iterator[None]:
+def _lock(name: str, patience: float | None = None) -> Iterator[None]:
+    patience = PATIENCE if patience is None else patience
     lock = coordination.COORDINATOR.get_lock(name)
     try:
-        taken = lock.acquire(blocking=PATIENCE)
+        taken = lock.acquire(blocking=patience)
     except tooz.LockAcquireFailed:
         taken = False
     if not taken:
         raise exceptions.LockTimeout(
-            f'Waited {PATIENCE} seconds for lock {name}; another operation '
+            f'Waited {patience:g} seconds for lock {name}; another operation '
             'on the same object hangs.')
     try:
         yield

@@ -50,8 +50,8 @@ class Watch:
         """Watch the locks of this process."""
         lock, turn = locks._lock, host_copy.HostCopy._turn
         with mock.patch.object(
-                locks, '_lock', lambda name: self._taking(
-                    _kind(name), name, lock(name))), \
+                locks, '_lock', lambda name, patience=None: self._taking(
+                    _kind(name), name, lock(name, patience))), \
             mock.patch.object(
                 host_copy.HostCopy, '_turn', lambda copies: self._taking(
                     'copy', 'copy', turn(copies))):

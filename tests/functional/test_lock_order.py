@@ -27,7 +27,8 @@ class WatchTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.enterContext(mock.patch.object(
-            locks, '_lock', lambda name: contextlib.nullcontext()))
+            locks, '_lock',
+            lambda name, patience=None: contextlib.nullcontext()))
         self.watch = lock_order.Watch()
         self.enterContext(self.watch.installed())
 

@@ -92,23 +92,27 @@ class HostHolds:
 
     @contextlib.contextmanager
     def hold(self, system_id: str, initiators: Iterable[str],
-             what: Hashable = None) -> Iterator[Hold]:
+             what: Hashable = None, patience: float | None = None
+             ) -> Iterator[Hold]:
         """Hold the host that has these initiators.
 
         :param what: what this is about, if it can be done beside others that
             are about other things; without it nobody else is let in
+        :param patience: seconds to wait for it; as for locks by default
         :raises LockTimeout: others held it too long
         """
         host = system_id, frozenset(i.lower() for i in initiators)
-        held, is_first = self._enter(host, what)
+        held, is_first = self._enter(
+            host, what, locks.PATIENCE if patience is None else patience)
         try:
-            with self._locked(host, held, what) if is_first \
+            with self._locked(host, held, what, patience) if is_first \
                     else contextlib.nullcontext():
                 yield Hold(self._changed, held, is_first)
         finally:
             self._leave(host, held, what, is_first)
 
-    def _enter(self, host: _Host, what: Hashable) -> tuple[_Round, bool]:
+    def _enter(self, host: _Host, what: Hashable, patience: float
+               ) -> tuple[_Round, bool]:
         """Join those who hold it, or be the first of others."""
         with self._changed:
             while (held := self._rounds.get(host)) is not None:
@@ -117,20 +121,20 @@ class HostHolds:
                     held.inside.add(what)
                     return held, False
                 held.waiting += what is not None
-                in_time = self._changed.wait(locks.PATIENCE)
+                in_time = self._changed.wait(patience)
                 held.waiting -= what is not None
                 if not in_time:
                     raise exceptions.LockTimeout(
-                        f'Waited {locks.PATIENCE} seconds for a host; '
+                        f'Waited {patience:g} seconds for a host; '
                         'another operation on it hangs.')
             held = self._rounds[host] = _Round({what})
             return held, True
 
     @contextlib.contextmanager
-    def _locked(self, host: _Host, held: _Round, what: Hashable
-                ) -> Iterator[None]:
+    def _locked(self, host: _Host, held: _Round, what: Hashable,
+                patience: float | None) -> Iterator[None]:
         """Have the lock until the last of those who came in has left."""
-        with locks.hosts(*host):
+        with locks.hosts(*host, patience):
             try:
                 yield
             finally:

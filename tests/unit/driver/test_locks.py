@@ -25,7 +25,7 @@ class LocksTest(unittest.TestCase):
         taken = []
 
         @contextlib.contextmanager
-        def lock(name):
+        def lock(name, patience):
             taken.append(name)
             yield
 
@@ -97,6 +97,14 @@ class HeldTest(unittest.TestCase):
             mock.call.acquire('k2-sys-host-a', 600),
             mock.call.acquire('k2-sys-host-b', 600),
             mock.call.release('k2-sys-host-a')], self.log.mock_calls)
+
+    def test_a_host_that_is_not_waited_for_long(self):
+        self.log.acquire.return_value = False
+        with self.assertRaisesRegex(exceptions.LockTimeout, 'Waited 5 sec'):
+            with locks.hosts('sys', ['a'], 5.0):
+                self.log.inside()
+        self.assertEqual([mock.call.acquire('k2-sys-host-a', 5.0)],
+                         self.log.mock_calls)
 
     def test_a_group(self):
         self.check(locks.group('sys', 5), 'k2-sys-group-5')

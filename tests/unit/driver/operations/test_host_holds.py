@@ -36,7 +36,7 @@ class HostHoldsTest(unittest.TestCase):
         self.log = []
 
     @contextlib.contextmanager
-    def _lock(self, system_id, initiators):
+    def _lock(self, system_id, initiators, patience):
         """In place of Cinder's lock: two may not have it at once."""
         self.assertTrue(self.locked.acquire(blocking=False))
         self.taken.append((system_id, set(initiators)))
@@ -158,7 +158,7 @@ class HostHoldsTest(unittest.TestCase):
 
     def test_hosts_do_not_wait_for_each_other(self):
         @contextlib.contextmanager
-        def lock(system_id, initiators):
+        def lock(system_id, initiators, patience):
             yield
         with mock.patch.object(locks, 'hosts', lock), \
                 self.hold('v'), self.hold('v', ('b',)):
@@ -183,6 +183,18 @@ class HostHoldsTest(unittest.TestCase):
             with self.assertRaisesRegex(exceptions.LockTimeout, 'hangs'), \
                     self.hold('w'):
                 self.fail('it was held')
+
+    def test_one_that_does_not_wait_for_long(self):
+        """Neither for threads of this service nor for others."""
+        with self.hold('v'), self.assertRaisesRegex(
+                exceptions.LockTimeout, 'Waited 0.05 seconds'), \
+                self.holds.hold('sys', ['a'], None, 0.05):
+            self.fail('it was held')
+        with mock.patch.object(locks, 'hosts', autospec=True,
+                               return_value=contextlib.nullcontext()) as lock:
+            with self.holds.hold('sys', ['a'], None, 0.05):
+                pass
+        lock.assert_called_once_with('sys', frozenset('a'), 0.05)
 
     def test_one_that_came_in_and_hangs_is_left_behind(self):
         with self.assertLogs(host_holds.LOG.logger, 'ERROR') as logs, \
