@@ -76,6 +76,14 @@ k2_opts = [
                      'the image property hw_scsi_model=virtio-scsi. Turn it '
                      'off if the array is to reclaim space by itself alone. '
                      'A change counts from the next attachment on.'),
+    cfg.FloatOpt('k2_reconciliation_interval',
+                 default=600.0, min=360,
+                 help='Seconds within which the mapping of a volume to a host '
+                      'is removed that a detach left in place for another '
+                      'attachment to the same host, when that has left, too. '
+                      'It is looked at when Cinder asks for statistics, so '
+                      'backend_stats_polling_interval may be a sixth of it '
+                      'at most.'),
     cfg.StrOpt('k2_host_type',
                default='Linux',
                choices=['Linux', 'Windows', 'ESX', 'AIX', 'Solaris'],

@@ -95,6 +95,8 @@ class Statistics:
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
         self._tell_of_change(state, why)
+        if state == 'up':
+            self._reconcile()
         return {
             'volume_backend_name': self._name, **self._fixed,
             'backend_state': state,
@@ -140,6 +142,11 @@ class Statistics:
             **_FEATURES, **self._replication(), **_capacity(usage),
             **_health(usage), **_load(usage.performance), **_counts(usage),
             volume_types.DEDUP.key: list(volume_types.DEDUP.values)}
+
+    def _reconcile(self) -> None:
+        """Remove mappings that nothing needs. Mostly no call."""
+        for one in self._arrays.others(()):
+            one.reconciliation.run()
 
     def _replication_status(self, state: str) -> dict[str, str]:
         """Whether the array has stopped replicating something. One call.

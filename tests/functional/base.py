@@ -88,6 +88,9 @@ class Impatience:
         time.sleep(0)
 
 
+# Seconds: the default of k2_reconciliation_interval.
+_INTERVAL = 600.0
+
 # REST calls that an operation may take at most, on every path but those of
 # bad weather. The exact numbers of the usual paths are in test_budgets.
 BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
@@ -323,6 +326,16 @@ class FunctionalTest(testtools.TestCase):
         with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
             futures = [pool.submit(task) for task in tasks]
         return [f.exception() or f.result() for f in futures]
+
+    def reconcile(self, *services: backend.Backend) -> None:
+        """Let one interval of reconciliation pass on back ends.
+
+        :param services: those of this test by default
+        """
+        for _ in range(3):
+            self.clock.slept += _INTERVAL / 3
+            for service in services or (self.backend,):
+                service.stats()
 
     # What is on the array
 

@@ -10,49 +10,25 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who uses a volume from where, by Cinder's attachment rows.
+"""Who uses a volume from where, by Cinder's attachment rows. All reads.
 
 Several attachments of a volume to one host share a mapping, which must go
 with the last of them. Cinder removes the row of an attachment after the
-driver is done, so the driver marks the row as released: it counts no more.
+driver is done, and notes the connector of one after the driver has mapped:
+so of two detaches each may see the other's row, and a row may not tell yet
+which host it is for. Both count as users here; mappings that stay for no
+other reason are removed by ``cinder_k2.driver.operations.reconciliation``.
 
-Cinder does not say whose attachment it ends, but gives the connector of its
-row, which has a tag that the driver put there when the host connected.
-Rows of other drivers have none: of these the driver marks any, and the mark
-is void as soon as one that it could have been meant for is gone.
-
-Rows are read and marked under the host's lock.
+Rows are read under the host's lock.
 """
 
-from collections.abc import Iterable
-from collections.abc import Set
-import math
-import time
 import typing
-import uuid
 
 from cinder import objects
 
 from cinder_k2 import transport as transports
-from cinder_k2 import waiting
-
-_TAG = 'k2_attachment'
-_RELEASED = 'k2_released'
-# Seconds that a mark is valid which may be on another's row, in case that
-# Cinder fails and keeps the row.
-_MARK_LASTS = 120.0
-
-# Cinder notes an attachment's connector just after the driver has mapped
-# the volume: what is about to be noted counts. Only volumes that several
-# may attach can meet this; others are reserved without connector for long.
-_NOTE_TAKES = 5.0
 
 Row = typing.Any
-
-
-def add_tag(connector: transports.Connector) -> None:
-    """Have the row, in which Cinder puts this connector, be told apart."""
-    typing.cast(dict[str, typing.Any], connector)[_TAG] = uuid.uuid4().hex
 
 
 class Attachments:
@@ -63,106 +39,55 @@ class Attachments:
 
     def at(self, volume: typing.Any, initiators: list[str]) -> int:
         """How many attachments use the volume at the host of these."""
-        return len(self._rows_at(volume, initiators))
+        return self._placed(_rows(volume), initiators)
+
+    def using(self, volume: typing.Any, initiators: list[str]) -> int:
+        """How many use it there, or may.
+
+        Of volumes that several may attach, also rows without a connector
+        count: reservations, and attaches whose connector Cinder is about to
+        note. Others are reserved for another host before they leave one.
+        """
+        rows = _rows(volume)
+        unplaced = self._unplaced(rows) if volume.multiattach else 0
+        return self._placed(rows, initiators) + unplaced
+
+    def may_use(self, volume: typing.Any, initiators: list[str]) -> bool:
+        """Whether any attachment may use the volume at the host of these."""
+        rows = _rows(volume)
+        return bool(self._placed(rows, initiators) or self._unplaced(rows))
+
+    def coming(self, volume: typing.Any) -> int:
+        """How many rows do not tell of which host they are."""
+        return self._unplaced(_rows(volume))
 
     def elsewhere(self, volume: typing.Any,
                   initiators: list[str]) -> list[list[str]]:
         """The initiators of each attachment to another host."""
         here = _folded(initiators)
-        return [names for row, names in self._rows(volume)
-                if here.isdisjoint(_folded(names))]
+        return [names for names in map(self._initiators, _rows(volume))
+                if names and here.isdisjoint(_folded(names))]
 
-    def release(self, volume: typing.Any, initiators: list[str],
-                connector: transports.Connector) -> bool:
-        """Release one attachment; whether others need the mapping.
-
-        :param connector: that of its row
-        """
-        tag = connector.get(_TAG)
-        rows = self._rows_at(volume, initiators)
-        if not _staying(rows, tag) and volume.multiattach:
-            self._let_cinder_note(volume)
-            rows = self._rows_at(volume, initiators)
-        if not _staying(rows, tag):
-            return False
-        if tag is None:
-            _mark_any(rows)
-        for row in rows:
-            if tag is not None and _tag(row) == tag:
-                _mark(row, math.inf)
-        return True
-
-    def mark(self, volume: typing.Any, initiators: list[str]) -> None:
-        """Mark what was released, for those who look from other hosts."""
-        rows = self._rows_at(volume, initiators)
-        if rows:
-            _mark_any(rows)
-
-    def _rows_at(self, volume: typing.Any,
-                 initiators: list[str]) -> list[Row]:
+    def _placed(self, rows: list[Row], initiators: list[str]) -> int:
         here = _folded(initiators)
-        return [row for row, names in self._rows(volume)
-                if not here.isdisjoint(_folded(names))]
+        return sum(not here.isdisjoint(_folded(self._initiators(row)))
+                   for row in rows)
 
-    def _rows(self, volume: typing.Any) -> list[tuple[Row, list[str]]]:
-        rows = []
-        every = _all_rows(volume)
-        ids = {row.id for row in every}
-        for row in every:
-            try:
-                names = self._transport.initiators(row.connector or {})
-            except transports.NoInitiators:
-                continue
-            if not _is_marked(row, ids):
-                rows.append((row, names))
-        return rows
+    def _unplaced(self, rows: list[Row]) -> int:
+        return sum(not self._initiators(row) for row in rows)
 
-    def _let_cinder_note(self, volume: typing.Any) -> None:
+    def _initiators(self, row: Row) -> list[str]:
+        """The initiators of a row; none if it does not tell."""
         try:
-            waiting.wait_until(
-                lambda: all(row.connector for row in _all_rows(volume)),
-                _NOTE_TAKES, interval=0.1, what='connectors')
-        except waiting.WaitTimeout:
-            # A reservation that nobody is connecting yet.
-            pass
+            return self._transport.initiators(row.connector or {})
+        except transports.NoInitiators:
+            return []
 
 
-def _all_rows(volume: typing.Any) -> list[Row]:
+def _rows(volume: typing.Any) -> list[Row]:
     """The rows as they are now: those in hand may be older than the lock."""
     return list(objects.VolumeAttachmentList.get_all_by_volume_id(
         volume._context, volume.id))
-
-
-def _tag(row: Row) -> str | None:
-    found: str | None = (row.connector or {}).get(_TAG)
-    return found
-
-
-def _staying(rows: list[Row], tag: str | None) -> list[Row]:
-    """Without the one that leaves; which one of many, nobody may know."""
-    if tag is None:
-        return rows[1:]
-    return [row for row in rows if _tag(row) != tag]
-
-
-def _mark_any(rows: list[Row]) -> None:
-    """Mark one of the rows that could be the one that leaves."""
-    candidates = [row for row in rows if _tag(row) is None] or rows
-    _mark(candidates[0], time.time() + _MARK_LASTS, candidates)
-
-
-def _mark(row: Row, until: float, candidates: Iterable[Row] = ()) -> None:
-    row.connector = {**row.connector, _RELEASED: ' '.join(
-        [str(until), *(each.id for each in candidates)])}
-    row.save()
-
-
-def _is_marked(row: Row, ids: Set[str]) -> bool:
-    mark = (row.connector or {}).get(_RELEASED)
-    if mark is None:
-        return False
-    until, *candidates = mark.split()
-    return float(until) > time.time() and ids >= set(candidates)
 
 
 def _folded(initiators: list[str]) -> set[str]:

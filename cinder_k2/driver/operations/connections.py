@@ -12,6 +12,7 @@
 
 """Attach and detach."""
 
+from collections.abc import Callable
 from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import zoning as zones
 from cinder_k2 import exceptions
@@ -51,7 +53,7 @@ INTERNAL = 'k2_internal'
 class Disconnected:
     """What a detach did.
 
-    :ivar shared: another attachment needs the mapping; it stays
+    :ivar shared: another attachment may need the mapping; it stays
     :ivar idle: initiators of hosts that have no volumes now
     :ivar unsettled: ids of hosts that seem to have none; whether they have is
         to be seen when nobody else maps to them
@@ -72,18 +74,20 @@ class Connections:
     :param configuration: the options of the back end
     :param zoning: what the fabric is told
     :param protection: CHAP of hosts, None over Fibre Channel
+    :param store: what is kept for other attachments
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
                  configuration: typing.Any, initiators: transport.Transport,
-                 zoning: zones.Zoning, protection: chap_flows.Chap | None
-                 ) -> None:
+                 zoning: zones.Zoning, protection: chap_flows.Chap | None,
+                 store: kept.Kept) -> None:
         self._array = array
         self._resolver = known
         self._configuration = configuration
         self._transport = initiators
         self._zoning = zoning
         self._chap = protection
+        self._kept = store
         self._users = attachments.Attachments(initiators)
         self._holds = host_holds.HostHolds()
 
@@ -91,7 +95,6 @@ class Connections:
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
-        attachments.add_tag(connector)
         self.check_free(volume)
         return self.connect_backing(
             volume, self._resolver.find(volume), connector)
@@ -153,14 +156,16 @@ class Connections:
             naming.in_tree_host(other)))))
 
     @contextlib.contextmanager
-    def _host_held(self, initiators: list[str], what: Hashable = None
+    def _host_held(self, initiators: list[str], what: Hashable = None,
+                   patience: float | None = None
                    ) -> Iterator[host_holds.Hold]:
         """Hold a host; the time for the array begins when it is held.
 
-        :param what: as for ``HostHolds.hold``
+        :param what, patience: as for ``HostHolds.hold``
         """
-        with self._holds.hold(self._array.system.id, initiators, what
-                              ) as hold, self._array.deadline(fresh=True):
+        with self._holds.hold(
+                self._array.system.id, initiators, what, patience
+        ) as hold, self._array.deadline(fresh=True):
             yield hold
 
     def connect_backing(self, volume: typing.Any, backing: Backing,
@@ -170,7 +175,7 @@ class Connections:
 
         Two calls; three more if the array does not know the host, and two
         more with CHAP. If anything fails the mapping is taken back, unless
-        another attachment had it before.
+        another attachment may have it.
 
         :param volume: Cinder's volume; None for what Cinder has no row of
         """
@@ -218,6 +223,9 @@ class Connections:
                    sought: array_hosts.Sought, hold: host_holds.Hold
                    ) -> Disconnected:
         try:
+            if self._is_another_coming(volume):
+                self._keep(volume, backing, sought)
+                return Disconnected(shared=True)
             with self._array.grace():
                 return self._disconnect_host(volume, backing, sought, hold)
         except Exception as error:
@@ -225,6 +233,17 @@ class Connections:
                         '%(error)s', {'what': backing.mappable,
                                       'error': error})
             return Disconnected()
+
+    def _is_another_coming(self, volume: typing.Any) -> bool:
+        """Whether others may have mapped it, besides the one that fails."""
+        return (volume is not None and volume.multiattach
+                and self._users.coming(volume) > 1)
+
+    def _keep(self, volume: typing.Any, backing: Backing | None,
+              sought: array_hosts.Sought) -> None:
+        """Leave a mapping to those who may need it, and to reconciliation."""
+        if backing is not None:
+            self._kept.add(kept.Mapping(volume.id, backing.mappable, sought))
 
     def _settle_quietly(self, sought: array_hosts.Sought, done: Disconnected
                         ) -> None:
@@ -249,16 +268,44 @@ class Connections:
             backing, owners = self._array.beside(
                 lambda: self._mapped_backing(volume),
                 lambda: self._transport.hosts(self._array).owners(sought))
-            if connector.get(INTERNAL):
-                shared = self._users.at(volume, initiators) > 0
-            else:
-                shared = self._users.release(volume, initiators, connector)
-            if shared:
+            # Cinder removes the row of the one that leaves afterwards.
+            leaving = 0 if connector.get(INTERNAL) else 1
+            if self._users.using(volume, initiators) > leaving:
+                self._keep(volume, backing, sought)
                 return Disconnected(shared=True)
             hold.share()
             done = self._disconnect_owners(volume, backing, sought, owners,
                                            hold)
         return self._idle_when_alone(sought, done)
+
+    def disconnect_kept(self, mapping: kept.Mapping,
+                        find: Callable[[], typing.Any],
+                        patience: float | None = None) -> bool:
+        """Unmap what was kept, as a detach does, if nothing needs it.
+
+        :param find: what gives, while the host is held, the row of the
+            volume; None if something may need the mapping
+        :param patience: seconds to wait for the host
+        :returns: whether nothing of the host needs the mapping
+        :raises LockTimeout: the host was not to be had
+        """
+        with self._host_held(mapping.initiators, None, patience) as hold:
+            volume = find()
+            if volume is None:
+                return False
+            backing = self._mapped_backing(volume)
+            # After a migration the row has other data.
+            if backing is None or backing.mappable == mapping.mappable:
+                self._disconnect_host(volume, backing, mapping.host, hold)
+        # Members of a host group that still use it detach after this one.
+        self._kept.drop(mapping)
+        return True
+
+    def release(self, volume: typing.Any) -> None:
+        """Unmap what was kept of a detached volume. No call for others."""
+        known = self._resolver.known(volume)
+        for mapping in self._kept.of(known.mappable) if known else ():
+            self.disconnect_kept(mapping, lambda: volume)
 
     def _mapped_backing(self, volume: typing.Any) -> Backing | None:
         """What backs a volume that is to be unmapped, None if it is gone."""
@@ -306,7 +353,7 @@ class Connections:
         """Unmap from the records that the array has of a host."""
         initiators = list(sought.initiators)
         busy = {host for host in owners if self._revoke(
-            volume, backing, host, initiators, not hold.is_alone)}
+            volume, backing, host, sought, not hold.is_alone)}
         idle = owners.keys() - busy
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle)
@@ -338,7 +385,7 @@ class Connections:
         return Disconnected(idle=set(sought.initiators))
 
     def _revoke(self, volume: typing.Any, backing: Backing | None, host: int,
-                initiators: list[str], shared: bool) -> bool:
+                sought: array_hosts.Sought, shared: bool) -> bool:
         """Unmap from a host; whether it must stay.
 
         :param shared: others unmap from it at the same time
@@ -347,12 +394,12 @@ class Connections:
         if not done.found:
             group = self._array.access.group_of(host)
             if group is not None:
-                self._revoke_group(volume, backing, group, initiators)
+                self._revoke_group(volume, backing, group, sought)
                 return True
         return done.busy
 
     def _revoke_group(self, volume: typing.Any, backing: Backing | None,
-                      group: rest.Ref, initiators: list[str]) -> None:
+                      group: rest.Ref, sought: array_hosts.Sought) -> None:
         """Unmap from a host group, unless another member uses the volume."""
         registry = self._transport.hosts(self._array)
         if volume is None:
@@ -360,11 +407,12 @@ class Connections:
                 self._array.access.revoke_group(backing, group)
             return
         with locks.host_groups(volume.id):
-            for others in self._users.elsewhere(volume, initiators):
+            for others in self._users.elsewhere(volume,
+                                                list(sought.initiators)):
                 if any(self._array.access.group_of(host) == group
                        for host in registry.owners(
                            array_hosts.Sought(tuple(others)))):
-                    self._users.mark(volume, initiators)
+                    self._keep(volume, backing, sought)
                     return
             if backing is not None:
                 self._array.access.revoke_group(backing, group)
@@ -388,9 +436,14 @@ class Connections:
     def disconnect_ours(self, backing: Backing) -> None:
         """Unmap a volume from the hosts that this driver made.
 
-        For volumes that Cinder says are detached: such a mapping is what a
-        killed service left behind.
+        And from those, and their groups, that a detach left it to. For
+        volumes that Cinder says are detached: any other such mapping is what
+        a killed service left behind.
         """
+        for kept_one in self._kept.of(backing.mappable):
+            with self._host_held(kept_one.initiators) as hold:
+                self._disconnect_host(None, backing, kept_one.host, hold)
+            self._kept.drop(kept_one)
         registry = self._transport.hosts(self._array)
         self._disconnect_from({
             host: mappings for host, mappings

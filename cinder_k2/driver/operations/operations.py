@@ -27,10 +27,12 @@ from cinder_k2.driver.operations import group_replication
 from cinder_k2.driver.operations import group_update
 from cinder_k2.driver.operations import groups
 from cinder_k2.driver.operations import host_copy
+from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import migration
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import reconciliation
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.driver.operations import resolver
@@ -72,11 +74,15 @@ class ArrayOperations:
         self.transport, zones, protection = fabric(array)
         self.resolver = known = resolver.Resolver(array, self.peers)
         rows = backend_rows.BackendRows(driver)
+        store = kept.Kept()
         self.connections = connections.Connections(
-            array, known, conf, self.transport, zones, protection)
+            array, known, conf, self.transport, zones, protection, store)
+        self.reconciliation = reconciliation.Reconciliation(
+            array, client, known, self.transport, self.connections, store,
+            rows, conf.k2_reconciliation_interval)
         self.replication = replication.Replication(array, known, rows)
         self.unmanaging = unmanaging.Unmanaging(
-            array, known, self.replication, conf)
+            array, known, self.connections, self.replication, conf)
         self.deletion = deletion.Deletion(
             array, known, self.connections, self.replication,
             self.unmanaging)

@@ -16,6 +16,7 @@ import typing
 
 from cinder_k2.array import Array
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import naming
@@ -31,10 +32,12 @@ class Unmanaging:
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
+                 hosts: connections.Connections,
                  sessions: replication.Replication,
                  configuration: typing.Any) -> None:
         self._array = array
         self._resolver = known
+        self._connections = hosts
         self._replication = sessions
         self._configuration = configuration
 
@@ -42,8 +45,10 @@ class Unmanaging:
         """Let a volume go; it stays on the array.
 
         With k2_unmanage_restores_names it gets its original name back, in
-        up to four calls; without it, or with none, it keeps Cinder's.
+        up to four calls; without it, or with none, it keeps Cinder's. Hosts
+        keep it unless a detach alone had left it to them.
         """
+        self._connections.release(volume)
         if self._configuration.k2_unmanage_restores_names:
             self._give_names_back(volume)
 

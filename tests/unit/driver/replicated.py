@@ -27,6 +27,7 @@ from cinder_k2.array import volumes
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.operations import ArrayOperations
 from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import reconciliation
 from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import rest
@@ -167,6 +168,7 @@ def operations(of):
         ArrayOperations, array=of,
         connections=autospec.Double(connections.Connections),
         resolver=autospec.Double(resolver.Resolver),
+        reconciliation=autospec.Double(reconciliation.Reconciliation),
         monitor=autospec.Double(replication_monitor.ReplicationMonitor))
     found.resolver.asks_for_replication.return_value = False
     return found

@@ -86,6 +86,18 @@ class StatisticsTest(Case):
             'replication_enabled': False, 'replication_type': [],
             'replication_count': 0, 'replication_targets': []}, found)
 
+    def test_mappings_that_nothing_needs_are_looked_at(self):
+        """On all arrays: a group may be on another than the rest."""
+        self.configure(moon=self.moon)
+        self.read()
+        for side in (self.home, self.moon):
+            side.reconciliation.run.assert_called_once_with()
+
+    def test_no_look_while_the_array_is_down(self):
+        self.fail()
+        self.read()
+        self.home.reconciliation.run.assert_not_called()
+
     def test_the_pool(self):
         functions = {'filter_function': 'f', 'goodness_function': None}
         pool, = self.statistics.read(functions)['pools']

@@ -11,18 +11,15 @@
 # under the License.
 
 from unittest import mock
-from unittest.mock import call
 
 import ddt
 
 from cinder_k2.driver.db import attachments
 from cinder_k2 import transport as transports
-from cinder_k2 import waiting
 from tests.unit.driver import doubles
 
-NOW = 1000.0
-#: Names of what the driver puts into connectors.
-TAG, RELEASED = 'k2_attachment', 'k2_released'
+#: What earlier versions wrote into connectors.
+MARKS = {'k2_attachment': 'A', 'k2_released': 'inf'}
 
 
 class TransportDouble:
@@ -40,30 +37,25 @@ class AttachmentsTestCase(doubles.TestCase):
     def setUp(self):
         super().setUp()
         self.rows = []
-        objects = mock.Mock()
+        objects = mock.Mock(spec_set=['VolumeAttachmentList'])
         self.read = objects.VolumeAttachmentList.get_all_by_volume_id
         self.read.side_effect = lambda context, id: tuple(self.rows)
         self.replace(attachments, 'objects', objects)
-        self.replace(attachments, 'time', doubles.Row(time=lambda: NOW))
-        self.wait = self.function(waiting, 'wait_until')
         self.volume = doubles.a_volume(_context='context', multiattach=False)
         self.found = attachments.Attachments(TransportDouble())
 
     def attach(self, id, *initiators, connector=True, **more):
-        """Let there be an attachment, of a host with initiators."""
-        row = doubles.Row(id=id, connector={
-            'initiators': list(initiators), **more} if connector else None)
-        row.save = lambda: self.log.save(row.id)
-        self.rows.append(row)
-        return row
+        """Let there be an attachment, of a host with initiators.
 
-    def marks(self):
-        """Marks of rows, by id."""
-        return {row.id: row.connector[RELEASED] for row in self.rows
-                if RELEASED in (row.connector or {})}
+        It has no method that writes.
+        """
+        self.rows.append(doubles.Row(id=id, connector={
+            'initiators': list(initiators), **more} if connector else None))
+
+    def using(self):
+        return self.found.using(self.volume, ['iqn.1'])
 
 
-@ddt.ddt
 class WhoTest(AttachmentsTestCase):
 
     def test_attachments_of_a_host(self):
@@ -81,126 +73,54 @@ class WhoTest(AttachmentsTestCase):
         self.assertEqual([['iqn.3']], self.found.elsewhere(
             self.volume, ['iqn.1']))
 
-    def test_reservations_do_not_count(self):
+    def test_reservations_are_nowhere(self):
         self.attach('a', connector=False)
         self.rows.append(doubles.Row(id='b', connector={'other': 1}))
         self.assertEqual([], self.found.elsewhere(self.volume, ['iqn.1']))
+        self.assertEqual(0, self.found.at(self.volume, ['iqn.1']))
+        self.assertEqual(2, self.found.coming(self.volume))
 
-    @ddt.data(
-        ('1000.1 a', 0), ('inf', 0), ('1000.0 a', 1), ('999 a', 1),
-        ('1000.1 a gone', 1), ('1000.1 a b', 0))
-    @ddt.unpack
-    def test_what_was_released_does_not_count(self, mark, counted):
-        """Unless that was long ago, or another may have been meant."""
-        self.attach('a', 'iqn.1', **{RELEASED: mark})
-        self.attach('b', 'iqn.2')
-        self.assertEqual(counted, self.found.at(self.volume, ['iqn.1']))
-
-    def test_tags_differ(self):
-        one, two = {}, {}
-        attachments.add_tag(one)
-        attachments.add_tag(two)
-        self.assertNotEqual(one[TAG], two[TAG])
+    def test_nobody(self):
+        self.assertEqual(0, self.found.at(self.volume, ['iqn.1']))
+        self.assertEqual(0, self.using())
+        self.assertEqual(0, self.found.coming(self.volume))
+        self.assertIs(False, self.found.may_use(self.volume, ['iqn.1']))
 
 
 @ddt.ddt
-class ReleaseTest(AttachmentsTestCase):
+class MayTest(AttachmentsTestCase):
+    """Rows that do not tell of which host they are."""
 
-    def release(self, **connector):
-        return self.found.release(self.volume, ['iqn.1'], connector)
-
-    def test_the_last_one(self):
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.2', **{TAG: 'B'})
-        self.assertIs(False, self.release(**{TAG: 'A'}))
-        self.assertEqual({}, self.marks())
-        self.assertEqual([], self.calls('wait_until'))
-
-    def test_another_one_stays(self):
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.1', **{TAG: 'B'})
-        self.assertIs(True, self.release(**{TAG: 'B'}))
-        self.assertEqual({'b': 'inf'}, self.marks())
-        self.assertEqual([call.save('b')], self.calls('save'))
-        self.assertEqual('B', self.rows[1].connector[TAG])
-
-    def test_the_mark_lasts(self):
-        """Until Cinder removes the row."""
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.1', **{TAG: 'B'})
-        self.release(**{TAG: 'A'})
-        self.assertIs(False, self.release(**{TAG: 'B'}))
-
-    def test_one_without_a_tag(self):
-        """Nobody knows which; those with tags are others."""
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.1')
-        self.attach('c', 'iqn.1')
-        self.assertIs(True, self.release())
-        self.assertEqual({'b': '1120.0 b c'}, self.marks())
-        self.assertEqual([call.save('b')], self.calls('save'))
-
-    def test_none_has_a_tag(self):
+    @ddt.data((True, 2), (False, 1))
+    @ddt.unpack
+    def test_rows_of_volumes_that_several_may_attach(self, several, counted):
+        self.volume.multiattach = several
         self.attach('a', 'iqn.1')
-        self.attach('b', 'iqn.1')
-        self.assertIs(True, self.release())
-        self.assertEqual({'a': '1120.0 a b'}, self.marks())
+        self.attach('b', connector=False)
+        self.attach('c', 'iqn.2')
+        self.assertEqual(counted, self.using())
 
-    def test_the_one_that_leaves_is_gone_already(self):
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.assertIs(True, self.release(**{TAG: 'B'}))
-        self.assertEqual({}, self.marks())
+    @ddt.data(
+        ([['iqn.1']], True), ([[]], True), ([['iqn.2']], False),
+        ([['iqn.2'], []], True))
+    @ddt.unpack
+    def test_who_may_use_it(self, rows, expected):
+        """Whatever the volume is."""
+        for names in rows:
+            self.attach('a', *names, connector=bool(names))
+        self.assertIs(expected,
+                      self.found.may_use(self.volume, ['IQN.1']))
 
-    def test_only_one_without_a_tag(self):
-        self.attach('a', 'iqn.1')
-        self.assertIs(False, self.release())
-        self.assertEqual({}, self.marks())
 
-    def test_all_have_tags_but_the_one_that_leaves(self):
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.1', **{TAG: 'B'})
-        self.assertIs(True, self.release())
-        self.assertEqual({'a': '1120.0 a b'}, self.marks())
+class MarksTest(AttachmentsTestCase):
+    """Marks of earlier versions mean nothing and do no harm."""
 
-    def test_nobody_is_there(self):
-        self.assertIs(False, self.release(**{TAG: 'A'}))
-
-    def test_one_that_cinder_is_about_to_note(self):
-        """Of volumes that several may attach, and no others."""
-        self.volume.multiattach = True
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        late = self.attach('b', connector=False)
-
-        def wait(predicate, timeout, *, interval, what):
-            self.assertEqual((5.0, 0.1), (timeout, interval))
-            self.assertFalse(predicate())
-            late.connector = {'initiators': ['iqn.1'], TAG: 'B'}
-            self.assertTrue(predicate())
-
-        self.wait.side_effect = wait
-        self.assertIs(True, self.release(**{TAG: 'A'}))
-        self.assertEqual({'a': 'inf'}, self.marks())
-
-    def test_a_reservation_that_nobody_connects(self):
-        self.volume.multiattach = True
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.wait.side_effect = waiting.WaitTimeout('connectors', 5.0)
-        self.assertIs(False, self.release(**{TAG: 'A'}))
-
-    def test_no_waiting_where_another_is_known(self):
-        self.volume.multiattach = True
-        self.attach('a', 'iqn.1', **{TAG: 'A'})
-        self.attach('b', 'iqn.1', **{TAG: 'B'})
-        self.release(**{TAG: 'A'})
-        self.assertEqual([], self.calls('wait_until'))
-
-    def test_a_mark_for_other_hosts(self):
-        self.attach('a', 'iqn.2')
-        self.attach('b', 'iqn.1')
-        self.found.mark(self.volume, ['iqn.1'])
-        self.assertEqual({'b': '1120.0 b'}, self.marks())
-
-    def test_nothing_to_mark(self):
-        self.attach('a', 'iqn.2')
-        self.found.mark(self.volume, ['iqn.1'])
-        self.assertEqual({}, self.marks())
+    def test_a_row_that_was_released(self):
+        self.attach('a', 'iqn.1', **MARKS)
+        self.attach('b', 'iqn.1', k2_released='1e99 a b')
+        self.attach('c', 'iqn.2', k2_released='')
+        self.assertEqual(2, self.found.at(self.volume, ['iqn.1']))
+        self.assertEqual(2, self.using())
+        self.assertEqual([['iqn.2']], self.found.elsewhere(
+            self.volume, ['iqn.1']))
+        self.assertIs(True, self.found.may_use(self.volume, ['iqn.1']))

@@ -24,6 +24,7 @@ from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import zoning
 from cinder_k2 import exceptions
@@ -49,9 +50,9 @@ IDLE = connections.Disconnected(idle={IQN})
 SETTLED = connections.Disconnected()
 
 
-def held(*events, what=None):
+def held(*events, what=None, patience=None):
     """Events while the host is held, for the volume ``what``."""
-    return [f'{HELD[0]} {what}', HELD[1], *events, *LEFT]
+    return [f'{HELD[0]} {what} {patience}', HELD[1], *events, *LEFT]
 
 
 def mapping(number, host=HOST):
@@ -81,6 +82,7 @@ class ConnectionsCase(base.BaseTestCase):
             'driver_volume_type': 'iscsi', 'data': {'target_lun': lun}}
         self.zoning = autospec.Double(zoning.Zoning)
         self.zoning.report.return_value = mock.sentinel.report
+        self.kept = kept.Kept()
         self.configuration = mock.Mock(
             spec_set=['unique_fqdn_network', 'k2_discard'],
             unique_fqdn_network=True, k2_discard=mock.sentinel.discard)
@@ -93,7 +95,7 @@ class ConnectionsCase(base.BaseTestCase):
     def _replace_modules(self):
         self.users = autospec.Double(attachments.Attachments)
         self.users.at.return_value = 0
-        self.users.release.return_value = False
+        self.users.using.return_value = 1
         self.users.elsewhere.return_value = []
         autospec.replace(self, attachments, 'Attachments',
                          {self.transport: self.users}.get)
@@ -116,7 +118,7 @@ class ConnectionsCase(base.BaseTestCase):
                 (self.array.access.is_mapped, 'is_mapped'),
                 (self.registry.owners, 'owners'),
                 (self.hold.share, 'share'),
-                (self.users.at, 'at'), (self.users.release, 'release'),
+                (self.users.at, 'at'), (self.users.using, 'using'),
                 (self.zoning.connected, 'connected'),
                 (self.zoning.now_idle, 'now_idle')]:
             self.journal.record(double, name)
@@ -130,7 +132,16 @@ class ConnectionsCase(base.BaseTestCase):
     def make(self, protection=None):
         return connections.Connections(
             self.array, self.resolver, self.configuration, self.transport,
-            self.zoning, protection)
+            self.zoning, protection, self.kept)
+
+    def kept_at(self, *hosts):
+        """Keep the volume mapped to hosts of these initiators."""
+        found = [kept.Mapping(self.volume.id, BACKING.mappable,
+                              array_hosts.Sought((host,)))
+                 for host in hosts]
+        for each in found:
+            self.kept.add(each)
+        return found
 
     @property
     def sought(self):
@@ -155,7 +166,7 @@ class ConnectTest(ConnectionsCase):
             found)
         self.assertEqual(held('at', 'attach', 'connected',
                               what=self.volume.id), self.events)
-        self.assertTrue(connector['k2_attachment'])
+        self.assertEqual(CONNECTOR, connector)
         self.resolver.find.assert_called_once_with(self.volume)
         self.zoning.connected.assert_called_once_with(found)
 
@@ -322,6 +333,23 @@ class FailedConnectTest(ConnectionsCase):
         self.array.access.revoke_group.assert_called_once_with(
             BACKING, GROUP)
 
+    def test_another_one_may_have_mapped_it(self):
+        """Its row does not tell yet; that of this one counts, too."""
+        self.volume.multiattach = True
+        self.users.coming.return_value = 2
+        self.connect(self.volume)
+        self.users.coming.assert_called_once_with(self.volume)
+        self.assertNotIn('revoke', self.events)
+        mapping, = self.kept.every()
+        self.assertEqual(self.sought, mapping.host)
+
+    def test_no_other_one_is_coming(self):
+        self.volume.multiattach = True
+        self.users.coming.return_value = 1
+        self.connect(self.volume)
+        self.assertIn('revoke', self.events)
+        self.assertEqual([], self.kept.every())
+
     def test_one_that_must_be_alone_has_mapped_nothing(self):
         self.attach.side_effect = hosts.MustBeAlone
         self.assertRaises(hosts.MustBeAlone,
@@ -389,12 +417,12 @@ class DisconnectTest(ConnectionsCase):
     def test_the_last_volume_of_a_host(self):
         self.assertIs(mock.sentinel.report, self.disconnect())
         self.assertEqual(held(
-            'owners', 'release', 'share', 'revoke', 'remove', 'now_idle',
+            'owners', 'using', 'share', 'revoke', 'remove', 'now_idle',
             what=self.volume.id), self.events)
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
-        self.users.release.assert_called_once_with(
-            self.volume, [IQN], CONNECTOR)
+        self.users.using.assert_called_once_with(self.volume, [IQN])
+        self.assertEqual([], self.kept.every())
         self.array.access.revoke.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.remove.assert_called_once_with(
@@ -417,21 +445,35 @@ class DisconnectTest(ConnectionsCase):
         self.array.access.group_of.assert_not_called()
 
     def test_another_attachment_needs_it(self):
-        self.users.release.return_value = True
+        self.users.using.return_value = 2
         self.assertIs(True, self.disconnect())
-        self.assertEqual(held('owners', 'release', what=self.volume.id),
+        self.assertEqual(held('owners', 'using', what=self.volume.id),
                          self.events)
         self.zoning.report.assert_not_called()
+        mapping, = self.kept.every()
+        self.assertEqual((self.volume.id, BACKING.mappable, [IQN]), (
+            mapping.volume_id, mapping.mappable, mapping.initiators))
+
+    def test_the_row_of_the_one_that_leaves_is_gone(self):
+        self.users.using.return_value = 0
+        self.disconnect()
+        self.assertIn('revoke', self.events)
 
     @ddt.data((0, True), (1, False))
     @ddt.unpack
-    def test_a_copy_of_cinder_has_no_row_to_release(self, users, unmapped):
-        self.users.at.return_value = users
+    def test_a_copy_of_cinder_has_no_row(self, users, unmapped):
+        self.users.using.return_value = users
         found = self.disconnect({**CONNECTOR, connections.INTERNAL: True})
-        self.users.release.assert_not_called()
-        self.users.at.assert_called_once_with(self.volume, [IQN])
+        self.users.using.assert_called_once_with(self.volume, [IQN])
         self.assertEqual(unmapped, 'revoke' in self.events)
         self.assertEqual(unmapped, found is not True)
+        self.assertEqual(unmapped, not self.kept.every())
+
+    def test_nothing_of_a_volume_that_is_gone_is_kept(self):
+        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
+        self.users.using.return_value = 2
+        self.assertIs(True, self.disconnect())
+        self.assertEqual([], self.kept.every())
 
     def test_a_volume_that_is_gone(self):
         """Its attachment ends all the same, and its host may go."""
@@ -509,7 +551,7 @@ class SharedHoldTest(ConnectionsCase):
     def test_the_host_is_held_alone_to_be_removed(self):
         self.disconnect()
         self.assertEqual([
-            *held('owners', 'release', 'share', 'revoke',
+            *held('owners', 'using', 'share', 'revoke',
                   what=self.volume.id),
             *held('owners', 'is_mapped', 'remove', 'now_idle')],
             self.events)
@@ -584,7 +626,7 @@ class HostGroupTest(ConnectionsCase):
     def test_the_last_member(self):
         self.disconnect()
         self.assertEqual(held(
-            'owners', 'release', 'share', 'revoke',
+            'owners', 'using', 'share', 'revoke',
             f'+host_groups {self.volume.id}', 'elsewhere', 'revoke_group',
             '-host_groups', what=self.volume.id), self.events)
         self.array.access.revoke_group.assert_called_once_with(
@@ -620,14 +662,16 @@ class HostGroupTest(ConnectionsCase):
         self.elsewhere(GROUP)
         self.disconnect()
         self.array.access.revoke_group.assert_not_called()
-        self.users.mark.assert_called_once_with(self.volume, [IQN])
+        mapping, = self.kept.every()
+        self.assertEqual((self.volume.id, BACKING.mappable, [IQN]), (
+            mapping.volume_id, mapping.mappable, mapping.initiators))
 
     def test_a_host_of_another_group_uses_it(self):
         self.elsewhere(rest.Ref('host_groups', 4))
         self.disconnect()
         self.array.access.revoke_group.assert_called_once_with(
             BACKING, GROUP)
-        self.users.mark.assert_not_called()
+        self.assertEqual([], self.kept.every())
 
     def test_a_volume_that_is_gone(self):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
@@ -669,7 +713,7 @@ class EverywhereTest(ConnectionsCase):
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.registry.initiators_of.assert_called_once_with(
             {HOST: self.mappings})
-        self.users.release.assert_not_called()
+        self.users.using.assert_not_called()
 
     def test_a_removed_host_goes_with_its_records(self):
         self.connections.terminate_connection(self.volume, None)
@@ -737,7 +781,7 @@ class EverywhereTest(ConnectionsCase):
     def test_a_host_whose_initiators_are_not_shown(self):
         self.registry.initiators_of.return_value = {}
         self.assertEqual(SETTLED, self.connections.disconnect_all(BACKING))
-        self.assertEqual('+hold sys-1  None', self.events[0])
+        self.assertEqual('+hold sys-1  None None', self.events[0])
         self.assertIn('remove', self.events)
 
     def test_several_hosts(self):
@@ -749,8 +793,8 @@ class EverywhereTest(ConnectionsCase):
         self.assertEqual(connections.Disconnected(idle={'iqn.b'}),
                          self.connections.disconnect_all(BACKING))
         self.assertEqual(
-            ['+hold sys-1 iqn.2024:a None', '+hold sys-1 iqn.b None',
-             '+hold sys-1 iqn.b None'],
+            [f'+hold sys-1 {name} None None'
+             for name in (IQN, 'iqn.b', 'iqn.b')],
             [event for event in self.events if event.startswith('+hold')])
 
     def test_nothing_to_disconnect(self):
@@ -767,6 +811,110 @@ class EverywhereTest(ConnectionsCase):
         self.mapped['volumes/6'][OTHER_HOST] = [mapping(2, OTHER_HOST)]
         self.registry.ours.side_effect = {HOST: OURS, OTHER_HOST: None}.get
         self.connections.disconnect_ours(BACKING)
+        self.assertNotIn('revoke', self.events)
         self.array.access.of_hosts.assert_called_once_with(
             ['volumes/6'], groups_too=False)
         self.array.access.unmap.assert_called_once_with(self.mappings)
+
+
+class KeptTest(ConnectionsCase):
+    """What detaches left to other attachments, when nothing needs it."""
+
+    def setUp(self):
+        super().setUp()
+        self.mapping, = self.kept_at(IQN)
+
+    def disconnect(self, row):
+        """Whether it is gone, if the row is found when the host is held."""
+        def find():
+            self.events.append('find')
+            return row
+        return self.connections.disconnect_kept(self.mapping, find, 5.0)
+
+    def test_it_is_unmapped_as_by_a_detach(self):
+        """Alone, and the host is waited for as long as was said."""
+        self.assertIs(True, self.disconnect(self.volume))
+        self.assertEqual(held('find', 'owners', 'revoke', 'remove',
+                              'now_idle', patience=5.0), self.events)
+        self.array.access.revoke.assert_called_once_with(
+            BACKING, HOST, shared=False)
+        self.registry.owners.assert_called_once_with(self.mapping.host)
+        self.assertEqual([], self.kept.every())
+
+    def test_something_may_need_it(self):
+        self.assertIs(False, self.disconnect(None))
+        self.assertEqual(held('find', patience=5.0), self.events)
+        self.resolver.find.assert_not_called()
+        self.assertEqual([self.mapping], self.kept.every())
+
+    def test_the_row_has_other_data_by_now(self):
+        self.resolver.find.return_value = Backing(group=5, volume=60)
+        self.assertIs(True, self.disconnect(self.volume))
+        self.assertNotIn('revoke', self.events)
+        self.assertEqual([], self.kept.every())
+
+    def test_the_volume_is_gone(self):
+        """The host may go, too."""
+        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
+        self.assertIs(True, self.disconnect(self.volume))
+        self.array.access.revoke.assert_called_once_with(
+            None, HOST, shared=False)
+        self.assertEqual([], self.kept.every())
+
+    def test_the_array_fails(self):
+        self.array.access.revoke.side_effect = rest.Unreachable('gone')
+        self.assertRaises(rest.Unreachable, self.disconnect, self.volume)
+        self.assertEqual([self.mapping], self.kept.every())
+
+    def in_a_group(self, *elsewhere):
+        self.array.access.revoke.return_value = access.Revoked(
+            found=False, busy=False)
+        self.array.access.group_of.return_value = GROUP
+        self.users.elsewhere.return_value = list(elsewhere)
+
+    def test_a_host_group_that_no_member_needs(self):
+        self.in_a_group()
+        self.disconnect(self.volume)
+        self.array.access.revoke_group.assert_called_once_with(
+            BACKING, GROUP)
+
+    def test_a_host_group_that_another_member_needs(self):
+        """That one unmaps it when it leaves."""
+        self.in_a_group(['iqn.b'])
+        self.assertIs(True, self.disconnect(self.volume))
+        self.array.access.revoke_group.assert_not_called()
+        self.assertEqual([], self.kept.every())
+
+    def test_a_volume_that_is_detached_is_released(self):
+        others, = self.kept_at('iqn.b')
+        foreign = kept.Mapping('v9', rest.Ref('volumes', 9),
+                               array_hosts.Sought((IQN,)))
+        self.kept.add(foreign)
+        self.connections.release(self.volume)
+        self.assertCountEqual(
+            [mock.call(BACKING, HOST, shared=False)] * 2,
+            self.array.access.revoke.mock_calls)
+        self.assertEqual([foreign], self.kept.every())
+
+    def test_nothing_to_release(self):
+        self.kept.drop(self.mapping)
+        self.connections.release(self.volume)
+        self.assertEqual([], self.events)
+
+    def test_a_row_without_ids_is_released_by_nothing(self):
+        self.resolver.known.return_value = None
+        self.connections.release(self.volume)
+        self.assertEqual([], self.events)
+
+    def test_a_volume_that_is_to_be_deleted(self):
+        """Also from a host group, and from hosts that others made."""
+        self.in_a_group()
+        self.array.access.mappings.return_value = []
+        self.array.access.of_hosts.return_value = {}
+        self.array.access.busy.return_value = set()
+        self.registry.initiators_of.return_value = {}
+        self.connections.disconnect_ours(BACKING)
+        self.assertEqual(held('owners', 'revoke', 'revoke_group'),
+                         self.events)
+        self.users.elsewhere.assert_not_called()
+        self.assertEqual([], self.kept.every())

@@ -35,9 +35,15 @@ from tests.unit.driver import replicated
 PARTS = {
     operations.backend_rows: ('BackendRows', 'driver'),
     operations.connections: (
-        'Connections', 'array resolver conf transport zoning protection'),
+        'Connections',
+        'array resolver conf transport zoning protection kept'),
+    operations.kept: ('Kept', ''),
+    operations.reconciliation: (
+        'Reconciliation', 'array client resolver transport connections kept '
+        'backend_rows interval'),
     operations.replication: ('Replication', 'array resolver backend_rows'),
-    operations.unmanaging: ('Unmanaging', 'array resolver replication conf'),
+    operations.unmanaging: (
+        'Unmanaging', 'array resolver connections replication conf'),
     operations.deletion: (
         'Deletion', 'array resolver connections replication unmanaging'),
     operations.host_copy: ('HostCopy', 'array connections driver'),
@@ -68,6 +74,7 @@ PARTS = {
 }
 SHOWN = {
     'connections': operations.connections,
+    'reconciliation': operations.reconciliation,
     'replication': operations.replication,
     'unmanaging': operations.unmanaging, 'deletion': operations.deletion,
     'volumes': operations.volumes,
@@ -93,11 +100,11 @@ class Case(testtools.TestCase):
             spec_set=['k2_connect_timeout', 'k2_read_timeout',
                       'k2_retention_policy', 'k2_host_type',
                       'k2_replication_retention_policy',
-                      'k2_clone_strategies'],
+                      'k2_clone_strategies', 'k2_reconciliation_interval'],
             k2_connect_timeout=5, k2_read_timeout=30,
             k2_retention_policy='keep', k2_host_type='Linux',
             k2_replication_retention_policy='copies',
-            k2_clone_strategies=['thin'])
+            k2_clone_strategies=['thin'], k2_reconciliation_interval=600.0)
         self.transport = autospec.Double(iscsi.ISCSITransport)
         self.fabric = mock.Mock(return_value=operations.Fabric(
             self.transport, mock.sentinel.zoning, mock.sentinel.protection))
@@ -144,6 +151,7 @@ class WiringTest(Case):
             'array': self.array, 'transport': self.transport,
             'zoning': mock.sentinel.zoning,
             'protection': mock.sentinel.protection, 'strategies': ['thin'],
+            'interval': 600.0,
             'resolver': mock.sentinel.resolver,
             'cloner': mock.sentinel.cloner, **{
                 part: made.return_value for part, made in self.made.items()}}

@@ -14,6 +14,7 @@ from unittest import mock
 from unittest.mock import call
 
 from cinder_k2.array import Backing
+from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import unmanaging
@@ -35,7 +36,9 @@ class UnmanagingTest(doubles.TestCase):
         self.volume = doubles.a_volume(name_id='n1')
         self.options = mock.Mock(k2_unmanage_restores_names=True)
         self.unmanaging = unmanaging.Unmanaging(
-            self.array, self.known, self.sessions, self.options)
+            self.array, self.known,
+            self.double('connections', connections.Connections),
+            self.sessions, self.options)
 
     def done(self):
         return self.calls('hold', 'free', 'array', 'replication')
@@ -54,7 +57,8 @@ class UnmanagingTest(doubles.TestCase):
     def test_names_stay_if_the_option_says_so(self):
         self.options.k2_unmanage_restores_names = False
         self.unmanaging.unmanage(self.volume)
-        self.assertEqual([], self.log.mock_calls)
+        self.assertEqual([call.connections.release(self.volume)],
+                         self.log.mock_calls)
 
     def test_one_without_ids(self):
         self.known.known.return_value = None

@@ -1,0 +1,216 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Removing mappings that nothing needs any more.
+
+Two detaches of one host may each see the other's row, so both leave the
+mapping in place; and a row that does not tell of its host keeps all mappings
+of its volume. Such a mapping is removed within one interval: it is looked at
+three times per interval, and goes at the second look in a row that finds no
+use of it in Cinder's rows. These say so before anything is mapped and as long
+as it is: an attachment by its row, what Cinder itself connects by the status
+of the volume, or of its migration.
+
+Looks are taken when Cinder asks for statistics. They need no call to the array
+unless there is something to remove.
+"""
+
+from collections.abc import Iterable
+import math
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import hosts
+from cinder_k2.driver.db import attachments
+from cinder_k2.driver.db import backend_rows
+from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import kept
+from cinder_k2.driver.operations import resolver
+from cinder_k2 import exceptions
+from cinder_k2 import rest
+from cinder_k2 import transport as transports
+
+LOG = logging.getLogger(__name__)
+
+# A mapping that was kept just after a look is there at the next two.
+_LOOKS = 3
+# Intervals from one search on the array to the next, for what other services
+# kept before they were stopped.
+_SEARCH_EVERY = 6
+# Seconds to wait for a host that is being worked on: statistics wait, too.
+_WAIT = 5.0
+_AT_REST = ('available', 'in-use')
+_UNMOVED = (None, 'error', 'success')
+
+
+class Reconciliation:
+    """Compares mappings that were kept on an array with Cinder's rows.
+
+    :param store: what was kept
+    :param interval: seconds within which a mapping goes that nothing needs
+    """
+
+    def __init__(self, array: Array, client: rest.Client,
+                 known: resolver.Resolver, transport: transports.Transport,
+                 disconnecting: connections.Connections, store: kept.Kept,
+                 rows: backend_rows.BackendRows, interval: float) -> None:
+        self._array = array
+        self._client = client
+        self._resolver = known
+        self._transport = transport
+        self._connections = disconnecting
+        self._kept = store
+        self._backend_rows = rows
+        self._interval = interval
+        self._users = attachments.Attachments(transport)
+        self._next_look = self._next_search = -math.inf
+        # What the last look found no use of.
+        self._unneeded: frozenset[kept.Mapping] = frozenset()
+
+    def run(self) -> None:
+        """Look, if a third of the interval has passed since the last look.
+
+        No call while nothing was kept, but for ``_search`` at the first look
+        and every sixth interval.
+        """
+        now = self._client.clock.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._interval / _LOOKS
+        if now >= self._next_search:
+            self._next_search = now + self._interval * (
+                _SEARCH_EVERY if self._try_to_search() else 1)
+        self._look()
+
+    def _look(self) -> None:
+        mappings = self._kept.every()
+        before, self._unneeded = self._unneeded, frozenset(
+            self._without_use(mappings) if mappings else ())
+        for mapping in self._unneeded & before:
+            self._remove(mapping)
+
+    def _without_use(self, mappings: Iterable[kept.Mapping]
+                     ) -> list[kept.Mapping]:
+        """Those that nothing needs now. Those of other volumes are dropped.
+
+        A volume that this array does not have any more is another's.
+        """
+        rows = self._rows({one.volume_id for one in mappings})
+        unneeded = []
+        for mapping in mappings:
+            row = rows.get(mapping.volume_id)
+            if row is None or not self._has(row, mapping):
+                self._kept.drop(mapping)
+            elif self._is_unneeded(row, mapping):
+                unneeded.append(mapping)
+        return unneeded
+
+    def _rows(self, ids: Iterable[str]) -> dict[str, typing.Any]:
+        return {row.id: row for row
+                in self._backend_rows.volumes({'id': list(ids)})}
+
+    def _has(self, volume: typing.Any, mapping: kept.Mapping) -> bool:
+        """Whether a row may still stand for what was mapped.
+
+        One without ids is found by its name before anything is unmapped.
+        """
+        known = self._resolver.known(volume)
+        return (volume.provider_id is None if known is None
+                else known.mappable == mapping.mappable)
+
+    def _is_unneeded(self, volume: typing.Any, mapping: kept.Mapping) -> bool:
+        return (_is_at_rest(volume) and not self._is_handled(volume)
+                and not self._users.may_use(volume, mapping.initiators)
+                and not self._backend_rows.is_moving(volume))
+
+    def _is_handled(self, volume: typing.Any) -> bool:
+        """Whether the driver is giving a volume other data, or a place."""
+        known = self._resolver.known(volume)
+        return known is not None and (
+            known.reserved or known.moving or known.unfinished)
+
+    def _remove(self, mapping: kept.Mapping) -> None:
+        """Remove a mapping, if that is still right when the host is held."""
+        def unneeded() -> typing.Any:
+            row = self._rows([mapping.volume_id]).get(mapping.volume_id)
+            if row is None or not self._is_unneeded(row, mapping):
+                return None
+            return row
+        try:
+            if self._connections.disconnect_kept(mapping, unneeded, _WAIT):
+                LOG.info('Host %(host)s, which a detach had left volume '
+                         '%(id)s for another attachment, does not need it '
+                         'any more.', {
+                             'host': ', '.join(mapping.initiators),
+                             'id': mapping.volume_id})
+        except Exception as error:
+            # Also the fabric's. It is tried again at the next look.
+            LOG.warning('A mapping of volume %(id)s that nothing needs stays '
+                        'on the array at %(address)s for now: %(error)s', {
+                            'id': mapping.volume_id, 'error': error,
+                            'address': self._array.address})
+
+    # What a service had kept before it was stopped
+
+    def _try_to_search(self) -> bool:
+        try:
+            with self._array.glance():
+                self._search()
+            return True
+        except (rest.RestError, exceptions.K2Error) as error:
+            LOG.warning('Whether mappings are left on the array at '
+                        '%(address)s that nothing needs is not known: '
+                        '%(error)s', {'address': self._array.address,
+                                      'error': error})
+            return False
+
+    def _search(self) -> None:
+        """Have mappings looked at that a detach may have kept.
+
+        Of volumes that several may attach, to hosts that this driver made.
+        No call without such volumes; two, and one for each that is found.
+        """
+        volumes = {known.mappable: row for row in self._backend_rows.volumes(
+            {'multiattach': True}) if _was_never_migrated(row)
+            and (known := self._resolver.known(row)) is not None}
+        if not volumes:
+            return
+        registry = self._transport.hosts(self._array)
+        mapped = self._array.access.of_hosts(
+            self._array.access.mappings(*volumes), groups_too=False)
+        initiators = registry.initiators_of(mapped) if mapped else {}
+        for host, names in initiators.items():
+            found = [mapping for mapping in (
+                kept.Mapping(volumes[one.volume].id, one.volume,
+                             hosts.Sought(tuple(sorted(names))))
+                for one in mapped.get(host, ()) if one.volume in volumes)
+                if self._is_unneeded(volumes[mapping.mappable], mapping)]
+            if found and registry.is_ours(host):
+                for mapping in found:
+                    self._kept.add(mapping)
+
+
+def _is_at_rest(volume: typing.Any) -> bool:
+    """Whether Cinder itself has no use of a volume."""
+    return (volume.status in _AT_REST
+            and volume.migration_status in _UNMOVED)
+
+
+def _was_never_migrated(volume: typing.Any) -> bool:
+    """Whether a volume has the data that it was made with.
+
+    At the end of a migration its attachments are for a moment another row's.
+    """
+    return (volume.migration_status is None
+            and volume.name_id == volume.id)

@@ -1,0 +1,345 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Mappings that no attachment needs go within one interval, not earlier.
+
+Two services of a cluster take steps in every order in which Cinder may take
+them: it writes the rows before and after the driver's part.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import itertools
+from typing import Any
+
+from cinder import exception
+
+from tests.functional import backend
+from tests.functional import base
+
+GUEST = '7e000000-0000-4000-8000-00000000000'
+FAILED = exception.VolumeBackendAPIException
+SHARED = {'multiattach': '<is> True'}
+#: What earlier versions wrote into connectors.
+MARKS = {'k2_attachment': 'a' * 32, 'k2_released': 'inf'}
+
+Step = Callable[[], None]
+
+
+def interleavings(first: Sequence[Step], second: Sequence[Step]
+                  ) -> Iterator[list[Step]]:
+    """All orders of two sequences that keep the order of each."""
+    length = len(first) + len(second)
+    for places in itertools.combinations(range(length), len(first)):
+        rest = [iter(second), iter(first)]
+        yield [next(rest[place in places]) for place in range(length)]
+
+
+class Detach:
+    """One guest that leaves, in Cinder's steps."""
+
+    def __init__(self, service: backend.Backend, attachment: Any) -> None:
+        self._service = service
+        self._id = attachment.id
+        self._volume_id = attachment.volume_id
+        self.needs_mapping = True
+
+    def steps(self) -> list[Step]:
+        """The driver unmaps; the API removes the row afterwards."""
+        return [self._unmap, self._forget]
+
+    def _unmap(self) -> None:
+        self._service.manager.attachment_delete(
+            self._service.context, self._id,
+            self._service.volume(self._volume_id))
+        self.needs_mapping = False
+
+    def _forget(self) -> None:
+        self._service.volume(self._volume_id).finish_detach(self._id)
+
+
+class Attach:
+    """One guest that comes, in Cinder's steps."""
+
+    def __init__(self, service: backend.Backend, volume: Any,
+                 connector: dict[str, Any]) -> None:
+        self._service = service
+        self._volume_id = volume.id
+        self._connector = connector
+        self.needs_mapping = False
+        self.attachment: Any = None
+
+    def steps(self) -> list[Step]:
+        """The API reserves, the driver maps, the manager notes where."""
+        return [self.reserve, self._map, self._note]
+
+    def reserve(self) -> None:
+        """Make the row, which does not tell of the host yet."""
+        self.attachment = self._service.api._attachment_reserve(
+            self._service.context, self._service.volume(self._volume_id),
+            GUEST + '9')
+
+    def cancel(self) -> None:
+        """Give the reservation up, which the driver does not hear of."""
+        self._service.volume(self._volume_id).finish_detach(
+            self.attachment.id)
+
+    def _map(self) -> None:
+        self._service.driver.initialize_connection(
+            self._service.volume(self._volume_id), dict(self._connector))
+        self.needs_mapping = True
+
+    def _note(self) -> None:
+        self.attachment.connector = dict(self._connector)
+        self.attachment.save()
+        self.attachment = self._service._complete(self.attachment)
+
+
+class ReconciliationTest(base.FunctionalTest):
+    """Two services, and one volume that several may attach."""
+
+    keeps_budgets = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first = self.own(self.protocol)
+        self.second = self.new_backend(self.protocol)
+        for member in (self.first, self.second):
+            member.cluster = f'cluster@{self.first.name}'
+            self.assertTrue(member.restart(), self.log.errors_text())
+        self.volume = self.first.create_volume(1, **SHARED)
+
+    def attach(self, *connectors: Any) -> list[Any]:
+        """One guest for each connector."""
+        return [self.first.attach(self.volume, connector, GUEST + str(n))
+                for n, connector in enumerate(connectors)]
+
+    def pass_interval(self) -> None:
+        """Let an interval pass on both services, and nothing happen."""
+        self.reconcile(self.first, self.second)
+
+    def assert_mapped(self, needed: bool, what: str) -> None:
+        """A mapping that is needed is there."""
+        if needed:
+            self.assertEqual(1, len(self._mappings()), what)
+
+    def assert_detached(self) -> None:
+        """Neither mapping nor host is left."""
+        self.assert_left(volumes=1, volume_groups=1)
+
+    def keep(self) -> None:
+        """Have two guests of one host leave at once."""
+        host = self.host()
+        pair = [Detach(self.first, guest)
+                for guest in self.attach(host, host)]
+        for step in zip(*(one.steps() for one in pair)):
+            for each in step:
+                each()
+        self.assertEqual(1, len(self._mappings()))
+
+
+class OrdersTest(ReconciliationTest):
+    """Every order of the steps of two guests on one host."""
+
+    def take(self, guests: Sequence[Any], number: int, between: Step) -> None:
+        """Take the steps of two guests in the order of that number."""
+        steps = list(interleavings(*(one.steps() for one in guests)))[number]
+        names = ' '.join(step.__name__ for step in steps)
+        for step in steps:
+            step()
+            self.assert_mapped(any(one.needs_mapping for one in guests),
+                               f'{names}: after {step.__name__}')
+            between()
+            self.assert_mapped(any(one.needs_mapping for one in guests),
+                               f'{names}: later than {step.__name__}')
+
+    def detach_both(self, between: Step) -> None:
+        """Two detaches, one on each service."""
+        for number in range(6):
+            host = self.host()
+            guests = self.attach(host, host)
+            self.take([Detach(self.first, guests[0]),
+                       Detach(self.second, guests[1])], number, between)
+            self.pass_interval()
+            self.assert_detached()
+
+    def detach_and_attach(self, between: Step) -> None:
+        """A detach on one service, an attach on the other."""
+        for number in range(10):
+            host = self.host()
+            guest, = self.attach(host)
+            comer = Attach(self.second, self.volume, host)
+            self.take([Detach(self.first, guest), comer], number, between)
+            self.pass_interval()
+            self.assert_mapped(True, 'it stays')
+            self.first.detach(comer.attachment)
+            self.pass_interval()
+            self.assert_detached()
+
+    def test_two_detaches(self) -> None:
+        self.detach_both(lambda: None)
+
+    def test_two_slow_detaches(self) -> None:
+        """More than an interval passes between any two steps."""
+        self.detach_both(self.pass_interval)
+
+    def test_a_detach_and_an_attach(self) -> None:
+        self.detach_and_attach(lambda: None)
+
+    def test_a_slow_detach_and_a_slow_attach(self) -> None:
+        self.detach_and_attach(self.pass_interval)
+
+
+class KeptTest(ReconciliationTest):
+    """What becomes of a mapping that was kept."""
+
+    def test_a_service_is_restarted(self) -> None:
+        """It finds on the array what it had kept."""
+        self.keep()
+        for member in (self.first, self.second):
+            self.assertTrue(member.restart())
+        self.pass_interval()
+        self.assert_detached()
+
+    def test_an_administrator_has_mapped_it(self) -> None:
+        """No row tells of that, and the host is not the driver's."""
+        host = self.make('hosts', name='by-hand', type='Linux')
+        self.make('host_iqns', iqn='iqn.1994-05.com.example:hand',
+                  host={'ref': f'/hosts/{host["id"]}'})
+        found, = self.array.control.leftovers()['volumes']
+        mapping = self.admin.create(
+            'mappings', host={'ref': f'/hosts/{host["id"]}'},
+            volume={'ref': f'/volumes/{found["id"]}'})
+        self.assertTrue(self.first.restart())
+        self.pass_interval()
+        self.pass_interval()
+        self.assertEqual([mapping['id']],
+                         [one['id'] for one in self.admin.list('mappings')])
+        self.admin.delete('mappings', mapping['id'])
+
+    def test_the_volume_is_deleted(self) -> None:
+        self.keep()
+        self.first.delete_volume(self.volume)
+        self.assertNothingLeft()
+
+    def test_the_volume_is_unmanaged(self) -> None:
+        self.keep()
+        self.first.unmanage(self.volume)
+        self.assert_detached()
+        self.first.manage({'source-name': f'cv-{self.volume.id}'})
+
+    def test_it_is_attached_again(self) -> None:
+        self.keep()
+        guest, = self.attach(self.host())
+        self.pass_interval()
+        self.assertEqual(1, len(self._mappings()))
+        self.first.detach(guest)
+        self.assert_detached()
+
+    def test_a_reservation_lasts_long(self) -> None:
+        """A shelved guest's, say: no row tells where it goes to."""
+        guest, = self.attach(self.host())
+        comer = Attach(self.second, self.volume, {})
+        comer.reserve()
+        self.first.detach(guest)
+        for _ in range(3):
+            self.pass_interval()
+            self.assertEqual(1, len(self._mappings()))
+        comer.cancel()
+        self.pass_interval()
+        self.assert_detached()
+
+    def test_an_attach_fails_while_another_is_under_way(self) -> None:
+        """The other may have mapped the volume already."""
+        host = self.host()
+        slow = Attach(self.second, self.volume, host)
+        reserve, map_it, note = slow.steps()
+        reserve()
+        map_it()
+        # Cinder lets a volume be reserved by one at a time otherwise.
+        row = self.first.volume(self.volume.id)
+        row.update({'status': 'in-use'})
+        row.save()
+        self.fault('status', 'GET', 'mappings', status=403)
+        self.assertRaises(FAILED, self.first.attach, self.volume, host,
+                          GUEST + '1')
+        self.array.control.clear_faults()
+        self.assertEqual(1, len(self._mappings()))
+        note()
+        self.pass_interval()
+        self.assertEqual(1, len(self._mappings()))
+
+    def test_rows_with_marks_of_earlier_versions(self) -> None:
+        """They count as any other, marked as released or not."""
+        host = self.host()
+        guests = self.attach(host, host)
+        for guest in guests:
+            guest.connector = {**guest.connector, **MARKS}
+            guest.save()
+        self.first.detach(guests[0])
+        self.assertEqual(1, len(self._mappings()))
+        self.second.detach(guests[1])
+        self.assert_detached()
+
+    def test_no_calls_while_nothing_is_kept(self) -> None:
+        self.attach(self.host())
+        self.pass_interval()
+        with self.assert_calls(0):
+            self.clock.slept += 200
+            self.first.side.reconciliation.run()
+
+
+class HostGroupTest(ReconciliationTest):
+    """Two hosts that are members of one host group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        group = self.make('host_groups', name='cluster')
+        self.members = []
+        for number in range(2):
+            connector = self.host()
+            host = self.make('hosts', name=f'member-{number}', type='Linux',
+                             host_group={
+                                 'ref': f'/host_groups/{group["id"]}'})
+            self.make('host_iqns', iqn=connector['initiator'],
+                      host={'ref': f'/hosts/{host["id"]}'})
+            self.members.append(connector)
+
+    def leave_at_once(self) -> None:
+        """Each detach sees the row of the other."""
+        pair = [Detach(service, guest) for service, guest in zip(
+            (self.first, self.second), self.attach(*self.members))]
+        for steps in zip(*(one.steps() for one in pair)):
+            for step in steps:
+                step()
+        self.assertEqual(1, len(self._mappings()))
+
+    def test_both_leave_at_once(self) -> None:
+        self.leave_at_once()
+        self.pass_interval()
+        self.assertEqual([], self._mappings())
+
+    def test_the_volume_is_deleted(self) -> None:
+        self.leave_at_once()
+        self.first.delete_volume(self.volume)
+        self.assertEqual([], self._mappings())
+
+    def test_one_member_stays(self) -> None:
+        """It unmaps the volume when it leaves."""
+        first, second = self.attach(*self.members)
+        self.first.detach(first)
+        for _ in range(2):
+            self.pass_interval()
+            self.assertEqual(1, len(self._mappings()))
+        self.second.detach(second)
+        self.assertEqual([], self._mappings())
