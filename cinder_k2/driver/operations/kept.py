@@ -17,7 +17,6 @@ mapping is read from Cinder's rows.
 """
 
 import dataclasses
-import threading
 
 from cinder_k2.array import hosts
 from cinder_k2 import rest
@@ -43,26 +42,25 @@ class Mapping:
 
 
 class Kept:
-    """The mappings that were kept on one array. Thread-safe."""
+    """The mappings that were kept on one array.
+
+    For any thread: what is done with the set is atomic.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._mappings: set[Mapping] = set()
 
     def add(self, mapping: Mapping) -> None:
         """Remember a mapping that stays."""
-        with self._lock:
-            self._mappings.add(mapping)
+        self._mappings.add(mapping)
 
     def drop(self, mapping: Mapping) -> None:
         """Forget a mapping, if it is known."""
-        with self._lock:
-            self._mappings.discard(mapping)
+        self._mappings.discard(mapping)
 
     def every(self) -> list[Mapping]:
         """All of them."""
-        with self._lock:
-            return list(self._mappings)
+        return list(self._mappings)
 
     def of(self, mappable: rest.Ref) -> list[Mapping]:
         """Those of a volume or view of the array."""

@@ -196,7 +196,7 @@ class Reconciliation:
                              hosts.Sought(tuple(sorted(names))))
                 for one in mapped.get(host, ()) if one.volume in volumes)
                 if self._is_unneeded(volumes[mapping.mappable], mapping)]
-            if found and registry.is_ours(host):
+            if found and registry.ours(host) is not None:
                 for mapping in found:
                     self._kept.add(mapping)
 

@@ -118,7 +118,7 @@ class ByNameTest(HostsTest):
         host = self.hosts.create(self.name)
         with mock.patch.object(self.client.host_iqns, 'prove',
                                autospec=True):
-            self.hosts.add_initiators(host, [IQN])
+            self.hosts.add_initiators(host, [IQN], self.fail)
         self.assertEqual(self.found(host, by_name=True),
                          self.hosts.locate(self.sought()))
 
@@ -155,9 +155,10 @@ class ChangeTest(HostsTest):
         self.assertEqual(host, self.hosts.create(self.name))
         self.assertEqual('Linux', self.client.hosts.get(host).type)
 
-    def test_is_ours(self):
-        self.assertTrue(self.hosts.is_ours(self.make(self.name)))
-        self.assertFalse(self.hosts.is_ours(self.make('theirs')))
+    def test_ours(self):
+        host = self.hosts.ours(self.make(self.name))
+        self.assertEqual(self.name, host.name)
+        self.assertIsNone(self.hosts.ours(self.make('theirs')))
 
     def test_known_in_another_spelling(self):
         """INI-5: found once, it is searched for in that spelling."""
@@ -171,11 +172,11 @@ class ChangeTest(HostsTest):
         """INI-2."""
         host = self.make('a', IQN)
         record = self.hosts.initiators(host)[IQN]
-        self.hosts.release_initiator(record)
+        self.hosts.release_initiator(host, IQN)
         self.assertEqual(hosts.HostInitiators(None, loose={IQN: record}),
                          self.hosts.locate(self.sought()))
         other = self.make('b')
-        self.hosts.adopt_initiator(other, record, IQN)
+        self.hosts.adopt_initiator(other, record, IQN, self.fail)
         self.assertEqual({IQN: record}, self.hosts.initiators(other))
 
     def test_adopted_by_its_name(self):
@@ -184,5 +185,5 @@ class ChangeTest(HostsTest):
         with mock.patch.object(self.client.host_iqns, 'update',
                                autospec=True,
                                side_effect=rest.Refused('no')):
-            self.hosts.adopt_initiator(host, 999, IQN)
+            self.hosts.adopt_initiator(host, 999, IQN, self.fail)
         self.assertEqual([IQN], list(self.hosts.initiators(host)))

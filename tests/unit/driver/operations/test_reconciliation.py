@@ -60,7 +60,7 @@ class ReconciliationTestCase(doubles.TestCase):
             BACKING if row.provider_id else None)
         self.registry = self.double('registry', hosts.Hosts)
         self.registry.initiators_of.return_value = {HOST.id: {'iqn.1': 9}}
-        self.registry.is_ours.return_value = True
+        self.registry.ours.return_value = HOST
         self.transport = self.double('transport', transport.Transport)
         self.transport.hosts.return_value = self.registry
         self.connections = self.double(
@@ -249,7 +249,7 @@ class SearchTest(ReconciliationTestCase):
         self.assertEqual([MAPPING], self.search())
         self.array.access.mappings.assert_called_once_with(
             BACKING.mappable)
-        self.registry.is_ours.assert_called_once_with(HOST.id)
+        self.registry.ours.assert_called_once_with(HOST.id)
         self.assertEqual(1, self.look())
 
     def test_no_call_without_volumes_that_several_may_attach(self):
@@ -266,14 +266,14 @@ class SearchTest(ReconciliationTestCase):
         self.users.may_use.return_value = True
         self.found(mapping(1))
         self.assertEqual([], self.search())
-        self.assertEqual([], self.calls('registry.is_ours'))
+        self.assertEqual([], self.calls('registry.ours'))
 
     def test_mappings_to_host_groups_are_not_touched(self):
         self.found(mapping(1, GROUP))
         self.assertEqual([], self.search())
 
     def test_a_host_that_others_made(self):
-        self.registry.is_ours.return_value = False
+        self.registry.ours.return_value = None
         self.found(mapping(1))
         self.assertEqual([], self.search())
 
