@@ -678,10 +678,7 @@ class K2Driver(driver.VolumeDriver):
     def _renew(self, row: Row) -> None:
         """Have a row say where its volume is now; the rest stays as it is."""
         if self._arrays.targets:
-            found = writes.current(row).provider_id
-            if found != row.provider_id:
-                row.provider_id = found
-                row.obj_reset_changes(['provider_id'])
+            writes.renew(row)
 
     def _check_group(self, volume: Row) -> None:
         """See that the active array has a new volume's group.

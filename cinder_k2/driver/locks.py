@@ -16,6 +16,9 @@ They are Cinder's coordination locks and so hold across every cinder-volume
 of a cluster. In the order in which they may be taken:
 
 =================  ========================================================
+``flattening``     one Cinder volume that a view backs: it is either copied
+                   to a volume of its own, or attached, detached, reverted,
+                   migrated, deleted or let go of
 ``group``          one volume group: a snapshot of it must not catch a thin
                    clone that is about to leave it (VOL-10), and its note
                    of what is hidden is read and written in one piece
@@ -27,7 +30,9 @@ of a cluster. In the order in which they may be taken:
                    leaves a group depends on attachments to all its members
 =================  ========================================================
 
-No two groups are held at once, and none is taken while a host is held.
+Nothing is held when ``flattening`` is taken: it is the outermost. No two
+volumes are held by it at once, nor two groups, and no group is taken while a
+host is held.
 Cinder's manager locks the source of most clones against deletion, but not of
 those for its image cache and of members of groups: such a source may be hidden
 while it is cloned. Statistics take no lock, but that of a host to remove a
@@ -48,6 +53,9 @@ from cinder_k2 import exceptions
 # Longer than an operation may take with k2_retry_timeout at its default and
 # all that it did undone, short enough for callers to learn of trouble.
 PATIENCE = 600
+# For attaches: whoever asked for one waits for the reply of Cinder, and may
+# ask again.
+ATTACH_PATIENCE = 20
 
 
 @contextlib.contextmanager
@@ -66,6 +74,25 @@ def hosts(system_id: str, initiators: Iterable[str],
                             for i in initiators}):
             held.enter_context(_lock(f'k2-{system_id}-host-{name}',
                                      patience))
+        yield
+
+
+@contextlib.contextmanager
+def flattening(volume_id: str, patience: float | None = None
+               ) -> Iterator[None]:
+    """Hold a Cinder volume to flatten it, or against being flattened.
+
+    :param patience: seconds to wait for it; PATIENCE if None
+    :raises ObjectInUse: another operation held it for longer, mostly since
+        it copies the data
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(_lock(_flattening_name(volume_id), patience))
+        except exceptions.LockTimeout as error:
+            raise exceptions.ObjectInUse(
+                f'Volume {volume_id}', 'is being copied; try again.'
+            ) from error
         yield
 
 
@@ -115,8 +142,9 @@ def forget_group(system_id: str, group_id: int) -> None:
 
 
 def forget_volume(volume_id: str) -> None:
-    """Remove the lock file of a Cinder volume that is gone."""
+    """Remove the lock files of a Cinder volume that is gone."""
     coordination.synchronized_remove(_volume_name(volume_id))
+    coordination.synchronized_remove(_flattening_name(volume_id))
 
 
 def forget_snapshot(snapshot_id: str) -> None:
@@ -130,6 +158,10 @@ def _group_name(system_id: str, group_id: int) -> str:
 
 def _volume_name(volume_id: str) -> str:
     return f'k2-volume-{volume_id}'
+
+
+def _flattening_name(volume_id: str) -> str:
+    return f'k2-flattening-{volume_id}'
 
 
 def _snapshot_name(snapshot_id: str) -> str:

@@ -243,16 +243,16 @@ def copied(copy: Copy, array: Array, order: Order,
 class CopyView(engine.Step):
     """Copy what a view holds."""
 
-    def execute(self, array: Array, view: Backing, old_size: int, copy: Copy,
+    def execute(self, array: Array, view: Backing, size: int, copy: Copy,
                 group: int, volume: int) -> None:
-        copy(view, Backing(group=group, volume=volume), old_size)
+        copy(view, Backing(group=group, volume=volume), size)
 
 
 def promote(array: Array, copy: Copy, **order: typing.Any) -> Backing:
     """A new volume into which this host copies what a view holds.
 
-    :param order: ``view``, its ``old_size`` in KiB; of the new volume
-        ``name``, ``group_name``, ``size`` in KiB, ``dedup``
+    :param order: ``view``, its ``size`` in KiB; of the new volume ``name``,
+        ``group_name``, ``dedup``
     """
     flow = linear_flow.Flow('promotion').add(
         volumes.CreateGroup(), volumes.CreateVolume(), CopyView())

@@ -29,8 +29,8 @@ from cinder_k2.driver.operations import host_copy
 
 # As the documentation of the locks has it. Copies have no lock, but those
 # that wait for their turn hold what they hold.
-RANKS = ('group', 'snapshot', 'copy', 'host', 'volume')
-_KIND = re.compile(r'k2-(?:[^-]+-)*?(group|host|snapshot|volume)-')
+RANKS = ('flattening', 'group', 'snapshot', 'copy', 'host', 'volume')
+_KIND = re.compile(r'k2-(?:[^-]+-)*?(flattening|group|host|snapshot|volume)-')
 
 
 class Watch:
@@ -50,8 +50,8 @@ class Watch:
         """Watch the locks of this process."""
         lock, turn = locks._lock, host_copy.HostCopy._turn
         with mock.patch.object(
-                locks, '_lock', lambda name, patience=None: self._taking(
-                    _kind(name), name, lock(name, patience))), \
+                locks, '_lock', lambda name, *how: self._taking(
+                    _kind(name), name, lock(name, *how))), \
             mock.patch.object(
                 host_copy.HostCopy, '_turn', lambda copies: self._taking(
                     'copy', 'copy', turn(copies))):

@@ -12,9 +12,14 @@
 
 """Clones by copying, storms of clones, and volumes that views back."""
 
+import threading
 from typing import Any
+from unittest import mock
 
+from cinder import exception
+from cinder.volume import volume_utils
 
+from cinder_k2.driver import locks
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
@@ -185,3 +190,165 @@ class StaleRowTest(DataTest):
         self.assert_data(self.backend.volume(view.id))
         self.assertEqual(target.provider_id,
                          self.backend.volume(self.volume.id).provider_id)
+
+
+class MeanwhileTest(DataTest):
+    """What is asked for while a view is copied for a group.
+
+    Cinder gives the volume no status then: its driver keeps others out.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.own('iscsi')
+        self.volume = self.backend.create_volume(1)
+        self.disks.write(self.volume, 5 * MIB, b'data of the source')
+        self.disks.write(self.volume, GIB - 4, b'tail')
+        self.view = self.backend.clone(self.volume,
+                                       kaminario__clone_strategy='view')
+        self.group = self.backend.create_group(self.view.volume_type)
+        # Another service of the back end has been started before.
+        self.other = self.backend.driver
+        self.assertTrue(self.backend.restart())
+
+    def copy(self, act: Any, patience: float = 0.05) -> Any:
+        """Have the view copied, and do something after that; its row."""
+        copy_volume, done = volume_utils.copy_volume, []
+
+        def slow(*args: Any, **kwargs: Any) -> None:
+            copy_volume(*args, **kwargs)
+            with mock.patch.multiple(locks, ATTACH_PATIENCE=patience,
+                                     PATIENCE=patience):
+                # Not in the thread that holds the volume.
+                done.extend(self.together(act))
+
+        with mock.patch.object(volume_utils, 'copy_volume', slow):
+            self.backend.update_group(self.group, add=[self.view])
+        self.assertEqual([None], done)
+        row = self.backend.volume(self.view.id)
+        self.assertIn('"volume":', row.provider_id)
+        self.assert_data(row)
+        return row
+
+    def refused(self, act: Any, *args: Any, **more: Any) -> None:
+        """It is to be tried again."""
+        error = self.assertRaises(
+            (backend.OperationFailed, exception.CinderException), act, *args,
+            **more)
+        self.assertIn('is being copied; try again', str(error))
+
+    def test_an_attach(self) -> None:
+        """Through this service, or another one."""
+        host = self.host()
+
+        def act() -> None:
+            for driver in (self.backend.driver, self.other):
+                self.refused(driver.initialize_connection,
+                             self.backend.volume(self.view.id), host)
+            self.refused(self.backend.attach, self.view, host)
+            for each in self.backend.volume(self.view.id).volume_attachment:
+                self.backend.detach(each)
+
+        row = self.copy(act)
+        self.assertEqual('available', row.status)
+        self.backend.detach(self.backend.attach(row, host))
+
+    def test_the_host_that_copies_keeps_the_view(self) -> None:
+        """Cinder ends a connection for its own use that was refused."""
+        self.copy(lambda: self.refused(
+            self.backend.driver.terminate_connection,
+            self.backend.volume(self.view.id), self.disks.properties))
+
+    def test_a_snapshot(self) -> None:
+        made: list[Any] = []
+        row = self.copy(lambda: made.append(
+            self.backend.create_snapshot(self.view)))
+        self.disks.write(row, 5 * MIB, b'DATA')
+        self.assert_data(self.backend.volume_from_snapshot(made[0]))
+
+    def test_deletion(self) -> None:
+        """It goes back to where it was."""
+        def act() -> None:
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.delete_volume, self.view)
+            self.assertIn('is being copied; try again',
+                          self.log.errors_text())
+            self.assertEqual('available',
+                             self.backend.volume(self.view.id).status)
+
+        self.copy(act)
+
+    def test_unmanaging_and_migration(self) -> None:
+        place = self.backend.stats()['pools'][0]
+
+        def act() -> None:
+            for driver in (self.backend.driver, self.other):
+                row = self.backend.volume(self.view.id)
+                self.refused(driver.unmanage, row)
+                self.refused(driver.migrate_volume, None, row, {
+                    'capabilities': place})
+
+        self.copy(act)
+
+    def test_a_revert(self) -> None:
+        snapshot = self.backend.create_snapshot(self.view)
+        row = self.backend.volume(self.view.id)
+        self.copy(lambda: self.refused(
+            self.backend.driver.revert_to_snapshot, None, row, snapshot))
+
+    def test_an_extend_waits(self) -> None:
+        """And grows the volume that is there by then."""
+        stale = self.backend.volume(self.view.id)
+        thread = threading.Thread(
+            target=self.other.extend_volume, args=(stale, 2))
+        self.addCleanup(thread.join, 60)
+        self.copy(thread.start, locks.PATIENCE)
+        thread.join(60)
+        found = self.admin.list('volumes', name=f'cv-{self.view.id}')
+        self.assertEqual([2 * GIB // 1024], [each['size'] for each in found])
+        self.assert_data(self.backend.volume(self.view.id))
+
+    def test_attached_since_the_row_was_read(self) -> None:
+        stale = self.backend.volume(self.view.id)
+        attachment = self.backend.attach(self.view, self.host())
+        before = self.left()
+        error = self.assertRaises(exception.VolumeBackendAPIException,
+                                  self.other.extend_volume, stale, 2)
+        self.assertIn('Detach it first', str(error))
+        self.assertEqual(before, self.left())
+        self.backend.detach(attachment)
+
+    def test_attached_with_a_row_from_before(self) -> None:
+        """The view is still there, and has other data."""
+        self.backend.create_snapshot(self.view)
+        stale = self.backend.volume(self.view.id)
+        row = self.copy(lambda: None)
+        self.disks.write(row, 5 * MIB, b'DATA')
+        host = self.host()
+        found = self.other.initialize_connection(stale, host)
+        with open(self.disks.find(found['data'], host), 'rb') as device:
+            device.seek(5 * MIB)
+            self.assertEqual(b'DATA', device.read(4))
+        self.other.terminate_connection(stale, host)
+
+    def test_killed_while_it_is_copied(self) -> None:
+        """The volume is as it was, and the next copy clears up."""
+        def killed(*_: Any, **__: Any) -> None:
+            self.fault('status', '*', '*', status=403, times=None)
+            raise OSError('killed')
+
+        with mock.patch.object(volume_utils, 'copy_volume', killed):
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.update_group, self.group,
+                              add=[self.view])
+        self.array.control.clear_faults()
+        row = self.backend.volume(self.view.id)
+        self.assertIn('unfinished', row.provider_id)
+        row.update({'status': 'available'})
+        row.save()
+        self.assert_data(row)
+        self.backend.detach(self.backend.attach(row, self.host()))
+        self.disks.problems.clear()
+        full = self.backend.extend_volume(row, 2)
+        self.assert_full(full)
+        self.assert_data(full)

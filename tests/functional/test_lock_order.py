@@ -27,8 +27,7 @@ class WatchTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.enterContext(mock.patch.object(
-            locks, '_lock',
-            lambda name, patience=None: contextlib.nullcontext()))
+            locks, '_lock', lambda *how: contextlib.nullcontext()))
         self.watch = lock_order.Watch()
         self.enterContext(self.watch.installed())
 
@@ -40,12 +39,14 @@ class WatchTest(unittest.TestCase):
             [kinds.get(name, name) for name in documented])
 
     def test_in_order(self):
-        with locks.group('x', 1), locks.snapshot('s'), \
+        with locks.flattening('v', 20), locks.group('x', 1), \
+                locks.snapshot('s'), \
                 locks.hosts('x', ['b', 'a']), locks.host_groups('v'):
             pass
         self.assertEqual([], self.watch.wrong)
         self.assertLessEqual(
-            {('group', 'snapshot'), ('host', 'host'), ('host', 'volume')},
+            {('flattening', 'group'), ('group', 'snapshot'),
+             ('host', 'host'), ('host', 'volume')},
             self.watch.nested)
 
     def test_one_after_the_other(self):
@@ -59,6 +60,8 @@ class WatchTest(unittest.TestCase):
     def test_out_of_order(self):
         for outer, inner in (
                 (locks.hosts('x', ['a']), locks.group('x', 1)),
+                (locks.group('x', 1), locks.flattening('v')),
+                (locks.flattening('v'), locks.flattening('w')),
                 (locks.host_groups('v'), locks.hosts('x', ['a'])),
                 (locks.hosts('x', ['a']), locks.snapshot('s')),
                 (locks.hosts('x', ['b']), locks.hosts('x', ['a'])),

@@ -22,6 +22,7 @@ from unittest import mock
 from cinder import exception
 from cinder.volume import volume_utils
 
+from cinder_k2.driver import locks
 from tests.functional import backend
 from tests.functional import disks
 from tests.functional import test_copies
@@ -120,12 +121,17 @@ class InterruptedTest(test_copies.DataTest):
 
         def attach() -> None:
             refused.append(self.assertRaises(
-                exception.InvalidVolume, self.backend.attach, self.view,
-                self.host()))
+                exception.VolumeBackendAPIException, self.backend.attach,
+                self.view, self.host()))
 
-        with self._during_a_copy(attach):
+        with mock.patch.object(locks, 'ATTACH_PATIENCE', 0.05), \
+                self._during_a_copy(lambda: self.together(attach)):
             self.backend.update_group(group, add=[self.view])
         self.assertEqual(1, len(refused))
+        self.assertIn('is being copied; try again', str(refused[0]))
+        row = self.backend.volume(self.view.id)
+        for attachment in row.volume_attachment:
+            self.backend.detach(attachment)
         row = self.backend.volume(self.view.id)
         self.assertEqual('available', row.status)
         self.assert_data(row)

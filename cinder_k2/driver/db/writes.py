@@ -30,6 +30,21 @@ def current(row: Row) -> Row:
     return type(row).get_by_id(row._context, row.id)
 
 
+def renew(row: Row) -> Row:
+    """Have a row in hand name the ids that the database has now.
+
+    The rest of it stays as it is, and nothing is written. Cinder uses a new
+    volume before it saves the ids of it: such a row keeps those in hand.
+
+    :returns: the row as the database has it now
+    """
+    now = current(row)
+    if now.provider_id not in (None, row.provider_id):
+        row.provider_id = now.provider_id
+        row.obj_reset_changes(['provider_id'])
+    return now
+
+
 def set_if_unmoved(row: Row, values: Values) -> bool:
     """Change a row that still has the ids which were read.
 
@@ -69,18 +84,6 @@ def mend_group(group: Row, values: Values, before: Values) -> None:
     if all(row.replication_status == statuses.Replication.ENABLED
            for row in group.volumes):
         replace_replication(group, values, before)
-
-
-def begin_maintenance(volume: Row) -> bool:
-    """Keep Cinder from an available volume; whether it was available."""
-    return bool(volume.conditional_update(
-        {'status': 'maintenance'}, {'status': 'available'}))
-
-
-def end_maintenance(volume: Row) -> None:
-    """Let Cinder have the volume again."""
-    volume.conditional_update({'status': 'available'},
-                              {'status': 'maintenance'})
 
 
 def remove_snapshot(snapshot: Row) -> None:

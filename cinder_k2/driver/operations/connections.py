@@ -31,6 +31,7 @@ from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
@@ -94,10 +95,17 @@ class Connections:
     def initialize_connection(self, volume: typing.Any,
                               connector: transport.Connector,
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
-        """Map a volume to a host; where and under which LUN to find it."""
-        self.check_free(volume)
-        return self.connect_backing(
-            volume, self._resolver.find(volume), connector)
+        """Map a volume to a host; where and under which LUN to find it.
+
+        A view is held until it is mapped: flattening begins before that, and
+        the host is refused, or after it, and sees the attachment.
+
+        :raises ObjectInUse: it is being flattened, or failed back
+        """
+        with self._resolver.held(volume, locks.ATTACH_PATIENCE):
+            self.check_free(volume)
+            return self.connect_backing(
+                volume, self._resolver.find(volume), connector)
 
     def terminate_connection(self, volume: typing.Any,
                              connector: transport.Connector | None,
@@ -108,7 +116,10 @@ class Connections:
         :returns: True if another attachment still needs the connection,
             else what the transport reports
         """
-        done = self._disconnect(volume, connector)
+        # Cinder also ends connections that were refused, and this host may
+        # be the one that copies the view.
+        with self._resolver.held(volume):
+            done = self._disconnect(volume, connector)
         return done.shared or self.report(done)
 
     def report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
@@ -133,10 +144,13 @@ class Connections:
         """
         if not self._resolver.peers or volume is None:
             return
-        before = provider_id.system_of(volume.provider_id)
-        volume.refresh()
-        self.check_free(volume)
-        if provider_id.system_of(volume.provider_id) != before:
+        now = writes.current(volume)
+        if now.provider_id is None:
+            # Cinder fills a new volume before it saves the ids.
+            return
+        self.check_free(now)
+        if (provider_id.system_of(now.provider_id)
+                != provider_id.system_of(volume.provider_id)):
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'has just moved to another array; try '
                 'again.')

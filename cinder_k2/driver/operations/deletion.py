@@ -68,19 +68,17 @@ class Deletion:
 
         :param seen: the caller has just seen by its name that it is what
             its row says; one call less then
-        :raises VolumeIsBusy: somebody else's snapshots need it, or it is
-            mapped to hosts that the driver does not know
+        :raises VolumeIsBusy: somebody else's snapshots need it, it is mapped
+            to hosts that the driver does not know, or it is being flattened
         """
         if volume.status == unmanaging.FAILED:
             # It is somebody else's, and may have Cinder's name by now.
             self._unmanaging.end(volume)
             return
-        known = self._resolver.known(volume)
         try:
-            if known is not None:
-                self._delete_known(volume, known, seen)
-            else:
-                self._delete_by_name(volume)
+            # Not a view from which data is being copied.
+            with self._resolver.held(volume):
+                self._delete_held(volume, seen)
         except exceptions.ObjectInUse as error:
             LOG.error('Volume %(id)s stays: %(why)s',
                       {'id': volume.id, 'why': error})
@@ -101,6 +99,13 @@ class Deletion:
             LOG.error('Snapshot %(id)s stays: %(why)s',
                       {'id': snapshot.id, 'why': error})
             raise errors.busy_snapshot(error, snapshot.name) from error
+
+    def _delete_held(self, volume: typing.Any, seen: bool) -> None:
+        known = self._resolver.known(volume)
+        if known is not None:
+            self._delete_known(volume, known, seen)
+        else:
+            self._delete_by_name(volume)
 
     def _delete_known(self, volume: typing.Any, known: Backing, seen: bool
                       ) -> None:

@@ -12,8 +12,6 @@
 
 """Turning a volume that a view backs into a full volume."""
 
-from collections.abc import Iterator
-import contextlib
 import typing
 
 from oslo_log import log as logging
@@ -22,6 +20,7 @@ from oslo_utils import units
 from cinder_k2.array import Array
 from cinder_k2.array import Backing
 from cinder_k2.driver.db import writes
+from cinder_k2.driver import locks
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import host_copy
@@ -37,11 +36,27 @@ LOG = logging.getLogger(__name__)
 _KIB_PER_GIB = units.Mi
 
 
+# Statuses of a volume that nobody attaches by now. Cinder sets the latter two
+# before it asks for an operation that may flatten one.
+_CALM = ('available', 'extending', 'retyping')
+# The same of a migration, which attaches a volume that is available.
+_NOT_MIGRATING = (None, 'error', 'success')
+
+
 class Flattening:
     """For what the array does with volumes only, not with views.
 
-    It copies the data, which needs the volume to be detached. Snapshots of
-    the view keep it on the array, hidden, until they are gone.
+    It copies the data, which needs the volume to be detached. Cinder does not
+    know of it, since most operations that need it have no status of volumes
+    for it. So the volume is held (``locks.flattening``): whoever maps, unmaps
+    or changes a view, or deletes it, holds it as well
+    (``resolver.Resolver.held``), and takes from the row what backs the volume
+    by then. Snapshots and clones are taken of the view meanwhile, to which
+    nobody writes.
+
+    Snapshots of the view keep it on the array, hidden, until they are gone.
+    If the service is killed, the lock is free: the row still has the view and
+    says ``unfinished``, or has the volume.
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -57,28 +72,32 @@ class Flattening:
     def full(self, volume: typing.Any, what: str) -> Backing:
         """What backs a volume; one that a view backs is copied first.
 
-        :param what: as for ``flatten``
+        :param what: what cannot be done with a view, for the error
         :raises ObjectInUse: that is attached, or being worked on
         """
         with self._array.deadline(fresh=True):
             backing = self._resolver.resolve(volume)
             if backing.volume is not None:
                 return backing
-            with self._reserved(volume):
-                return self.flatten(volume, backing, volume.size, what)
+        with locks.flattening(volume.id), self._array.deadline(fresh=True):
+            now = writes.renew(volume)
+            backing = self._resolver.resolve(volume)
+            if backing.volume is not None:
+                # Another operation has flattened it meanwhile.
+                return backing
+            return self._flatten(volume, now, backing, what)
 
-    def flatten(self, volume: typing.Any, view: Backing, size: int,
-                what: str) -> Backing:
-        """Give a volume its own data, at ``size`` GiB; what backs it then.
+    def _flatten(self, volume: typing.Any, now: typing.Any, view: Backing,
+                 what: str) -> Backing:
+        """Give a volume its own data; what backs it then.
 
         The row says so as soon as the data is there. What is left over of
         an attempt that was cut short is removed first.
 
-        :param what: what cannot be done with a view, for the error
-        :raises ObjectInUse: the volume is attached
+        :param now: the row as it is since the volume is held
         """
         view = self._resolver.confirm(volume, view)
-        self._check_detached(volume, view, what)
+        self._check_detached(now, view, what)
         self._deletion.drop_unfinished(volume.name_id)
         # Whoever deletes the volume from now on looks for what is left.
         self._resolver.note(volume, view, unfinished=True)
@@ -86,42 +105,36 @@ class Flattening:
             self._array, self._host_copy.copy, view=view,
             name=naming.unfinished_volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
-            size=size * _KIB_PER_GIB, old_size=volume.size * _KIB_PER_GIB,
+            size=volume.size * _KIB_PER_GIB,
             dedup=volume_types.of(volume).dedup)
         with self._array.deadline(fresh=True):
             self._resolver.note(volume, made, unfinished=True)
             self._finish_promotion(volume, view, made)
         return self._resolver.resolve(volume)
 
-    @contextlib.contextmanager
-    def _reserved(self, volume: typing.Any) -> Iterator[None]:
-        """Keep Cinder from an available volume while it is copied.
+    def _check_detached(self, now: typing.Any, view: Backing, what: str
+                        ) -> None:
+        """See that nobody has a volume attached, or is about to.
 
-        Cinder itself does so for what it calls by a state of its own.
+        Cinder makes the row of an attachment before it asks for it. When
+        it attaches a volume itself, to copy data, there is none, but the
+        volume has a status that says so.
 
-        :raises ObjectInUse: another operation has begun with it
+        :raises ObjectInUse: somebody has, or may have
         """
-        if volume.status != 'available':
-            yield
-            return
-        if not writes.begin_maintenance(volume):
+        if now.volume_attachment:
             raise exceptions.ObjectInUse(
-                f'Volume {volume.id}', 'is being worked on; try again.')
-        try:
-            yield
-        finally:
-            writes.end_maintenance(volume)
-
-    def _check_detached(self, volume: typing.Any, view: Backing,
-                        what: str) -> None:
-        if volume.volume_attachment:
-            raise exceptions.ObjectInUse(
-                f'Volume {volume.id}', 'is backed by a view of a snapshot, '
+                f'Volume {now.id}', 'is backed by a view of a snapshot, '
                 f'{what}. Detach it first: then its data is copied to a '
                 'volume of its own.')
+        if (now.status not in _CALM
+                or now.migration_status not in _NOT_MIGRATING):
+            raise exceptions.ObjectInUse(
+                f'Volume {now.id}', 'is being worked on; try again.')
         try:
             self._array.volumes.check_unmapped(view)
         except exceptions.StillMapped:
+            # What a killed service left behind.
             self._connections.disconnect_ours(view)
             self._array.volumes.check_unmapped(view)
 

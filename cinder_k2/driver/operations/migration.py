@@ -173,13 +173,19 @@ class Migration:
                        ) -> tuple[bool, resolver.ModelUpdate | None]:
         """Hand a detached volume to a back end on this array. No call.
 
+        Cinder saves the update after this has returned. What flattens the
+        volume before is waited for; what comes later sees in the row that it
+        is migrated, and is refused.
+
         :param host: the other back end, with its ``capabilities``
         :returns: whether it has the volume now, and the update of the row
+        :raises ObjectInUse: it is being flattened
         """
         if (volume.volume_attachment or volume.group_id
                 or not self._is_host_here(host)):
             return False, None
-        backing = self._resolver.resolve(volume)
+        with self._resolver.held(volume):
+            backing = self._resolver.resolve(volume)
         if backing.replicated:
             # The other back end may know nothing of the peer.
             return False, None

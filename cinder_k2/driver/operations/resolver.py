@@ -14,7 +14,9 @@
 
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
+import contextlib
 import dataclasses
 import datetime
 import typing
@@ -25,6 +27,7 @@ from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver.db import writes
+from cinder_k2.driver import locks
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import volume_types
@@ -122,6 +125,28 @@ class Resolver:
             self.check_here(row)
         raise exceptions.RowChanged(
             f'The row of {row.id} changes all the time; try again.')
+
+    @contextlib.contextmanager
+    def held(self, volume: typing.Any, patience: float | None = None
+             ) -> Iterator[None]:
+        """Keep a volume from being flattened, and have its row up to date.
+
+        Flattening replaces a view, and gives it up, so whoever maps, unmaps,
+        changes or deletes one keeps it out. What is a volume on the array
+        stays one: it is neither held nor read again. No call; the time for
+        the array begins when it is held.
+
+        :param patience: as for ``locks.flattening``
+        :raises ObjectInUse: it is being flattened
+        """
+        known = self.known(volume)
+        if known is not None and known.view is None:
+            yield
+            return
+        with locks.flattening(volume.id, patience), \
+                self._array.deadline(fresh=True):
+            writes.renew(volume)
+            yield
 
     def known(self, volume: typing.Any) -> Backing | None:
         """What backs a volume, by its row alone; None if that says nothing."""

@@ -63,11 +63,18 @@ class Revert:
 
     def revert_to_snapshot(self, context: typing.Any, volume: typing.Any,
                            snapshot: typing.Any) -> None:
-        """Put a volume back to a snapshot. Three calls if the array can."""
-        self._connections.check_free(volume)
-        backing = self._resolver.resolve(volume)
-        if not self._restore(volume, backing, snapshot):
-            self._copy_back(context, volume, snapshot)
+        """Put a volume back to a snapshot. Three calls if the array can.
+
+        A view is written over, so it is held: a copy that flattens it would
+        have data from before and after.
+
+        :raises ObjectInUse: it is being flattened, or failed back
+        """
+        with self._resolver.held(volume):
+            self._connections.check_free(volume)
+            backing = self._resolver.resolve(volume)
+            if not self._restore(volume, backing, snapshot):
+                self._copy_back(context, volume, snapshot)
 
     def _restore(self, volume: typing.Any, backing: Backing,
                  snapshot: typing.Any) -> bool:

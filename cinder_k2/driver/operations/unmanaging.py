@@ -47,10 +47,14 @@ class Unmanaging:
         With k2_unmanage_restores_names it gets its original name back, in
         up to four calls; without it, or with none, it keeps Cinder's. Hosts
         keep it unless a detach alone had left it to them.
+
+        :raises ObjectInUse: it is being flattened, which would go on
+            without a row
         """
-        self._connections.release(volume)
-        if self._configuration.k2_unmanage_restores_names:
-            self._give_names_back(volume)
+        with self._resolver.held(volume):
+            self._connections.release(volume)
+            if self._configuration.k2_unmanage_restores_names:
+                self._give_names_back(volume)
 
     def end(self, volume: typing.Any) -> None:
         """Let a volume go that never came under Cinder's management.

@@ -103,18 +103,24 @@ class Volumes:
         A replicated one grows on both arrays, while its session is
         suspended.
 
-        One that a view backs becomes a full volume first; it must be
+        One that a view backs becomes a full volume first (VSN-4); it must be
         detached for that.
         """
-        backing = self._resolver.find(volume)
-        if backing.volume is None:
-            self._flattening.flatten(volume, backing, new_size,
-                                     'which the array cannot grow (VSN-4)')
-        else:
-            self._replication.grow(volume, backing, new_size * _KIB_PER_GIB)
+        backing = self._flattening.full(
+            volume, 'which the array cannot grow (VSN-4)')
+        # The copy may have taken all the time there was.
+        with self._array.deadline(fresh=True):
+            self._replication.grow(
+                volume, self._resolver.confirm(volume, backing),
+                new_size * _KIB_PER_GIB)
 
     def create_snapshot(self, snapshot: typing.Any) -> resolver.ModelUpdate:
-        """Take a snapshot. Two calls."""
+        """Take a snapshot. Two calls.
+
+        Also of a view that is being flattened, to which nobody writes then.
+        Its group is held until the snapshot is there, and flattening holds
+        it, too, to give the view up: that stays as long as the snapshot.
+        """
         volume = snapshot.volume
         for _ in range(_ATTEMPTS):
             group = self._resolver.resolve(volume).group

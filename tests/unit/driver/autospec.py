@@ -87,9 +87,19 @@ class Journal:
             return effect(*args, **kwargs) if effect else mock.DEFAULT
         double.side_effect = called
 
+    def recorded(self, name, values):
+        """A function that returns these values, and records its calls."""
+        results = iter(values)
+
+        def called(*args, **kwargs):
+            self.events.append(name)
+            return next(results)
+        return called
+
     def record_locks(self, test):
         """Replace Cinder's locks for the time of a test."""
-        for name in ('group', 'hosts', 'host_groups', 'snapshot'):
+        for name in ('flattening', 'group', 'hosts', 'host_groups',
+                     'snapshot'):
             patched(test, locks, name, side_effect=self.context(name))
 
 

@@ -237,6 +237,14 @@ class TestCase(unittest.TestCase):
         return [each for each in self.log.mock_calls if not names or any(
             f'{each[0]}.'.startswith(f'{name}.') for name in names)]
 
+    @contextlib.contextmanager
+    def held(self, volume, patience=None):
+        """For ``Resolver.held`` of a double: record when it is let go."""
+        try:
+            yield
+        finally:
+            self.log.let_go(volume)
+
     def _record_locks(self):
         @contextlib.contextmanager
         def group(system_id, group_id):

@@ -71,9 +71,9 @@ class HeldTest(unittest.TestCase):
         self.log.deadline(fresh=fresh)
         yield
 
-    def held(self, *names):
+    def held(self, *names, patience=600):
         """Calls while these locks are held, in that order."""
-        return [*[mock.call.acquire(name, 600) for name in names],
+        return [*[mock.call.acquire(name, patience) for name in names],
                 mock.call.inside(),
                 *[mock.call.release(name) for name in reversed(names)]]
 
@@ -105,6 +105,33 @@ class HeldTest(unittest.TestCase):
                 self.log.inside()
         self.assertEqual([mock.call.acquire('k2-sys-host-a', 5.0)],
                          self.log.mock_calls)
+
+    def test_a_volume_that_a_view_backs(self):
+        self.check(locks.flattening('v1'), 'k2-flattening-v1')
+
+    def test_a_volume_is_not_waited_for_for_long(self):
+        with locks.flattening('v1', 20):
+            self.log.inside()
+        self.assertEqual(self.held('k2-flattening-v1', patience=20),
+                         self.log.mock_calls)
+
+    def test_a_volume_that_is_copied(self):
+        self.log.acquire.return_value = False
+        with self.assertRaises(exceptions.ObjectInUse) as caught:
+            with locks.flattening('v1', 20):
+                self.log.inside()
+        self.assertEqual('Volume v1 is being copied; try again.',
+                         str(caught.exception))
+        self.assertEqual([mock.call.acquire('k2-flattening-v1', 20)],
+                         self.log.mock_calls)
+
+    def test_a_time_out_of_another_lock_is_its_own(self):
+        self.log.acquire.side_effect = [True, False]
+        with self.assertRaises(exceptions.LockTimeout):
+            with locks.flattening('v1'), locks.group('sys', 5):
+                self.log.inside()
+        self.assertEqual(mock.call.release('k2-flattening-v1'),
+                         self.log.mock_calls[-1])
 
     def test_a_group(self):
         self.check(locks.group('sys', 5), 'k2-sys-group-5')
@@ -148,4 +175,5 @@ class HeldTest(unittest.TestCase):
         self.assertEqual([
             mock.call.remove('k2-sys-group-5'),
             mock.call.remove('k2-volume-v1'),
+            mock.call.remove('k2-flattening-v1'),
             mock.call.remove('k2-snapshot-s1')], self.log.mock_calls)

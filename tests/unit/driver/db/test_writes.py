@@ -40,6 +40,20 @@ class WritesTest(doubles.TestCase):
         self.assertIs(Model.get_by_id.return_value, writes.current(row))
         Model.get_by_id.assert_called_once_with('context', 'v1')
 
+    @ddt.data(('new', 'new'), ('read', 'read'), (None, 'read'))
+    @ddt.unpack
+    def test_ids_are_read_again(self, found, expected):
+        """Those of a new volume may not be saved yet."""
+        now = doubles.a_volume(provider_id=found, status='available')
+        self.function(writes, 'current').return_value = now
+        self.row.obj_reset_changes = lambda names: self.log.reset(names)
+        self.assertIs(now, writes.renew(self.row))
+        self.assertEqual((expected, 'in-use'),
+                         (self.row.provider_id, self.row.status))
+        # Cinder is not to save it.
+        self.assertEqual([call.reset(['provider_id'])] * (found == 'new'),
+                         self.calls('reset'))
+
     @ddt.data((1, True), (0, False))
     @ddt.unpack
     def test_ids_replace_what_was_read(self, count, expected):
@@ -80,19 +94,6 @@ class WritesTest(doubles.TestCase):
         self.assertEqual(
             [call.refresh(), *[call.update(VALUES, {'a': 'before'})]
              * written], self.calls())
-
-    @ddt.data((1, True), (0, False))
-    @ddt.unpack
-    def test_maintenance_begins(self, count, expected):
-        self.write.return_value = count
-        self.assertIs(expected, writes.begin_maintenance(self.row))
-        self.write.assert_called_once_with(
-            {'status': 'maintenance'}, {'status': 'available'})
-
-    def test_maintenance_ends(self):
-        writes.end_maintenance(self.row)
-        self.write.assert_called_once_with(
-            {'status': 'available'}, {'status': 'maintenance'})
 
     def test_a_snapshot_goes(self):
         writes.remove_snapshot(self.row)

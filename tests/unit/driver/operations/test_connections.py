@@ -12,6 +12,7 @@
 
 """Attach and detach: what is asked of the array, under which locks."""
 
+import contextlib
 from unittest import mock
 
 import ddt
@@ -22,6 +23,8 @@ from cinder_k2.array import Backing
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.db import attachments
+from cinder_k2.driver.db import writes
+from cinder_k2.driver import locks
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
@@ -69,6 +72,8 @@ class ConnectionsCase(base.BaseTestCase):
         self.array = autospec.array(self.journal, 'access')
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.peers = {}
+        self.resolver.held.side_effect = (
+            lambda volume, patience=None: contextlib.nullcontext())
         self.resolver.known.return_value = BACKING
         self.resolver.find.return_value = BACKING
         self.registry = autospec.Double(array_hosts.Hosts)
@@ -169,6 +174,25 @@ class ConnectTest(ConnectionsCase):
         self.assertEqual(CONNECTOR, connector)
         self.resolver.find.assert_called_once_with(self.volume)
         self.zoning.connected.assert_called_once_with(found)
+
+    def test_a_volume_is_not_flattened_meanwhile(self):
+        """What backs it is taken from the row when it is held."""
+        self.journal.record(self.resolver.find, 'find')
+        self.resolver.held.side_effect = self.journal.context('held')
+        self.connections.initialize_connection(self.volume, dict(CONNECTOR))
+        self.assertEqual(['+held', 'find'],
+                         [self.events[0].split()[0], self.events[1]])
+        self.assertEqual('-held', self.events[-1])
+        self.resolver.held.assert_called_once_with(
+            self.volume, locks.ATTACH_PATIENCE)
+
+    def test_nothing_is_connected_that_is_flattened(self):
+        self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
+        self.assertRaisesRegex(
+            exceptions.ObjectInUse, 'copied',
+            self.connections.initialize_connection, self.volume,
+            dict(CONNECTOR))
+        self.assertEqual([], self.events)
 
     def test_nothing_is_connected_in_a_failback(self):
         self.resolver.known.return_value = Backing(
@@ -364,6 +388,11 @@ class MeanwhileTest(ConnectionsCase):
     def setUp(self):
         super().setUp()
         self.resolver.peers['moon'] = mock.sentinel.peer
+        self.now = rows.volume(BACKING)
+        self.current = autospec.patched(self, writes, 'current')
+        self.current.return_value = self.now
+        self.backings = {self.now: BACKING}
+        self.resolver.known.side_effect = self.backings.get
 
     def connect(self):
         return self.connections.connect_backing(
@@ -371,39 +400,42 @@ class MeanwhileTest(ConnectionsCase):
 
     def test_nothing_happened(self):
         self.connect()
-        self.volume.refresh.assert_called_once_with()
+        self.current.assert_called_once_with(self.volume)
+        self.resolver.known.assert_called_once_with(self.now)
 
     def test_one_array_has_no_failback(self):
         self.resolver.peers.clear()
         self.connect()
-        self.volume.refresh.assert_not_called()
+        self.current.assert_not_called()
+
+    def test_a_new_volume_that_cinder_fills(self):
+        """Its ids are not saved yet."""
+        self.now.provider_id = None
+        self.connect()
+        self.resolver.known.assert_not_called()
 
     def test_what_has_no_row_has_no_failback(self):
         self.connections.connect_backing(None, BACKING, CONNECTOR)
         self.resolver.known.assert_not_called()
 
     def test_it_began(self):
-        self.volume.refresh.side_effect = lambda: setattr(
-            self.resolver.known, 'return_value',
-            Backing(group=5, volume=6, reserved=True))
+        self.backings[self.now] = Backing(group=5, volume=6, reserved=True)
         self.assertRaisesRegex(exceptions.ObjectInUse, 'failed back',
                                self.connect)
         self.assertIn('revoke', self.events)
         self.zoning.connected.assert_not_called()
 
     def test_it_is_over(self):
-        self.resolver.known.return_value = None
-        moved = rows.volume(BACKING, system='moon').provider_id
-        self.volume.refresh.side_effect = lambda: setattr(
-            self.volume, 'provider_id', moved)
+        self.backings.clear()
+        self.now.provider_id = rows.volume(
+            BACKING, system='moon').provider_id
         self.assertRaisesRegex(exceptions.ObjectInUse, 'just moved',
                                self.connect)
         self.assertIn('revoke', self.events)
 
     def test_other_changes_of_the_row_do_no_harm(self):
-        changed = rows.volume(Backing(group=5, volume=6, has_clones=True))
-        self.volume.refresh.side_effect = lambda: setattr(
-            self.volume, 'provider_id', changed.provider_id)
+        self.now.provider_id = rows.volume(
+            Backing(group=5, volume=6, has_clones=True)).provider_id
         self.connect()
 
 
@@ -427,6 +459,13 @@ class DisconnectTest(ConnectionsCase):
             BACKING, HOST, shared=False)
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None)
+
+    def test_a_copy_of_a_view_keeps_its_mapping(self):
+        """A refused attach is ended, too, by the host that copies."""
+        self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
+        self.assertRaises(exceptions.ObjectInUse, self.disconnect)
+        self.assertEqual([], self.events)
+        self.resolver.held.assert_called_once_with(self.volume)
 
     def test_the_host_is_looked_up_beside_the_volume(self):
         self.disconnect()

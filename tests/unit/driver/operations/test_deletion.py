@@ -51,6 +51,7 @@ class DeletionTestCase(doubles.TestCase):
         super().setUp()
         self.known = self.double('resolver', resolver.Resolver)
         self.known.known.return_value = PLAIN
+        self.known.held.side_effect = self.held
         self.known.names_of.side_effect = (
             lambda volume, known: [f'cv-{volume.name_id}'])
         self.known.names.side_effect = (
@@ -88,7 +89,8 @@ class DeletionTestCase(doubles.TestCase):
 
     def done(self):
         """What was done, without what was only looked at."""
-        looks = ('resolver.', 'array.identity.', 'array.snapshots.find',
+        looks = ('resolver.', 'let_go', 'array.identity.',
+                 'array.snapshots.find',
                  'array.snapshots.is_hidden', 'array.snapshots.of_group',
                  'array.volumes.find')
         return [each for each in self.calls()
@@ -102,6 +104,21 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertIsNone(self.deletion.delete_volume(self.volume, **more))
         return self.done()
 
+    def test_it_is_not_flattened_meanwhile(self):
+        """The row is looked at when it is held."""
+        self.delete()
+        calls = self.calls()
+        self.assertEqual([call.resolver.held(self.volume),
+                          call.resolver.known(self.volume)], calls[:2])
+        self.assertEqual(call.let_go(self.volume), calls[-1])
+
+    def test_one_that_is_being_flattened(self):
+        self.known.held.side_effect = IN_USE
+        error = self.raised(exception.VolumeIsBusy,
+                            self.deletion.delete_volume, self.volume)
+        self.assertIn('cv-v1 is needed', str(error))
+        self.assertEqual([], self.done())
+
     def test_it_and_its_lock_go(self):
         """The time for that begins after the looks."""
         self.assertEqual([
@@ -112,7 +129,7 @@ class DeleteVolumeTest(DeletionTestCase):
             PLAIN, ['cv-v1', 'cdel-31'])
         self.assertEqual([call.resolver.known(self.volume),
                           call.resolver.names_of(self.volume, PLAIN)],
-                         self.calls()[:2])
+                         self.calls()[1:3])
 
     def test_a_view_has_no_name_of_a_kept_volume(self):
         self.has(dataclasses.replace(VIEW, parent=None, hidden_parent=False))

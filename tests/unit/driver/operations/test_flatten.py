@@ -51,9 +51,10 @@ class FlatteningCase(base.BaseTestCase):
         self.deletion = autospec.Double(deletion.Deletion)
         self.copies = autospec.Double(host_copy.HostCopy)
         self.promote = autospec.patched(self, clones, 'promote')
-        self.begin = autospec.patched(self, writes, 'begin_maintenance')
-        self.end = autospec.patched(self, writes, 'end_maintenance')
+        self.journal.record_locks(self)
+        self.renew = autospec.patched(self, writes, 'renew')
         self.volume = rows.volume(name_id=DATA_ID)
+        self.now = rows.volume(name_id=DATA_ID)
         self._record()
         self.flattening = flatten.Flattening(
             self.array, self.resolver, self.connections, self.deletion,
@@ -62,54 +63,64 @@ class FlatteningCase(base.BaseTestCase):
     def _record(self):
         for double, name in [
                 (self.resolver.confirm, 'confirm'),
-                (self.resolver.resolve, 'resolve'),
                 (self.array.volumes.check_unmapped, 'check_unmapped'),
                 (self.connections.disconnect_ours, 'disconnect_ours'),
                 (self.deletion.drop_unfinished, 'drop_unfinished'),
                 (self.promote, 'promote'),
                 (self.array.names.set_volume, 'rename'),
                 (self.deletion.give_up, 'give_up'),
-                (self.begin, 'begin'), (self.end, 'end')]:
+                (self.renew, 'renew')]:
             self.journal.record(double, name)
         self.resolver.note.side_effect = (
             lambda volume, backing, unfinished: self.events.append(
                 f'note {backing.mappable.resource} {unfinished}'))
         self.resolver.confirm.return_value = VIEW
-        self.resolver.resolve.return_value = NOTED
+        self.resolver.resolve.side_effect = self.journal.recorded(
+            'resolve', [STORED, STORED, NOTED])
         self.promote.return_value = MADE
-        self.begin.return_value = True
+        self.renew.return_value = self.now
+
+    def full(self):
+        return self.flattening.full(self.volume, WHY)
+
+    def tried(self):
+        """What was done since the volume is held, until it was let go."""
+        self.assertEqual(BEFORE, self.events[:len(BEFORE)])
+        self.assertEqual(AFTER, self.events[-len(AFTER):])
+        return self.events[len(BEFORE):-len(AFTER)]
 
 
-#: What is done to flatten a volume.
+#: A view is seen, and the volume held.
+BEFORE = [FRESH, 'resolve', '-deadline', f'+flattening {rows.VOLUME_ID}',
+          FRESH, 'renew', 'resolve']
+#: What is done to flatten it.
 STEPS = ['confirm', 'check_unmapped', 'drop_unfinished',
          'note snapshots True', 'promote', FRESH, 'note volumes True',
          'rename', 'give_up', 'note volumes False', '-deadline', 'resolve']
+AFTER = ['-deadline', '-flattening']
 
 
 @ddt.ddt
 class FlattenTest(FlatteningCase):
 
-    def flatten(self):
-        return self.flattening.flatten(self.volume, STORED, 5, WHY)
-
     def test_flatten(self):
-        self.assertIs(NOTED, self.flatten())
-        self.assertEqual(STEPS, self.events)
+        self.assertIs(NOTED, self.full())
+        self.assertEqual(STEPS, self.tried())
+        self.renew.assert_called_once_with(self.volume)
         self.resolver.confirm.assert_called_once_with(self.volume, STORED)
         self.array.volumes.check_unmapped.assert_called_once_with(VIEW)
         self.deletion.drop_unfinished.assert_called_once_with(DATA_ID)
         self.array.names.set_volume.assert_called_once_with(
             2, naming.volume(DATA_ID), naming.unfinished_volume(DATA_ID))
         self.deletion.give_up.assert_called_once_with(VIEW)
-        self.resolver.resolve.assert_called_once_with(self.volume)
-        self.begin.assert_not_called()
+        self.resolver.resolve.assert_called_with(self.volume)
 
     def test_what_is_noted(self):
         noted = []
         self.resolver.note.side_effect = (
             lambda volume, backing, unfinished: noted.append(
                 (volume, backing, unfinished)))
-        self.flatten()
+        self.full()
         self.assertEqual([(self.volume, VIEW, True), (self.volume, MADE, True),
                           (self.volume, MADE, False)], noted)
 
@@ -118,33 +129,67 @@ class FlattenTest(FlatteningCase):
     @ddt.unpack
     def test_what_is_made(self, specs, dedup):
         self.volume.volume_type = specs and rows.volume_type(specs)
-        self.flatten()
+        self.full()
         self.promote.assert_called_once_with(
             self.array, self.copies.copy, view=VIEW,
             name=naming.unfinished_volume(DATA_ID),
-            group_name=naming.volume_group(DATA_ID), size=5 * KIB_PER_GIB,
-            old_size=2 * KIB_PER_GIB, dedup=dedup)
+            group_name=naming.volume_group(DATA_ID), size=2 * KIB_PER_GIB,
+            dedup=dedup)
 
     def test_an_attached_one(self):
-        self.volume.volume_attachment = ['one']
-        error = self.assertRaises(exceptions.ObjectInUse, self.flatten)
+        """By the row as it is since the volume is held."""
+        self.now.volume_attachment = ['one']
+        error = self.assertRaises(exceptions.ObjectInUse, self.full)
         self.assertIn(WHY, str(error))
         self.assertIn(self.volume.id, str(error))
-        self.assertEqual(['confirm'], self.events)
+        self.assertEqual(['confirm'], self.tried())
+
+    def test_one_that_was_detached_meanwhile(self):
+        self.volume.volume_attachment = ['one']
+        self.volume.status = 'in-use'
+        self.assertIs(NOTED, self.full())
+
+    @ddt.data('available', 'extending', 'retyping')
+    def test_one_that_nobody_attaches(self, status):
+        self.now.status = status
+        self.assertIs(NOTED, self.full())
+
+    @ddt.data('reserved', 'attaching', 'in-use', 'detaching', 'maintenance',
+              'uploading', 'backing-up', 'restoring-backup', 'downloading',
+              'reverting', 'deleting', 'unmanaging', 'error')
+    def test_one_that_somebody_may_attach(self, status):
+        """Cinder itself attaches volumes of which no row tells."""
+        self.now.status = status
+        error = self.assertRaises(exceptions.ObjectInUse, self.full)
+        self.assertIn(self.volume.id, str(error))
+        self.assertIn('try again', str(error))
+        self.assertEqual(['confirm'], self.tried())
+
+    @ddt.data('starting', 'migrating', 'completing', 'target:v2')
+    def test_one_that_is_migrated(self, status):
+        self.now.migration_status = status
+        self.assertRaisesRegex(exceptions.ObjectInUse, 'being worked on',
+                               self.full)
+        self.assertEqual(['confirm'], self.tried())
+
+    @ddt.data('error', 'success')
+    def test_one_that_was_migrated(self, status):
+        self.now.migration_status = status
+        self.assertIs(NOTED, self.full())
 
     def test_a_mapping_that_a_killed_service_left(self):
         self.array.volumes.check_unmapped.side_effect = [
             exceptions.StillMapped('cv', 'is mapped'), None]
-        self.flatten()
+        self.full()
         self.connections.disconnect_ours.assert_called_once_with(VIEW)
         self.assertEqual(2, self.array.volumes.check_unmapped.call_count)
         self.assertEqual(['confirm', 'disconnect_ours', 'drop_unfinished'],
-                         self.events[:3])
+                         self.tried()[:3])
 
     def test_a_mapping_of_somebody_else(self):
         self.array.volumes.check_unmapped.side_effect = (
             exceptions.StillMapped('cv', 'is mapped'))
-        self.assertRaises(exceptions.StillMapped, self.flatten)
+        self.assertRaises(exceptions.StillMapped, self.full)
         self.array.volumes.check_unmapped.assert_called_with(VIEW)
         self.promote.assert_not_called()
 
@@ -152,73 +197,39 @@ class FlattenTest(FlatteningCase):
         """The row still says that there is a remainder."""
         self.journal.record(self.promote, 'promote',
                             exceptions.CopyTimeout('late'))
-        self.assertRaises(exceptions.CopyTimeout, self.flatten)
-        self.assertEqual(STEPS[:5], self.events)
+        self.assertRaises(exceptions.CopyTimeout, self.full)
+        self.assertEqual(STEPS[:5], self.tried())
 
     @ddt.data(rest.Unreachable('lost'), exceptions.ObjectInUse('cv', 'x'))
     def test_clearing_up_fails(self, error):
         """The volume has its data, and its deletion clears up."""
         self.journal.record(self.deletion.give_up, 'give_up', error)
         with self.assertLogs(flatten.LOG.logger, 'WARNING') as logs:
-            self.assertIs(NOTED, self.flatten())
+            self.assertIs(NOTED, self.full())
         self.assertIn(self.volume.id, logs.output[0])
-        self.assertEqual([*STEPS[:9], *STEPS[10:]], self.events)
+        self.assertEqual([*STEPS[:9], *STEPS[10:]], self.tried())
 
     def test_the_row_does_not_get_the_volume(self):
         """The view that the row still names must stay."""
         self.resolver.note.side_effect = [
             None, exceptions.RowChanged('busy')]
-        self.assertRaises(exceptions.RowChanged, self.flatten)
+        self.assertRaises(exceptions.RowChanged, self.full)
         self.deletion.give_up.assert_not_called()
         self.array.names.set_volume.assert_not_called()
 
 
-@ddt.ddt
 class FullTest(FlatteningCase):
-
-    def full(self):
-        return self.flattening.full(self.volume, WHY)
+    """Nothing is to be done."""
 
     def test_a_volume_that_has_its_data(self):
+        self.resolver.resolve.side_effect = None
+        self.resolver.resolve.return_value = NOTED
         self.assertIs(NOTED, self.full())
         self.resolver.resolve.assert_called_once_with(self.volume)
-        self.assertEqual([FRESH, 'resolve', '-deadline'], self.events)
+        self.assertEqual([FRESH, '-deadline'], self.events)
 
-    def test_an_available_one(self):
-        self.resolver.resolve.side_effect = [STORED, NOTED]
+    def test_one_that_was_flattened_meanwhile(self):
+        self.resolver.resolve.side_effect = self.journal.recorded(
+            'resolve', [STORED, NOTED])
         self.assertIs(NOTED, self.full())
-        self.assertEqual([FRESH, 'begin', *STEPS[:-1], 'end', '-deadline'],
-                         self.events)
-        self.begin.assert_called_once_with(self.volume)
-        self.end.assert_called_once_with(self.volume)
-        self.resolver.confirm.assert_called_once_with(self.volume, STORED)
-        self.assertEqual(
-            2 * KIB_PER_GIB, self.promote.call_args.kwargs['size'])
-
-    def test_the_reason_is_told(self):
-        self.volume.volume_attachment = ['one']
-        self.resolver.resolve.return_value = STORED
-        self.assertRaisesRegex(exceptions.ObjectInUse, WHY, self.full)
-
-    def test_it_is_available_again_after_an_error(self):
-        self.resolver.resolve.return_value = STORED
-        self.journal.record(self.promote, 'promote',
-                            exceptions.CopyTimeout('late'))
-        self.assertRaises(exceptions.CopyTimeout, self.full)
-        self.assertEqual(['promote', 'end', '-deadline'], self.events[-3:])
-
-    def test_one_that_another_operation_has_begun_with(self):
-        self.resolver.resolve.return_value = STORED
-        self.begin.return_value = False
-        error = self.assertRaises(exceptions.ObjectInUse, self.full)
-        self.assertIn(self.volume.id, str(error))
-        self.promote.assert_not_called()
-        self.end.assert_not_called()
-
-    @ddt.data('retyping', 'maintenance', 'extending')
-    def test_one_that_cinder_keeps(self, status):
-        self.volume.status = status
-        self.resolver.resolve.side_effect = [STORED, NOTED]
-        self.assertIs(NOTED, self.full())
-        self.begin.assert_not_called()
-        self.end.assert_not_called()
+        self.assertEqual([], self.tried())

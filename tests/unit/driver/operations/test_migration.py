@@ -51,6 +51,7 @@ class MigrationTestCase(doubles.TestCase):
     def setUp(self):
         super().setUp()
         self.known = self.double('resolver', resolver.Resolver)
+        self.known.held.side_effect = self.held
         self.known.find.return_value = FOUND
         self.known.confirm.return_value = FOUND
         self.known.resolve.return_value = FOUND
@@ -253,6 +254,13 @@ class MigrateTest(MigrationTestCase):
         self.assertEqual((True, {'provider_id': (FOUND, 'n1')}),
                          self.migrate())
         self.known.resolve.assert_called_once_with(self.volume)
+
+    def test_it_is_not_flattened_meanwhile(self):
+        """The ids are those that the row has then."""
+        self.migrate()
+        self.assertEqual([call.resolver.held(self.volume),
+                          call.resolver.resolve(self.volume),
+                          call.let_go(self.volume)], self.calls()[:3])
 
     @ddt.data(('volume_attachment', ['one']), ('group_id', 'g'))
     @ddt.unpack

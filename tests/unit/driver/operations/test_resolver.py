@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -22,6 +23,7 @@ from cinder_k2.array import Backing
 from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import writes
+from cinder_k2.driver import locks
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -30,6 +32,7 @@ from tests.unit.driver import doubles
 SYSTEM = doubles.SYSTEM
 
 FOUND = Backing(group=5, volume=31)
+VIEW = Backing(group=6, view=40, origin=30)
 TAKEN = SnapshotBacking(snapshot=8, group=6)
 DIGEST = 'c0ffee00'
 
@@ -99,6 +102,40 @@ class RowsTest(ResolverTestCase):
         self.snapshot.provider_id = None
         self.snapshot.created_at = datetime.datetime(1970, 1, 1)
         self.assertIsNone(self.resolver.known_snapshot(self.snapshot))
+
+    # Views are held
+
+    def hold(self, backing, **how):
+        """Hold the volume; what was done, and what the row says then."""
+        self.volume.provider_id = backing and ids(backing, 'v1')
+        self.volume.obj_reset_changes = lambda names: None
+        with self.resolver.held(self.volume, **how):
+            known = self.resolver.known(self.volume)
+        return self.calls(), known
+
+    def watch_views(self, now):
+        """Let the database have something else by now."""
+        @contextlib.contextmanager
+        def flattening(volume_id, patience=None):
+            self.log.flattening(volume_id, patience)
+            yield
+            self.log.let_go()
+        self.replace(locks, 'flattening', flattening)
+        current = self.function(writes, 'current')
+        current.return_value = doubles.a_volume(provider_id=ids(now, 'v1'))
+
+    @ddt.data(VIEW, None)
+    def test_a_view_is_held(self, in_hand):
+        """And what has no ids: it may be one."""
+        self.watch_views(now=FOUND)
+        self.assertEqual(([
+            call.flattening('v1', 20), call.deadline(fresh=True),
+            call.current(self.volume), call.let_go()], FOUND),
+            self.hold(in_hand, patience=20))
+
+    def test_a_volume_is_not_held(self):
+        self.watch_views(now=VIEW)
+        self.assertEqual(([], FOUND), self.hold(FOUND))
 
     # Notes
 

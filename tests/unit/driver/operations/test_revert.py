@@ -12,6 +12,7 @@
 
 """Reverting: by the array where it can, else by copying, with a safeguard."""
 
+import contextlib
 from unittest import mock
 
 from cinder import exception
@@ -69,6 +70,8 @@ class RevertCase(base.BaseTestCase):
         self.volume = rows.volume(size=2)
         self.snapshot = rows.snapshot(self.volume)
         self.safeguard = rows.snapshot(self.volume, id='safeguard')
+        self.resolver.held.side_effect = (
+            lambda volume, patience=None: contextlib.nullcontext())
         self._record()
         self.revert = revert.Revert(
             self.array, self.resolver, self.sources, self.connections,
@@ -117,6 +120,15 @@ class RestoreTest(RevertCase):
         self.start()
         self.assertEqual(COPIED, self.events[-len(COPIED):])
         self.assertNotIn('grow', self.events)
+
+    def test_it_is_not_flattened_meanwhile(self):
+        """Its row is looked at when it is held."""
+        self.resolver.held.side_effect = self.journal.context('held')
+        self.start()
+        self.assertEqual(['+held', 'check_free'],
+                         [self.events[0].split()[0], self.events[1]])
+        self.assertEqual('-held', self.events[-1])
+        self.resolver.held.assert_called_once_with(self.volume)
 
     def test_restore(self):
         self.assertIsNone(self.start())

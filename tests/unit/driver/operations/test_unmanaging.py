@@ -18,6 +18,7 @@ from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import unmanaging
+from cinder_k2 import exceptions
 from tests.unit.driver import doubles
 
 FOUND = Backing(group=5, volume=31)
@@ -29,6 +30,7 @@ class UnmanagingTest(doubles.TestCase):
         super().setUp()
         self.known = self.double('resolver', resolver.Resolver)
         self.known.known.return_value = FOUND
+        self.known.held.side_effect = self.held
         self.known.may_be_replicated.return_value = False
         self.sessions = self.double('replication', replication.Replication)
         self.array.volumes.find.return_value = None
@@ -58,7 +60,20 @@ class UnmanagingTest(doubles.TestCase):
         self.options.k2_unmanage_restores_names = False
         self.unmanaging.unmanage(self.volume)
         self.assertEqual([call.connections.release(self.volume)],
-                         self.log.mock_calls)
+                         self.calls('connections'))
+        self.assertEqual([], self.done())
+
+    def test_it_is_not_flattened_meanwhile(self):
+        self.unmanaging.unmanage(self.volume)
+        self.assertEqual(call.resolver.held(self.volume), self.calls()[0])
+        self.assertEqual(call.let_go(self.volume), self.calls()[-1])
+
+    def test_one_that_is_being_flattened(self):
+        """Whatever the option says: the row must stay."""
+        self.options.k2_unmanage_restores_names = False
+        self.known.held.side_effect = exceptions.ObjectInUse('v1', 'copied')
+        self.raised(exceptions.ObjectInUse, self.unmanaging.unmanage,
+                    self.volume)
 
     def test_one_without_ids(self):
         self.known.known.return_value = None

@@ -237,21 +237,27 @@ class CloneTest(VolumesCase):
 
 class ExtendTest(VolumesCase):
 
-    def test_a_volume(self):
-        self.resolver.find.return_value = SOURCE
+    def test_it_grows(self):
+        """One that a view backed has a volume then, seen by its name."""
+        self.flattening.full.return_value = SOURCE
+        self.resolver.confirm.side_effect = None
+        self.resolver.confirm.return_value = CONFIRMED
+        self.journal.record(self.flattening.full, 'full')
+        self.journal.record(self.replication.grow, 'grow')
         self.assertIsNone(self.volumes.extend_volume(self.volume, 5))
-        self.resolver.find.assert_called_once_with(self.volume)
+        self.assertEqual(['full', '+deadline fresh=True', 'grow',
+                          '-deadline'], self.events)
+        volume, what = self.flattening.full.call_args.args
+        self.assertIs(self.volume, volume)
+        self.assertIn('cannot grow', what)
+        self.resolver.confirm.assert_called_once_with(self.volume, SOURCE)
         self.replication.grow.assert_called_once_with(
-            self.volume, SOURCE, 5 * KIB_PER_GIB)
-        self.flattening.flatten.assert_not_called()
+            self.volume, CONFIRMED, 5 * KIB_PER_GIB)
 
-    def test_a_view(self):
-        view = Backing(group=5, view=8)
-        self.resolver.find.return_value = view
-        self.volumes.extend_volume(self.volume, 5)
-        args = self.flattening.flatten.call_args.args
-        self.assertEqual((self.volume, view, 5), args[:3])
-        self.assertIn('cannot grow', args[3])
+    def test_one_that_must_stay_a_view(self):
+        self.flattening.full.side_effect = exceptions.ObjectInUse('v', 'x')
+        self.assertRaises(exceptions.ObjectInUse,
+                          self.volumes.extend_volume, self.volume, 5)
         self.replication.grow.assert_not_called()
 
 
