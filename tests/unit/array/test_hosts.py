@@ -13,8 +13,6 @@
 
 from unittest import mock
 
-import ddt
-
 from cinder_k2.array import hosts
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
@@ -46,7 +44,6 @@ class HostsTest(simulated.SimulatedTest):
         return hosts.HostInitiators(host, missing=missing, by_name=by_name)
 
 
-@ddt.ddt
 class ByNameTest(HostsTest):
     """Arrays that do not search for initiators."""
 
@@ -55,11 +52,13 @@ class ByNameTest(HostsTest):
         search = self.client.host_iqns.search
 
         # All can be listed, unless a test says otherwise.
-        def listed(*conditions, **values):
-            if conditions or values or self.blind:
+        def listed(*conditions):
+            if self.by_host and conditions and conditions[0].field == 'host':
+                return search(*conditions)
+            if conditions or self.blind:
                 raise rest.NotOffered('no such search')
             return search()
-        self.blind = False
+        self.blind = self.by_host = False
         patch = mock.patch.object(self.client.host_iqns, 'search',
                                   autospec=True, side_effect=listed)
         patch.start()
@@ -97,6 +96,23 @@ class ByNameTest(HostsTest):
             self.hosts.locate(self.sought(names=['theirs'])))
         self.assertEqual({host: {}}, self.hosts.owners(
             self.sought(names=['theirs'])))
+
+    def test_initiators_of_a_host_are_shown(self):
+        """One with others' initiators is not the one."""
+        self.blind = self.by_host = True
+        host = self.make('theirs', OTHER)
+        sought = self.sought(IQN, names=['theirs'])
+        self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
+        self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(
+            self.sought(IQN, OTHER.upper(), names=['theirs'])))
+
+    def test_host_without_any_initiator_is_ours_by_our_name_only(self):
+        self.blind = self.by_host = True
+        self.make('theirs')
+        sought = self.sought(names=['theirs'])
+        self.assertEqual(self.found(None, (IQN,)), self.hosts.locate(sought))
+        host = self.make(self.name)
+        self.assertEqual(self.found(host, (IQN,)), self.hosts.locate(sought))
 
     def test_host_of_ours_may_lack_initiators(self):
         """Until it is mapped, which is the last step."""
@@ -138,13 +154,13 @@ class ByNameTest(HostsTest):
             self.hosts.clear(self.found(host, (IQN,), by_name=True)))
         self.assertIsNone(self.client.hosts.find(name=self.name))
 
-    @ddt.data(True, False)
-    def test_not_cleared(self, by_name):
-        """One that the array keeps, or that was found by initiators."""
-        host = self.make(self.name, IQN)
-        found = self.found(host, (OTHER,), by_name=by_name)
-        self.assertEqual(found, self.hosts.clear(found))
-        self.assertIsNotNone(self.client.hosts.find(name=self.name))
+    def test_not_cleared(self):
+        """One that was found by initiators, or that the array keeps."""
+        for by_name, initiators in ((False, []), (True, [OTHER])):
+            host = self.make(f'host{len(initiators)}', *initiators)
+            found = self.found(host, (IQN,), by_name=by_name)
+            self.assertEqual(found, self.hosts.clear(found))
+            self.assertEqual(host, self.client.hosts.get(host).id)
 
 
 class ChangeTest(HostsTest):
