@@ -257,9 +257,8 @@ class CopyTest(ClonesTest):
         copied = []
         made = clones.promote(
             self.array, lambda *order: copied.append(order), view=view,
-            old_size=GIB, name='new', group_name='new-group', size=2 * GIB,
-            dedup=False)
-        self.assertEqual([(view, made, GIB)], copied)
+            name='new', group_name='new-group', size=2 * GIB, dedup=False)
+        self.assertEqual([(view, made, 2 * GIB)], copied)
         self.assertEqual((2 * GIB, made.group), (
             self.array.volumes.size(made.volume, made.group),
             self.array.volumes.find_group('new-group')))
