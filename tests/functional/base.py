@@ -199,7 +199,10 @@ class FunctionalTest(testtools.TestCase):
     def _shared(self, protocol: str, **options: Any) -> backend.Backend:
         """The back end on ``self.array`` for all who want such a one."""
         key = (self.array.port, protocol, *sorted(options.items()))
-        if key not in _backends:
+        if key in _backends:
+            # A test may restart it, after another one had all forgotten.
+            self._let_know()
+        else:
             _backends[key] = self._started(
                 self._section(protocol, **options))
         self._used.append(_backends[key])
@@ -237,9 +240,12 @@ class FunctionalTest(testtools.TestCase):
             learned.write(cinder_env.cinder().state,
                           array.host, array.array.profile, *more)
 
-    def _section(self, protocol: str, **options: Any) -> backend.Backend:
+    def _let_know(self) -> None:
         if self.has_learned and self.array.array.profile != 'known':
             self.learned(self.array)
+
+    def _section(self, protocol: str, **options: Any) -> backend.Backend:
+        self._let_know()
         settings = {**self.array.options(), **options}
         address = settings.pop('san_ip', self.array.address)
         port = settings.pop('san_api_port', self.array.port)
