@@ -113,9 +113,10 @@ class Volumes:
         :raises RestoreUnsettled: it gives no answer, and may be at it
         """
         known = self._client.capabilities
+        doubt = rest.Doubt(slow=True)
         try:
             after = self._client.volume_groups.update(
-                snapshot.group, last_restored_from=snapshot.ref, slow=True,
+                snapshot.group, last_restored_from=snapshot.ref, doubt=doubt,
                 shows=lambda after: self._shows(before, after, snapshot.ref))
         except rest.RestError as error:
             if not _in_doubt(error):
@@ -126,15 +127,27 @@ class Volumes:
                 self._watch_failed_restore(before, snapshot.ref, error)
             else:
                 self._watch_restore(before, snapshot.ref)
-            return
-        if not _is_restored(before, after, snapshot.ref):
-            try:
-                self._watch_restore(before, snapshot.ref)
-            except rest.Refused as refusal:
-                # It did so before.
-                known.failed(rest.capabilities.RESTORE, refusal)
-                raise
+        else:
+            self._see_restored(before, after, snapshot.ref, doubt)
         known.found(rest.capabilities.RESTORE)
+
+    def _see_restored(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
+                      snapshot: rest.Ref, doubt: rest.Doubt) -> None:
+        """See that the array has done what it has not refused.
+
+        :param doubt: if a reply was lost, the group may show the same
+            snapshot since an earlier restore
+        """
+        if _is_restored(before, after, snapshot):
+            return
+        watch = (self._watch_slow_restore if doubt.open
+                 else self._watch_restore)
+        try:
+            watch(before, snapshot)
+        except (rest.Refused, exceptions.RestoreUnsettled) as error:
+            # It did so before.
+            self._client.capabilities.failed(rest.capabilities.RESTORE, error)
+            raise
 
     def _shows(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
                snapshot: rest.Ref) -> bool:

@@ -107,45 +107,46 @@ class Collection(reader.Reader[R]):
             self._creation(sent), lambda: write(sent)))
 
     def update(self, id: int, *, optional: writes.Fields | None = None,
-               slow: bool = False, names: Sequence[str] = (),
+               names: Sequence[str] = (),
                shows: Callable[[R], bool] | None = None,
                verify: Verify | None = None,
+               doubt: rest_session.Doubt | None = None,
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
         :param optional: fields that may be left as they are where the array
             does not take them
-        :param slow: the array may need longer than a reply may take; then
-            it is not asked again, and the error is what there is. Nor need
-            its reply show the change yet.
         :param names: those that the object may have. Where a reply is lost,
             the request is not repeated if the id is another object's by
             then (OBJ-7).
         :param shows: whether the array has made the change, given its reply
             where that may not tell; asked until it once did
         :param verify: as for ``create``
+        :param doubt: in place of ``verify``; it is open afterwards if a reply
+            was lost. With ``slow``, the array may need longer than a reply
+            may take: then it is not asked again, and the error is what there
+            is. Nor need its reply show the change yet.
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
         return self.session.run(self._update(
-            id, fields, optional, slow=slow, names=names, shows=shows,
-            verify=verify))
+            id, fields, optional, names=names, shows=shows,
+            doubt=doubt or rest_session.Doubt(verify=verify)))
 
     def _update(self, id: int, fields: writes.Fields,
-                optional: writes.Fields | None, *, slow: bool,
-                names: Sequence[str], shows: Callable[[R], bool] | None,
-                verify: Verify | None) -> calls.Steps[R]:
+                optional: writes.Fields | None, *, names: Sequence[str],
+                shows: Callable[[R], bool] | None,
+                doubt: rest_session.Doubt) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
             update = writes.Update(self, id, values, names)
             changed = yield from self.session.write(update, doubt=doubt)
-            if not slow:
+            if not doubt.slow:
                 self._check_taken(changed, values, update.request)
             return changed
 
         def confirm(changed: R) -> None:
             if shows is not None and not shows(changed):
                 raise self._passed_over(id, fields)
-        doubt = rest_session.Doubt(slow=slow, verify=verify)
         if optional:
             return (yield from self._known.preferring(
                 self._change_name(optional),
@@ -155,7 +156,7 @@ class Collection(reader.Reader[R]):
         try:
             return (yield from self._known.requiring(
                 self._change_name(fields), lambda: write(fields),
-                of_object=True, slow=slow, confirm=confirm))
+                of_object=True, slow=doubt.slow, confirm=confirm))
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
                 yield from self._check_there(id)

@@ -193,3 +193,38 @@ class RestoreTest(simulated.SimulatedTest):
         self.clock.sleep = late
         self.restore()
         self.assertEqual('works', self.state())
+
+    @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
+    def test_the_same_snapshot_again(self, fault):
+        """What the group shows may be from the restore before."""
+        self.restore()
+        self.group = self.client.volume_groups.get(self.group.id)
+        self.fault(**fault, commit='before', times=9999)
+        begin = self.clock.monotonic()
+        self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+        self.assertGreaterEqual(self.clock.monotonic() - begin, 300)
+
+    def test_failures_that_are_not_in_a_row(self):
+        """Each time but the last, it is seen to be restored late."""
+        restore = self.client.volume_groups.update
+        taken = self.client.snapshots.create(
+            short_name='cs-2', source=self.group.ref,
+            retention_policy=rest.Ref('retention_policies', 1))
+        other = backing.SnapshotBacking(snapshot=taken.id,
+                                        group=self.group.id)
+        for self.snapshot in (self.snapshot, other, self.snapshot):
+            self.fault('status', status=500, commit='before')
+            self.assertRaises(exceptions.RestoreUnsettled, self.restore)
+
+            def late(seconds, sleep=self.clock.sleep,
+                     begin=self.clock.monotonic()):
+                sleep(seconds)
+                if self.clock.monotonic() - begin > 200:
+                    self.clock.sleep = sleep
+                    self.sim.control.clear_faults()
+                    restore(self.group.id,
+                            last_restored_from=self.snapshot.ref)
+            self.clock.sleep = late
+            self.restore()
+            self.group = self.client.volume_groups.get(self.group.id)
+        self.assertEqual('works', self.state())
