@@ -275,18 +275,35 @@ class Hosts:
         return found
 
     def verify(self, host: int, sought: Sought) -> None:
-        """See that an id is still that of this host (OBJ-7).
+        """See that an id is not another host's by now (OBJ-7).
 
         By its name, or by its initiators where an administrator named it.
-        One call or two.
+        One that was just made need not show yet (OBJ-6). One to three calls.
 
-        :raises OtherObject: it is not
+        :raises OtherObject: it is
         """
         named = self._client.hosts.find(name=sought.name)
         if named is not None and named.id == host:
             return
-        if host not in self.owners(sought):
+        if host not in self.owners(sought) and (
+                named is not None or self._now(host) is not None):
             raise self._other(f'host {sought.name}', host)
+
+    def is_anothers(self, host: rest.Host) -> bool:
+        """Whether the id of a host that was made just now is another's.
+
+        What does not show yet (OBJ-6) is not. One call or two.
+        """
+        found = self._client.hosts.find(name=host.name) or self._now(host.id)
+        return found is not None and (found.id, found.name) != (
+            host.id, host.name)
+
+    def _now(self, host: int) -> rest.Host | None:
+        """What has an id now."""
+        try:
+            return self._client.hosts.get(host)
+        except rest.NotFound:
+            return None
 
     def is_there(self, host: rest.Host) -> bool:
         """Whether the host of that name still has its id. One call."""
@@ -351,21 +368,24 @@ class Hosts:
             self._register(host, name, verify)
 
     def add_initiators(self, host: int, names: Sequence[str],
-                       verify: Callable[[], object]) -> None:
+                       verify: Callable[[], object]) -> dict[str, int]:
         """Give a host initiators that the array does not know (INI-2).
 
         One call if the array offers bulk calls, else one for each. After an
         error some may be there (BLK-4).
 
         :param verify: as for ``adopt_initiator``
+        :returns: by name: ids of their records
         :raises OtherObject: the host is another by now
         """
         ref = self._client.hosts.ref(host)
-        self._records.create_many(
+        made = self._records.create_many(
             [{self._field: name, 'host': ref} for name in names],
             verify=verify)
         self._cache.put(('registered', host), self._get(host).name)
         self._records.prove(**{self._field: names[0]})
+        return {name: record.id for name, record
+                in zip(names, made, strict=True)}
 
     def _register(self, host: int, name: str, verify: Callable[[], object]
                   ) -> None:
@@ -420,6 +440,33 @@ class Hosts:
                         '%(error)s', {'host': host, 'error': error})
         except rest.Refused as refusal:
             self._refusal = refusal
+
+    def still_new(self, host: int, made: Mapping[str, int | None]
+                  ) -> dict[str, int]:
+        """Records of initiators that a host has got just now. One call.
+
+        What does not show yet (OBJ-6), or never does, is known by the id in
+        the reply, unless that is seen to be another's (OBJ-7), in one more
+        call for each.
+
+        :param made: by name: that id, if there was a reply
+        """
+        shown = {name.lower(): record
+                 for name, record in self.initiators(host).items()}
+        found = {name: shown.get(name.lower(), record)
+                 for name, record in made.items()}
+        return {name: record for name, record in found.items()
+                if record is not None and (
+                    name.lower() in shown
+                    or self._may_be(record, name))}
+
+    def _may_be(self, record: int, name: str) -> bool:
+        """Whether a record is that of an initiator, as far as one can see."""
+        try:
+            found = self._name(self._records.get(record))
+            return found.lower() == name.lower()
+        except (rest.NotFound, rest.NotOffered, rest.Incomplete):
+            return True
 
     def _still_of(self, host: int, records: Mapping[str, int]) -> set[int]:
         """Those of the records that are these initiators of a host.

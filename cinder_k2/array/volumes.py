@@ -140,13 +140,16 @@ class Volumes:
         """
         if _is_restored(before, after, snapshot):
             return
-        watch = (self._watch_slow_restore if doubt.open
-                 else self._watch_restore)
+        if doubt.open:
+            self._watch_failed_restore(before, snapshot, rest.Refused(
+                'the reply to a restore was lost, and nothing shows it'))
+            return
         try:
-            watch(before, snapshot)
-        except (rest.Refused, exceptions.RestoreUnsettled) as error:
+            self._watch_restore(before, snapshot)
+        except rest.Refused as refusal:
             # It did so before.
-            self._client.capabilities.failed(rest.capabilities.RESTORE, error)
+            self._client.capabilities.failed(rest.capabilities.RESTORE,
+                                             refusal)
             raise
 
     def _shows(self, before: rest.VolumeGroup, after: rest.VolumeGroup,

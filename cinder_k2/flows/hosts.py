@@ -51,6 +51,24 @@ class _Order:
         """See that an id is still the host's, when a reply was lost."""
         self.registry.verify(host, self.sought)
 
+    def may_undo(self, host: int) -> bool:
+        """Whether what a new host has got may be taken from it again.
+
+        Nobody knows what was in the way: it may have been that the host is
+        gone, and its id another's (OBJ-7).
+        """
+        return self.found.host is None and not self.registry.is_anothers(
+            rest.Host(host, self.sought.name))
+
+    def may_take_initiators(self, host: int) -> bool:
+        """Whether initiators that were missing may be taken from a host.
+
+        Of one that was found by its name, nobody knows which it had.
+        """
+        if self.found.host is None:
+            return self.may_undo(host)
+        return not self.found.by_name
+
 
 class MustBeAlone(Exception):
     """A host must be held by one alone for what is to be done to it."""
@@ -156,10 +174,8 @@ def _make_host(order: _Order, steps: undo.Undo) -> int:
     host = order.registry.create(order.sought.name)
 
     def discard() -> None:
-        # Nobody knows what was in the way: it may have been that the host
-        # is gone, and its id another's (OBJ-7). So it is looked for first.
-        order.registry.delete(rest.Host(host, order.sought.name),
-                              rest.Doubt(unseen=True))
+        if order.may_undo(host):
+            order.registry.delete(rest.Host(host, order.sought.name))
     steps.on_failure('create host', discard)
     return host
 
@@ -173,7 +189,7 @@ def _give_profile(order: _Order, host: int, login: array_chap.Login,
     """
     def take() -> None:
         # A new host goes with all that it has.
-        if order.found.host is not None and _may_undo(order.found):
+        if order.found.host is not None and not order.found.by_name:
             order.array.chap.take(host, verify=verify)
 
     verify = functools.partial(order.verify, host)
@@ -193,23 +209,18 @@ def _adopt_initiator(order: _Order, host: int, initiator: str, record: int,
 
 def _add_initiators(order: _Order, host: int, steps: undo.Undo) -> None:
     """Give the host the initiators that the array does not know."""
-    found, registry = order.found, order.registry
+    registry = order.registry
+    made: dict[str, int | None] = dict.fromkeys(order.found.missing)
 
     def remove() -> None:
-        # By what the array shows of the host now, and not by the ids in a
-        # reply: a record may be another's since (OBJ-7).
-        if _may_undo(found):
-            names = {name.lower() for name in found.missing}
-            registry.remove_initiators(host, {
-                name: record for name, record
-                in registry.initiators(host).items()
-                if name.lower() in names})
+        if order.may_take_initiators(host):
+            registry.remove_initiators(host, registry.still_new(host, made))
 
     # One is made or refused; of several, some may be there (BLK-4).
     with steps.step('add initiators', remove,
-                    always_in_doubt=len(found.missing) > 1):
-        registry.add_initiators(host, found.missing,
-                                functools.partial(order.verify, host))
+                    always_in_doubt=len(made) > 1):
+        made.update(registry.add_initiators(
+            host, order.found.missing, functools.partial(order.verify, host)))
     steps.on_failure('add initiators', remove)
 
 
@@ -218,21 +229,13 @@ def _map(order: _Order, host: int, steps: undo.Undo) -> int:
     def unmap() -> None:
         # The mapping may be there, and would keep a new host from being
         # removed. On a host that was there it may be another attachment's.
-        if order.found.host is None:
+        if order.may_undo(host):
             order.array.access.revoke(order.backing, host)
 
     with steps.step('map volume', unmap, always_in_doubt=True):
         return order.array.access.grant(
             order.backing, host, look_first=order.look_first,
             verify=functools.partial(order.verify, host))
-
-
-def _may_undo(found: hosts.HostInitiators) -> bool:
-    """Whether what is there was not there before, as far as one can know.
-
-    Which initiators a host has that was found by its name is not known.
-    """
-    return found.host is None or not found.by_name
 
 
 def remove(array: Array, registry: hosts.Hosts, host: rest.Host,

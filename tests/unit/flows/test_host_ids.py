@@ -540,3 +540,84 @@ class RemoveTest(HostIdsTest):
                                 act=lambda: self.take_ids(True),
                                 error=rest.Unreachable):
             self.remove(host, known)
+
+
+@ddt.ddt
+class UndoTest(HostIdsTest):
+    """A new host is taken back, since its volume cannot be mapped."""
+
+    def undo(self, act=lambda: None, error=rest.Forbidden):
+        with lost.on_request('POST', '/mappings', act=act, sent=False,
+                             error=error):
+            self.assertRaises(rest.RestError, self.attach)
+
+    def left(self):
+        return {name: objects for name, objects in self.leftovers().items()
+                if name in ('hosts', 'mappings', self.resource) and objects}
+
+    @ddt.data(*itertools.product(KINDS, (rest.Forbidden, *lost.KINDS)))
+    @ddt.unpack
+    def test_a_mapping_of_another_host(self, resource, error):
+        """It has the id now, and the same volume."""
+        def act():
+            self.take_ids(bare=True)
+            self.client.mappings.create(
+                host=self.theirs['hosts'][0].ref,
+                volume=self.backing.mappable)
+        self.use(resource)
+        self.undo(act, error)
+        self.assertEqual(self.theirs, self.strangers())
+        self.assertEqual(1, len(self.client.mappings.search()))
+
+    @ddt.data(*KINDS)
+    def test_initiators_of_another_host(self, resource):
+        """An administrator made one of his own of them."""
+        def act():
+            self.take_ids(bare=True)
+            for name in self.initiators:
+                self.records.create(**{
+                    self.field: name, 'host': self.theirs['hosts'][0].ref})
+            self.theirs = self.strangers()
+        self.use(resource)
+        self.undo(act)
+        self.assert_theirs_stay()
+
+    @ddt.data(*itertools.product(KINDS, ('hosts', '')))
+    @ddt.unpack
+    def test_what_does_not_show_yet(self, resource, path):
+        """OBJ-6: that does not mean that it is gone."""
+        self.use(resource)
+        self.sim.control.add_fault(
+            kind='late', method='POST', seconds=5, times=9,
+            path=path or f'{resource}*')
+        self.undo()
+        self.sim.control.clear_faults()
+        self.clock.sleep(60)
+        self.assertEqual({}, self.left())
+
+    @ddt.data(*itertools.product(KINDS, lost.KINDS))
+    @ddt.unpack
+    def test_a_host_that_does_not_show_after_a_lost_reply(self, resource,
+                                                          error):
+        """OBJ-6: nor that its id is another's."""
+        self.use(resource)
+        self.sim.control.add_fault(kind='late', method='POST', seconds=1,
+                                   times=1, path='hosts')
+        with lost.on_request('POST', f'/{resource}', act=lambda: None,
+                             sent=False, error=error):
+            self.assertEqual(1, self.attach().lun)
+
+    @ddt.data(*KINDS)
+    def test_initiators_that_the_array_never_shows(self, resource):
+        """It deletes them all the same."""
+        self.use(resource)
+        self.sim.control.set_switches(refuse_unlisted='400', refuse_only=[
+            f'GET {resource}', *(f'GET {resource} {condition}' for condition
+                                 in ('iqn', 'iqn__in', 'host.ref',
+                                     'host.ref__m_eq'))])
+        for name in self.client.capabilities.all():
+            if resource in name and name.startswith((
+                    'searches:', 'lists:', 'value-lists:')):
+                self.client.capabilities._verdicts.pop(name)
+        self.undo()
+        self.assertEqual({}, self.left())
