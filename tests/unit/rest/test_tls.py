@@ -1,0 +1,204 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import os
+import ssl
+import tempfile
+import unittest
+import warnings
+
+import ddt
+import requests
+import requests.certs
+import urllib3.exceptions
+
+from cinder_k2 import rest
+from cinder_k2.rest import tls
+
+PIN = 'ab' * 32
+
+
+def untrusted(code, message='it is no good'):
+    """What requests raises where OpenSSL does not trust a certificate."""
+    error = ssl.SSLCertVerificationError(1, 'CERTIFICATE_VERIFY_FAILED')
+    error.verify_code, error.verify_message = code, message
+    return wrapped(urllib3.exceptions.SSLError(error))
+
+
+def wrapped(reason):
+    return requests.exceptions.SSLError(
+        urllib3.exceptions.MaxRetryError(None, '/api/v2', reason))
+
+
+@ddt.ddt
+class FingerprintTest(unittest.TestCase):
+
+    @ddt.data(None, '', '  ')
+    def test_none(self, text):
+        self.assertIsNone(tls.normal_fingerprint(text))
+
+    @ddt.data(PIN, PIN.upper(), ':'.join(['AB'] * 32),
+              ' ' + '-'.join(['ab'] * 32) + '\n')
+    def test_in_any_form(self, text):
+        self.assertEqual(PIN, tls.normal_fingerprint(text))
+
+    @ddt.data(PIN[1:], PIN + 'a', 'g' + PIN[1:], 'x')
+    def test_no_fingerprint(self, text):
+        with self.assertRaisesRegex(
+                rest.InvalidSettings,
+                r'^k2_tls_fingerprint must be the SHA-256 of the certificate, '
+                r'64 hex digits \(openssl'):
+            tls.normal_fingerprint(text)
+
+
+class AdapterTest(unittest.TestCase):
+
+    @staticmethod
+    def options(pin):
+        adapter = tls.Adapter(7, pin)
+        return (adapter.poolmanager.connection_pool_kw,
+                adapter.poolmanager.pools._maxsize)
+
+    def test_pin(self):
+        options, pools = self.options(PIN)
+        self.assertEqual((PIN, 7, 1), (options['assert_fingerprint'],
+                                       options['maxsize'], pools))
+
+    def test_no_pin(self):
+        self.assertNotIn('assert_fingerprint', self.options(None)[0])
+
+
+class AuthorityTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_what_can_be_used(self):
+        """OpenSSL looks into a directory only when it verifies."""
+        tls.check_authority(self.folder)
+        tls.check_authority(requests.certs.where())
+
+    def test_no_file(self):
+        path = os.path.join(self.folder, 'ca.pem')
+        with self.assertRaisesRegex(
+                rest.InvalidSettings,
+                "^driver_ssl_cert_path '.*/ca.pem' holds no certificates: "
+                'No such file'):
+            tls.check_authority(path)
+
+    def test_no_certificates(self):
+        path = os.path.join(self.folder, 'ca.pem')
+        with open(path, 'w') as stream:
+            stream.write('nothing')
+        with self.assertRaisesRegex(rest.InvalidSettings,
+                                    'holds no certificates: .'):
+            tls.check_authority(path)
+
+
+class HushTest(unittest.TestCase):
+
+    def test_one_host_only(self):
+        hosts = ('10.0.0.1', '10.0.0.2', '10a0b0c1')
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.resetwarnings()
+            tls.hush('10.0.0.1')
+            for host in hosts:
+                warnings.warn(
+                    f'Unverified HTTPS request is being made to host '
+                    f"'{host}'. Adding certificate verification is strongly "
+                    'advised.', urllib3.exceptions.InsecureRequestWarning)
+            warnings.warn("Unverified HTTPS request to host '10.0.0.1'")
+        self.assertEqual(3, len(warned))
+        for host, warning in zip(hosts[1:], warned):
+            self.assertIn(f"'{host}'", str(warning.message))
+
+
+@ddt.ddt
+class ProblemTest(unittest.TestCase):
+
+    @ddt.data((9, 'mend the clocks'), (10, 'renew the certificate'),
+              (18, 'pin the certificate'), (19, 'openssl rehash'),
+              (20, 'driver_ssl_cert_path'), (21, 'k2_tls_fingerprint'),
+              (62, 'set san_ip'), (64, 'name or address'),
+              (1, '^check driver_ssl_cert_path, or pin'))
+    @ddt.unpack
+    def test_not_trusted(self, code, hint):
+        message, advice = tls.problem(untrusted(code))
+        self.assertEqual('its certificate is not trusted: it is no good',
+                         message)
+        self.assertRegex(advice, hint)
+
+    def test_an_authority_that_cannot_be_read(self):
+        with tempfile.NamedTemporaryFile() as file:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            with self.assertRaises(ssl.SSLError) as caught:
+                context.load_verify_locations(file.name)
+        message, advice = tls.problem(wrapped(caught.exception))
+        self.assertRegex(message, '^driver_ssl_cert_path cannot be used: .')
+        self.assertEqual(rest.CertificateError.hint, advice)
+
+    @ddt.data(('expected "aa", got "bb"', 'bb'), ('no more', r'\?'))
+    @ddt.unpack
+    def test_another_certificate(self, words, found):
+        message, advice = tls.problem(wrapped(urllib3.exceptions.SSLError(
+            f'Fingerprints did not match. {words}')))
+        self.assertRegex(
+            message, f'^its certificate has the SHA-256 {found}, not the one '
+            'of k2_tls_fingerprint$')
+        self.assertIn('set k2_tls_fingerprint to it', advice)
+
+    @ddt.data(requests.ConnectionError('refused'), OSError(2, 'no'),
+              wrapped(ssl.SSLError(1, 'WRONG_VERSION_NUMBER')))
+    def test_something_else(self, error):
+        self.assertIsNone(tls.problem(error))
+
+
+class CausesTest(unittest.TestCase):
+
+    REFUSED = ConnectionRefusedError(111, 'Connection refused')
+
+    def test_a_reason(self):
+        error = wrapped(self.REFUSED)
+        self.assertEqual('Connection refused', tls.innermost(error))
+        self.assertTrue(tls.caused_by(error, (ConnectionRefusedError,)))
+        self.assertTrue(tls.caused_by(error, (ValueError, requests.Timeout,
+                                              OSError)))
+        self.assertFalse(tls.caused_by(error, (ValueError,)))
+
+    def test_an_argument(self):
+        error = requests.ConnectionError('x', OSError(self.REFUSED))
+        self.assertEqual('Connection refused', tls.innermost(error))
+
+    def test_what_it_came_from(self):
+        for kind in ('__cause__', '__context__'):
+            error = OSError('no')
+            setattr(error, kind, self.REFUSED)
+            self.assertEqual('Connection refused', tls.innermost(error))
+            self.assertTrue(tls.caused_by(error, (ConnectionRefusedError,)))
+
+    def test_no_words_of_the_system(self):
+        self.assertEqual('inner', tls.innermost(
+            requests.ConnectionError(ValueError('inner'))))
+
+    def test_the_innermost_has_them(self):
+        error = OSError(1, 'outer')
+        error.__cause__ = OSError(2, 'inner')
+        self.assertEqual('inner', tls.innermost(error))
+
+    def test_a_circle(self):
+        error = OSError('no')
+        error.__context__ = ValueError(error)
+        self.assertEqual(str(error.__context__), tls.innermost(error))
