@@ -66,6 +66,145 @@ class ChangeTest(Case):
             31, volume_group={'ref': f'/volume_groups/{number}'})))
         return self.client.volume_groups.ref(15)
 
+    def test_an_error_tells_the_call(self):
+        group = self._moved_to(14)
+        with self.assertRaises(rest.Refused) as caught:
+            self.client.volumes.update(31, volume_group=group)
+        self.assertEqual(('PATCH', '/volumes/31', 200), (
+            caught.exception.method, caught.exception.path,
+            caught.exception.status))
+
+    def test_a_known_field(self):
+        """No reply of an array is compared to what it surely takes."""
+        self.make(scripted.Reply(200, volume(31, name='old')))
+        self.assertEqual('old', self.client.volumes.update(
+            31, name='new').name)
+        self.assertEqual({'name': 'new'}, self.array.body(0))
+
+    def test_a_slow_one_that_is_cut_off_is_not_repeated(self):
+        self.make(requests.ReadTimeout('cut'))
+        with self.assertRaises(rest.errors.NoReply):
+            self.client.volumes.update(31, slow=True, size=5)
+
+    def test_a_slow_one_need_not_show_yet(self):
+        self.make(scripted.Reply(200, volume(31, volume_group={
+            'ref': '/volume_groups/14'})))
+        self.assertEqual(14, self.client.volumes.update(
+            31, slow=True,
+            volume_group=rest.Ref('volume_groups', 15)).volume_group.id)
+
+    def test_a_slow_one_that_crashed_is_looked_for(self):
+        self.make(scripted.refusal('crash', 500),
+                  scripted.Reply(200, volume(31, size=5)))
+        self.client.capabilities.found('reads:volumes')
+        self.assertEqual(5, self.client.volumes.update(
+            31, slow=True, size=5).size)
+
+
+@ddt.ddt
+class NovelFieldsTest(Case):
+    """Fields that not every array takes."""
+
+    NO = scripted.refusal('unknown field')
+    STATE = scripted.Reply(200, {'id': 1})
+    HOST = scripted.Reply(201, {'id': 1, 'name': 'h'})
+    GROUP = scripted.Reply(200, {'id': 4, 'name': 'one', 'quota': 5})
+
+    def state(self, name):
+        return self.client.capabilities.verdict(name).state
+
+    def create(self):
+        return self.client.hosts.create(
+            name='h', type='Linux', optional={'zone': 'z'}).id
+
+    def test_an_optional_field(self):
+        self.make(self.HOST, self.HOST)
+        self.assertEqual([1, 1], [self.create(), self.create()])
+        self.assertEqual([{'name': 'h', 'type': 'Linux', 'zone': 'z'}] * 2,
+                         [self.array.body(0), self.array.body(1)])
+        self.assertEqual('works', self.state('creations:hosts:zone'))
+
+    def test_an_optional_field_that_is_refused(self):
+        self.make(self.NO, self.HOST, self.HOST)
+        self.assertEqual([1, 1], [self.create(), self.create()])
+        self.assertEqual([{'name': 'h', 'type': 'Linux'}] * 2,
+                         [self.array.body(1), self.array.body(2)])
+        self.assertEqual('refused', self.state('creations:hosts:zone'))
+
+    def test_a_name_is_not_waited_for_long(self):
+        """The array makes one of the two at most (ERR-8)."""
+        self.make(requests.ReadTimeout('cut'), scripted.hits(), self.HOST)
+        self.create()
+        self.assertEqual([3, 3, 60], [
+            round(read) for _, read in self.array.timeouts])
+
+    def test_an_optional_change(self):
+        new = scripted.Reply(200, volume(31, description='d'))
+        self.make(new, self.NO, scripted.Reply(200, volume(31)))
+        change = {'name': 'v31', 'optional': {'description': 'd'}}
+        self.client.volumes.update(31, **change)
+        self.assertEqual({'name': 'v31', 'description': 'd'},
+                         self.array.body(0))
+        self.assertEqual('works', self.state('updates:volumes:description'))
+        with self.assertRaisesRegex(rest.Refused, 'unknown field'):
+            self.client.volumes.update(31, **change)
+        self.client.volumes.update(31, name='v31')
+
+    def test_an_optional_change_that_is_passed_over(self):
+        """OBJ-12."""
+        self.make(scripted.Reply(200, volume(31, description='old')),
+                  scripted.Reply(200, volume(31)))
+        self.client.volumes.update(
+            31, name='v31', optional={'description': 'd'})
+        self.assertEqual({'name': 'v31'}, self.array.body(1))
+        self.assertEqual('refused', self.state('updates:volumes:description'))
+
+    def test_what_is_needed(self):
+        """The capability has the name of what is new."""
+        self.make(self.HOST, scripted.Reply(201, volume(31)))
+        self.client.hosts.create(name='h', type='Linux', zone='z')
+        self.client.volumes.create(size=5, name='v31')
+        self.assertEqual(['works', 'works'], [
+            self.state('creations:hosts:zone'),
+            self.state('creations:volumes:name')])
+
+    @ddt.data((scripted.refusal('gone', 404), rest.NotFound),
+              (GROUP, rest.NotOffered))
+    @ddt.unpack
+    def test_a_404_of_a_change(self, shown, kind):
+        """It may be about the object, or about the field."""
+        self.make(scripted.refusal('what?', 404), shown)
+        with self.assertRaises(rest.RestError) as caught:
+            self.client.volume_groups.update(4, quota=5)
+        self.assertIs(kind, type(caught.exception))
+        self.assertEqual(['PATCH /volume_groups/4', 'GET /volume_groups/4'],
+                         self.array.calls)
+
+    def test_a_404_of_what_cannot_be_read(self):
+        self.make(scripted.refusal('what?', 404), self.STATE,
+                  scripted.refusal('no', 404), self.STATE)
+        with self.assertRaisesRegex(rest.NotOffered, 'what'):
+            self.client.host_iqns.update(4, alias='x')
+        self.array.script.clear()
+
+    def test_a_change_that_shows(self):
+        self.make(self.GROUP)
+        self.assertEqual(4, self.client.volume_groups.update(
+            4, quota=5, shows=lambda group: group.quota == 5).id)
+        self.assertEqual('works', self.state('updates:volume_groups:quota'))
+
+    def test_a_change_that_does_not_show(self):
+        self.make(self.GROUP, self.STATE)
+        with self.assertRaisesRegex(
+                rest.NotOffered, 'it has not changed alias, quota') as caught:
+            self.client.volume_groups.update(
+                4, quota=5, alias='x', shows=lambda group: False)
+        self.assertEqual(('PATCH', '/volume_groups/4', 200), (
+            caught.exception.__cause__.method,
+            caught.exception.__cause__.path,
+            caught.exception.__cause__.status))
+        self.assertEqual('refused', self.state('updates:volume_groups:alias'))
+
 
 class DeleteTest(Case):
 

@@ -105,6 +105,16 @@ class GateTest(unittest.TestCase):
                 three.congested()
         self.assertEqual(2, a_gate.limit)
 
+    def test_each_jam_halves_once(self):
+        a_gate = gate.Gate(64, start=32)
+        limits = []
+        for _ in range(3):
+            with a_gate.enter(0) as one, a_gate.enter(0) as two:
+                one.congested()
+                two.congested()
+            limits.append(a_gate.limit)
+        self.assertEqual([16, 8, 4], limits)
+
     def test_no_slot_in_time(self):
         a_gate = gate.Gate(1)
         with a_gate.enter(0):

@@ -12,6 +12,7 @@
 
 import json
 import pickle
+import typing
 import unittest
 
 import ddt
@@ -104,7 +105,9 @@ class RecordTest(unittest.TestCase):
         self.assertIsNone(record.host_group)
 
     @ddt.data(('5', 5), (5.0, 5), (5, 5), ('5.0', 5), ('5.9', 5), (' 5e0 ', 5),
-              ('9007199254740993', 9007199254740993))
+              ('9007199254740993', 9007199254740993),
+              ('+9007199254740993', 9007199254740993),
+              ('-9007199254740993', -9007199254740993))
     @ddt.unpack
     def test_numbers_come_in_any_form(self, sent, read):
         record = rest.Volume.from_json(VOLUME | {'size': sent})
@@ -176,6 +179,8 @@ class RecordTest(unittest.TestCase):
         for count, in_use in ((0, False), ('2', True), ('many', True)):
             self.assertEqual(in_use, rest.HostAuthProfile.from_json(
                 {'id': 1, 'name': 'p', 'hosts_count': count}).in_use)
+            self.assertEqual(in_use, rest.HostAuthProfile.from_json(
+                {'id': 1, 'host_groups_count': count}).in_use)
 
     @ddt.data(None, [], 'x', 5)
     def test_no_object(self, data):
@@ -255,12 +260,83 @@ class RecordTest(unittest.TestCase):
             rest.Capacity(id=1, total=9, free=3),
             rest.Capacity.from_json({'id': 1, 'total': 9, 'free': 3,
                                      'state': 4, 'physical': 'much'}))
-        for missing in ({'total': 'much', 'free': 3}, {'total': 9}):
+        for missing in ({'total': 'much', 'free': 3}, {'total': 9},
+                        {'total': 9, 'free': 'much'}, {'free': 3}):
             with self.assertRaises(ValueError):
                 rest.Capacity.from_json({'id': 1, **missing})
 
+    def test_defaults(self):
+        """OBJ-10: of what is absent only some texts and flags are told."""
+        for kind in records.Record.__subclasses__():
+            record = kind.from_json(NEEDED)
+            hints = typing.get_type_hints(kind)
+            for name in set(kind.field_names()) - kind.NEEDED:
+                default = {str: '', bool: False}.get(hints[name])
+                found = getattr(record, name)
+                self.assertEqual((default, type(default)),
+                                 (found, type(found)), f'{kind} {name}')
+        self.assertEqual(0, rest.Performance.from_json({}).id)
+
+    def test_resources(self):
+        self.assertEqual({
+            rest.Volume: 'volumes', rest.VolumeGroup: 'volume_groups',
+            rest.Snapshot: 'snapshots', rest.Volsnap: 'volsnaps',
+            rest.Mapping: 'mappings', rest.Host: 'hosts',
+            rest.HostGroup: 'host_groups', rest.HostIqn: 'host_iqns',
+            rest.HostFcPort: 'host_fc_ports',
+            rest.HostAuthProfile: 'host_auth_profiles',
+            rest.RetentionPolicy: 'retention_policies',
+            rest.PeerArray: 'replication/peer_k2arrays',
+            rest.PeerVolume: 'replication/peer_volumes',
+            rest.ReplicationSession: 'replication/sessions',
+            rest.NetIp: 'system/net_ips', rest.FcPort: 'system/fc_ports',
+            rest.SystemState: 'system/state',
+            rest.Capacity: 'system/capacity',
+            rest.Performance: 'stats/system'},
+            {kind: kind.RESOURCE
+             for kind in records.Record.__subclasses__()})
+
+    def test_only_profiles_hold_secrets(self):
+        self.assertEqual([rest.HostAuthProfile], [
+            kind for kind in records.Record.__subclasses__() if kind.SECRET])
+
+    @ddt.data(('ok', True), ('OK', True), (' Ok ', True), (None, True),
+              ('', True), ('degraded', False), ('not ok', False))
+    @ddt.unpack
+    def test_words_for_health(self, word, healthy):
+        """REP-19: no other word is documented."""
+        self.assertIs(healthy, rest.FcPort(id=1, status=word).is_healthy)
+        self.assertIs(healthy, rest.PeerArray(
+            id=1, mgmt_connectivity_state=word).is_connected)
+
+    @ddt.data(({'is_deleted': True}, rest.Snapshot, True),
+              ({'is_deleted': False}, rest.Volsnap, False),
+              ({'marked_for_deletion': True}, rest.Volume, True),
+              ({}, rest.Volume, False), ({}, rest.Host, False))
+    @ddt.unpack
+    def test_what_is_going(self, fields, kind, going):
+        """QRY-10, VOL-17."""
+        self.assertIs(going, records.is_going(
+            kind.from_json({'id': 1, **fields})))
+
+    def test_what_an_error_says(self):
+        with self.assertRaisesRegex(ValueError, '^its id is .{60}$'):
+            rest.Volume.from_json({'id': 'x' * 100})
+        with self.assertRaisesRegex(ValueError, '^no id in it$'):
+            rest.Volume.from_json({'name': 'v'})
+        with self.assertRaisesRegex(ValueError, '^an object was expected$'):
+            rest.Volume.from_json([])
+
 
 class MatchesTest(unittest.TestCase):
+
+    def test_no_quota(self):
+        """VG-2: zero is none."""
+        for quota in (0, None):
+            self.assertTrue(records.matches(
+                rest.VolumeGroup(id=1, quota=quota), {'quota': None}))
+        self.assertFalse(records.matches(
+            rest.VolumeGroup(id=1, quota=5), {'quota': None}))
 
     def test_case_counts_in_names(self):
         host = rest.Host(id=1, name='Node')

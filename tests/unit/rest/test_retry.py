@@ -88,6 +88,19 @@ class RetryTest(unittest.TestCase):
             self._until_given_up(self._pace(most=3), error)
             self.assertEqual(2, len(self.clock.sleeps))
 
+    def test_a_read_that_may_fail_so_often(self):
+        """Failures of the server count, busy replies do not."""
+        for error in (rest.ServerError('x', status=500),
+                      rest.ServerError('x', status=502),
+                      rest.Unreachable('x')):
+            pace = self._pace(most_failures=2)
+            self.clock.sleeps.clear()
+            pace.pause(rest.Busy('busy', status=429))
+            pace.pause(error)
+            pace.pause(rest.Busy('busy', status=429))
+            self._until_given_up(pace, error)
+            self.assertEqual(3, len(self.clock.sleeps))
+
     def test_a_busy_array_is_no_bad_object(self):
         self._until_given_up(self._pace(60, most=3),
                              rest.Busy('x', status=429))

@@ -194,6 +194,35 @@ class ReadTest(Case):
                 self.volumes.get(31)
         self.volumes.find(name='vol-1')
 
+    def test_a_fresh_deadline(self):
+        """It counts whatever is left of those around it."""
+        self.make(FOUND)
+        with self.client.deadline(30):
+            self.clock.sleep(30)
+            with self.client.deadline(5, fresh=True):
+                self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
+            with self.assertRaises(rest.Unreachable):
+                self.volumes.find(name='vol-1')
+        self.assertEqual([(5, 5)], self.array.timeouts)
+
+    @ddt.data(CRASH, LOST, AWAY)
+    def test_limited_retries(self, failure):
+        """The second failure of the server is the last."""
+        self.make(FAST, failure, failure, failure, failure, FOUND)
+        with self.client._session.limited_retries():
+            with self.assertRaises(rest.RestError):
+                self.volumes.find(name='vol-1')
+        self.assertEqual(3, len(self.array.requests))
+        self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
+
+    def test_a_rest_before_each_request(self):
+        """It may take all the time that there was."""
+        self.make(FOUND, FOUND, pause=7.0, deadline=7.0)
+        self.volumes.find(name='vol-1')
+        self.volumes.find(name='vol-1')
+        self.assertEqual([7.0, 7.0], self.clock.sleeps)
+        self.assertEqual([(0.001, 0.001)] * 2, self.array.timeouts)
+
     def test_a_deadline_is_of_its_thread(self):
         self.make(FOUND)
         with self.client.deadline(0):
@@ -202,6 +231,59 @@ class ReadTest(Case):
             thread.start()
             thread.join(10)
         self.assertEqual(['GET /volumes'], self.array.calls)
+
+
+class TrialTest(Case):
+    """Each request is sent once, while something is learnt."""
+
+    def setUp(self):
+        super().setUp()
+        self.failed = (rest.Unreachable, rest.ServerError, rest.Busy)
+
+    def fails(self):
+        with self.assertRaises(self.failed):
+            self.volumes.find(name='vol-1')
+
+    def test_once(self):
+        self.make(CRASH, LOST, FAST, CRASH, FOUND)
+        session = self.client._session
+        self.assertFalse(session.in_trial)
+        with session.trial():
+            self.assertTrue(session.in_trial)
+            for _ in range(3):
+                self.fails()
+        self.assertFalse(session.in_trial)
+        self.assertEqual(VOLUME, self.volumes.find(name='vol-1'))
+
+    def test_a_turn_is_waited_for(self):
+        self.make(FAST, FAST, CRASH, FAST)
+        with self.client._session.trial(awaits_turn=True):
+            self.fails()
+        with self.client._session.trial():
+            self.fails()
+
+    def test_times(self):
+        """For all of them, and for each reply; the inner one first."""
+        self.make(*[FOUND] * 5, connect_timeout=90, read_timeout=90)
+        trial = self.client._session.trial
+        with trial(20, reply=8):
+            self.volumes.find(name='vol-1')
+            with trial(reply=3):
+                self.volumes.find(name='vol-1')
+            with trial(5):
+                self.volumes.find(name='vol-1')
+            self.volumes.find(name='vol-1')
+        self.volumes.find(name='vol-1')
+        self.assertEqual([8, 3, 5, 8, 90], [
+            read for _, read in self.array.timeouts])
+
+    def test_an_answer(self):
+        self.make(scripted.Reply(200, {}), FAST, scripted.Reply(200, {}),
+                  CRASH, scripted.refusal('no', 403))
+        session = self.client._session
+        self.assertEqual([True, True, False, False], [
+            session.run(session.answers()) for _ in range(4)])
+        self.assertEqual({'GET /system/state'}, set(self.array.calls))
 
 
 @ddt.ddt
@@ -258,8 +340,11 @@ class CreateTest(Case):
 
     def test_409_and_nothing_to_see(self):
         self.make(LOST, ABSENT, USED, *[ABSENT] * 5)
-        with self.assertRaises(rest.BadReply):
+        with self.assertRaisesRegex(
+                rest.BadReply, 'that it did it, but does not show') as caught:
             self._create()
+        self.assertEqual(('POST', '/volumes'), (
+            caught.exception.method, caught.exception.path))
 
     def test_409_at_once_is_a_refusal(self):
         self.make(USED)
@@ -699,8 +784,13 @@ class GateTest(Case):
     def test_the_deadline_ends_the_wait_for_a_turn(self):
         self.make(max_writes=1, deadline=0.01)
         with self.client._session.gate.enter(0):
-            with self.assertRaisesRegex(rest.Busy, 'takes 1 such requests'):
+            with self.assertRaisesRegex(
+                    rest.Busy, 'no turn within 0.01 s, the array takes 1 such '
+                    'requests') as caught:
                 self.volumes.delete(31)
+        self.assertEqual(('10.0.0.1', 'DELETE', '/volumes/31'), (
+            caught.exception.address, caught.exception.method,
+            caught.exception.path))
 
     def test_what_opens_and_what_narrows_it(self):
         for failure in (BUSY, FAST, UNAVAILABLE):
@@ -742,8 +832,10 @@ class GateTest(Case):
 
         def read(request):
             with self.client._session.deadline(0.01), \
-                    self.assertRaisesRegex(rest.Busy, 'no free connection'):
+                    self.assertRaisesRegex(
+                        rest.Busy, 'no free connection') as caught:
                 self.volumes.find(name='vol-1')
+            self.assertEqual('/volumes', caught.exception.path)
             return DONE
         self.make(write, read, pool_size=2)
         before = self.client._session.read_gate.limit
