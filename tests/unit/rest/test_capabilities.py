@@ -736,3 +736,58 @@ class VerdictTest(Case):
     @ddt.unpack
     def test_what_it_is_is_found_by_the_longest_name(self, name, text):
         self.assertIn(text, capabilities.describe(name)[1])
+
+
+@ddt.ddt
+class WordsTest(unittest.TestCase):
+    """What logs and ``k2-admin capabilities`` say."""
+
+    @ddt.data(('bulk:volumes:create', 'bulk'), ('bulk', 'bulk'),
+              ('creations:volumes:x', 'creations'),
+              ('searches:host_iqns:iqn', 'searches:host_iqns'),
+              ('updates:volumes:description', 'updates:volumes:description'),
+              ('paging', 'paging'), ('sequence', 'sequence'),
+              ('creations:host_auth_profiles:name',
+               'creations:host_auth_profiles'))
+    @ddt.unpack
+    def test_the_longest_beginning_counts(self, name, part):
+        self.assertEqual(capabilities.CAPABILITIES[part],
+                         capabilities.describe(name))
+
+    def test_unknown_ones(self):
+        self.assertEqual(('x:y', 'operations that need it fail'),
+                         capabilities.describe('x:y'))
+
+    @ddt.data(*sorted(capabilities.CAPABILITIES.items()))
+    @ddt.unpack
+    def test_parts_of_sentences(self, name, texts):
+        """They go into sentences, so neither begins or ends one."""
+        self.assertRegex(name, r'^[a-z_-]+(:[a-z_/]+)*$')
+        for text in texts:
+            self.assertRegex(
+                text, r'^([a-z]+|CHAP|iSCSI|k2-admin) .*[a-z0-9)]$')
+
+    def test_an_older_road_for_plain_calls(self):
+        known = capabilities.Capabilities('10.0.0.1', Prober())
+        self.assertEqual('older', known.prefer(
+            NAME, Script(NO), Script('older')))
+
+    def test_all_are_in_order(self):
+        known = capabilities.Capabilities(
+            '10.0.0.1', Prober(), disabled=['lists', 'bulk'])
+        for name in ('sequence', 'paging', 'fields', 'reads:volumes'):
+            known.found(name)
+        self.assertEqual(
+            ['bulk', 'fields', 'lists', 'paging', 'reads:volumes',
+             'sequence'], list(known.all()))
+
+    def test_a_day_later_it_is_asked_again(self):
+        known = capabilities.Capabilities('10.0.0.1', Prober())
+        with mock.patch('time.time', autospec=True) as now:
+            now.return_value = 1000.0
+            known.refuse(NAME, NO)
+            states = []
+            for now.return_value in (1000.0 + 86400, 1000.0 + 86400.5,
+                                     1000.0 - 60, 1000.0 - 60.5):
+                states.append(known.refused(NAME))
+        self.assertEqual([True, False, True, False], states)

@@ -109,3 +109,83 @@ class FromReplyTest(unittest.TestCase):
                     and kind.in_doubt}
         self.assertEqual({rest.Unreachable, errors.NoReply, rest.ServerError,
                           rest.BadReply}, doubtful)
+
+    def test_what_is_asked_again(self):
+        again = {kind for kind in vars(errors).values()
+                 if isinstance(kind, type)
+                 and issubclass(kind, errors.RestError) and kind.retryable}
+        self.assertEqual({
+            rest.Unreachable, errors.NotConnected, errors.NoReply,
+            errors.OutOfTime, rest.Busy, errors.NoTurn, rest.ServerError,
+            rest.BadReply}, again)
+
+    def test_a_long_text(self):
+        error = made(400, {'error_msg': 'a  b\n' + 'c' * 500})
+        self.assertEqual('a b ' + 'c' * 296, error.message)
+
+    @ddt.data(b'', b' ', b'{"error_msg": " "}')
+    def test_no_text(self, body):
+        self.assertEqual('no explanation', made(400, body).message)
+
+    def test_a_plain_refusal(self):
+        error = errors.refused(made(409, {'error_msg': 'used'}))
+        self.assertEqual((rest.Refused, 'used', PLACE, 409), (
+            type(error), error.message, error.place, error.status))
+
+
+@ddt.ddt
+class WordsTest(unittest.TestCase):
+    """What an operator reads."""
+
+    def test_without_a_place(self):
+        self.assertEqual(errors.Place('', '', '', ''), rest.NotFound(
+            'text').place)
+        self.assertEqual('K2 array : text', str(rest.NotFound('text')))
+
+    def test_without_a_call(self):
+        self.assertEqual('K2 array a: text', str(rest.RestError(
+            'text', errors.Place('a', path='/volumes'))))
+
+    @ddt.data(
+        (rest.RestError, ''), (errors.OutOfTime, ''),
+        (rest.Unreachable,
+         'check san_ip, san_api_port and the network between this machine '
+         'and the array'),
+        (rest.CertificateError,
+         'check driver_ssl_cert_path, or pin the certificate of the array '
+         'with k2_tls_fingerprint'),
+        (rest.AuthenticationFailed, 'check san_login and san_password'),
+        (rest.Forbidden,
+         'the user in san_login needs the role mgmt-app or admin'),
+        (rest.Busy, 'the array has too much to do; try again later'),
+        (rest.NotOffered, "'k2-admin capabilities' shows what the array "
+         'offers'),
+        (errors.Incomplete,
+         'remove objects from the array, or ask for a version with paging; '
+         "'k2-admin capabilities' shows what it offers"),
+        (rest.ServerError, 'look at the events of the array'),
+        (rest.BadReply, 'is san_ip the management address of a K2 array?'))
+    @ddt.unpack
+    def test_advice(self, kind, advice):
+        self.assertEqual(advice, kind('text').advice)
+
+    def test_other_advice(self):
+        for hint in ('do this', ''):
+            self.assertEqual(hint, rest.Busy('text', hint=hint).advice)
+        self.assertEqual('K2 array : text', str(rest.Busy('text', hint='')))
+
+    def test_words_of_a_device(self):
+        self.assertEqual(
+            'port, login, password (or k2_replication_password), '
+            'tls_fingerprint and san_ip', errors.in_words_of_device(
+                'san_api_port, san_login, san_password, k2_tls_fingerprint '
+                'and san_ip'))
+
+    def test_what_may_go_on(self):
+        slow = (errors.NoReply('x'), rest.ServerError('x', status=504))
+        failed = (rest.Unreachable('x'), rest.ServerError('x', status=500))
+        other = (errors.NotConnected('x'), rest.BadReply('x'),
+                 rest.Busy('x', status=503), rest.Refused('x'))
+        for error in (*slow, *failed, *other):
+            self.assertIs(error in slow, errors.may_go_on(error))
+            self.assertIs(error in failed, errors.is_server_failure(error))

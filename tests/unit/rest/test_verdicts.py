@@ -88,6 +88,19 @@ class FileTest(Case):
         other.save('', {'paging': WORKS})
         self.assertEqual({}, self.file.load()[1])
 
+    def test_the_name_of_a_file(self):
+        self.assertEqual(
+            '_Fd00__1_-k2.Example_8443.json',
+            self.made('[Fd00::1]-k2.Example/8443').path.name)
+
+    def test_directories_above_it_are_made(self):
+        deep = verdicts.File(str(self.directory / 'a' / 'b'), '10.0.0.1')
+        deep.save('v1', {'paging': WORKS})
+        self.assertEqual(('v1', {'paging': WORKS}), deep.load())
+        self.assertEqual({deep.path}, {
+            path for path in deep.path.parent.iterdir()
+            if not path.name.endswith('.lock')})
+
     def test_verdicts_of_others_are_kept(self):
         other = self.made()
         other.save('v1', {'paging': WORKS, 'sequence': WORKS})
