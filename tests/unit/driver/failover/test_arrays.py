@@ -105,3 +105,46 @@ class ArraySetTest(base.BaseTestCase):
         error = self.assertRaises(exceptions.NotServing,
                                   self.found.with_source, row('moon'))
         self.assertIn('moon.example.org', str(error))
+        self.assertIn('row is on the array at moon.example.org, while the '
+                      'one at home.example.org serves', str(error))
+
+    def test_by_name(self):
+        self.assertIs(self.moon, self.found.named('moon'))
+        self.assertIs(self.home, self.found.named(config.PRIMARY_ID))
+        self.assertRaises(KeyError, self.found.named, 'mars')
+
+    def test_an_array_that_is_not_there_cannot_be_active(self):
+        self.assertRaises(KeyError, arrays.ArraySet, self.home, {}, 'moon')
+
+    def test_who_is_known_is_not_asked(self):
+        asked = mock.PropertyMock(side_effect=AssertionError)
+        for one in (self.home, self.moon):
+            type(one.array.system).id = asked
+        self.moon.array.system.known_id = 'moon'
+        self.assertIs(self.moon, self.found.of(row('moon')))
+
+    def test_the_active_one_is_asked_first(self):
+        """And the others not, if it has the row."""
+        self.found.activate('moon')
+        self.home.array.system.known_id = None
+        type(self.home.array.system).id = mock.PropertyMock(
+            side_effect=AssertionError)
+        self.assertIs(self.moon, self.found.of(row('moon')))
+
+    def test_a_lost_array_is_not_the_one_that_is_meant(self):
+        sun = an_array('sun', met=False)
+        type(self.moon.array.system).id = mock.PropertyMock(
+            side_effect=rest.Unreachable('gone'))
+        found = arrays.ArraySet(
+            self.home, {'moon': self.moon, 'sun': sun}, None)
+        self.assertIs(sun, found.of(row('sun')))
+
+    def test_the_first_error_counts(self):
+        sun = an_array('sun', met=False)
+        for one in (self.moon, sun):
+            type(one.array.system).id = mock.PropertyMock(
+                side_effect=rest.Unreachable(one.array.address))
+        found = arrays.ArraySet(
+            self.home, {'moon': self.moon, 'sun': sun}, None)
+        error = self.assertRaises(rest.Unreachable, found.of, row('mars'))
+        self.assertEqual('moon.example.org', error.message)

@@ -20,10 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cinder_k2.array import inventory
+from cinder_k2.driver.db import ownership
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import manageable
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import rest
+from cinder_k2 import volume_types
 
 VOLUMES = st.lists(st.builds(
     rest.Volume, id=st.integers(1, 99), name=st.text(min_size=1, max_size=4),
@@ -53,6 +56,145 @@ class ReferenceTest(unittest.TestCase):
                        {'source-name': 'a', 'other': 'b'}):
             self.assertRaises(exceptions.NotManageable,
                               manageable.reference, given_)
+
+    def test_words(self):
+        for given_, words in (
+                ({}, '^give either source-name or source-id, and nothing '
+                     'else$'),
+                ({'source-id': 'x'}, '^source-name is a name on the array, '
+                                     'source-id the number that')):
+            with self.assertRaisesRegex(exceptions.NotManageable, words):
+                manageable.reference(given_)
+
+    def test_reasons(self):
+        manageable.check([])
+        with self.assertRaisesRegex(exceptions.NotManageable,
+                                    '^it is a; it is b$'):
+            manageable.check(['it is a', 'it is b'])
+
+
+class VolumeEntryTest(unittest.TestCase):
+
+    OWNED = '0b1c2d3e-0000-4000-8000-000000000001'
+
+    def entry(self, name='lun', owners=None, mappings=0, **group):
+        found = inventory.FoundVolume(
+            rest.Volume.from_json({
+                'id': 6, 'name': name, 'size': 3 * (1 << 20) + 1,
+                'volume_group': {'ref': '/volume_groups/4'}}),
+            rest.VolumeGroup(id=4, name='g', **group), mappings)
+        return manageable.volume_entry(found, owners or _owners())
+
+    def test_one_that_is_free(self):
+        """The size is rounded up to GiB."""
+        self.assertEqual({
+            'reference': {'source-name': 'lun'}, 'size': 4,
+            'safe_to_manage': True, 'reason_not_safe': None,
+            'cinder_id': None, 'extra_info': {
+                'source-id': '6', 'volume_group': 'g', 'snapshots': '0',
+                volume_types.DEDUP.key: 'dedup'}}, self.entry())
+
+    def test_its_group(self):
+        extra = self.entry(snapshots_count=3, is_dedup=False)['extra_info']
+        self.assertEqual(('3', 'nodedup'), (
+            extra['snapshots'], extra[volume_types.DEDUP.key]))
+        self.assertEqual('dedup', self.entry(is_dedup=True)['extra_info'][
+            volume_types.DEDUP.key])
+
+    def test_one_that_is_in_use(self):
+        entry = self.entry(mappings=2)
+        self.assertIs(False, entry['safe_to_manage'])
+        self.assertIn('mapped to 2 hosts', entry['reason_not_safe'])
+
+    def test_one_that_cinder_has(self):
+        name = naming.volume(self.OWNED)
+        for owners in (_owners(rest.Ref('volumes', 6)), _owners(name)):
+            entry = self.entry(name, owners, mappings=1)
+            self.assertEqual('owner', entry['cinder_id'])
+            self.assertRegex(entry['reason_not_safe'],
+                             '^Cinder manages it already; it is mapped')
+            self.assertNotIn('note', entry['extra_info'])
+
+    def test_one_that_another_cinder_may_have(self):
+        extra = self.entry(naming.volume(self.OWNED))['extra_info']
+        self.assertRegex(extra['note'], '^named by a Cinder, maybe another '
+                                        'one that still has it$')
+
+
+class SnapshotEntryTest(unittest.TestCase):
+
+    VOLUME, VIEW = rest.Ref('volumes', 6), rest.Ref('snapshots', 8)
+
+    def found(self, source=None, images=1, **fields):
+        return inventory.FoundSnapshot(
+            rest.Snapshot(id=9, name='g:s', short_name='s', source=source
+                          or rest.Ref('volume_groups', 4),
+                          is_auto_deleteable=False, **fields),
+            tuple(rest.Volsnap(id=n, short_name=f'v{n}', source=self.VOLUME)
+                  for n in range(images)))
+
+    def entry(self, found, owners=None, sources=None):
+        return manageable.snapshot_entry(
+            found, owners or _owners(), sources or _owners(self.VOLUME))
+
+    def test_one_that_is_free(self):
+        found = self.found(creation_time=86405.4,
+                           volsnaps_provisioned_capacity=2 << 20)
+        expected = {
+            'reference': {'source-name': 'g:s'}, 'size': 2,
+            'safe_to_manage': True, 'reason_not_safe': None,
+            'cinder_id': None, 'source_reference': {'source-name': 'v0'},
+            'extra_info': {'source-id': '9',
+                           'created_at': '1970-01-02T00:00:05+00:00'}}
+        self.assertEqual(expected, self.entry(found))
+
+    def test_one_of_which_little_is_told(self):
+        entry = self.entry(inventory.FoundSnapshot(
+            rest.Snapshot(id=9, is_auto_deleteable=False),
+            (rest.Volsnap(id=0, source=self.VOLUME), rest.Volsnap(id=1))))
+        self.assertEqual(({'source-name': ''}, 0, {'source-id': '9'}), (
+            entry['reference'], entry['size'], entry['extra_info']))
+        self.assertEqual({'source-name': ', '}, entry['source_reference'])
+        self.assertEqual('it holds 2 volumes, not one',
+                         entry['reason_not_safe'])
+
+    def test_one_that_cinder_has(self):
+        for owners in (_owners(rest.Ref('snapshots', 9)), _owners('s')):
+            entry = self.entry(self.found(), owners)
+            self.assertEqual(('owner', 'Cinder manages it already'), (
+                entry['cinder_id'], entry['reason_not_safe']))
+
+    def test_one_of_a_volume_that_cinder_does_not_have(self):
+        entry = self.entry(self.found(), sources=_owners('other'))
+        self.assertEqual('Cinder does not manage its volume',
+                         entry['reason_not_safe'])
+
+    def test_whose_it_is(self):
+        """The view that it is of, or one of the volumes."""
+        for found, sources, ours in (
+                (self.found(self.VIEW), [self.VIEW], True),
+                (self.found(self.VIEW), [self.VOLUME, 'v0'], False),
+                (self.found(), [self.VOLUME], True),
+                (self.found(), ['v0'], True),
+                (self.found(images=2), ['v1'], True),
+                (self.found(), ['v1', self.VIEW], False),
+                (self.found(images=0), [self.VOLUME], False)):
+            self.assertIs(ours, manageable.is_of_ours(
+                found, _owners(*sources)))
+
+    def test_an_image_of_nothing_is_nobodys(self):
+        found = inventory.FoundSnapshot(
+            rest.Snapshot(id=9), (rest.Volsnap(id=0, short_name='v0'),))
+        self.assertFalse(manageable.is_of_ours(found, _owners('v0')))
+
+
+def _owners(*those):
+    """Owners of objects, by reference or name."""
+    owners = ownership.Ownership()
+    for one in those:
+        ref = one if isinstance(one, rest.Ref) else None
+        owners.add(mock.Mock(id='owner'), ref, [] if ref else [one])
+    return owners
 
 
 class PageTest(unittest.TestCase):
