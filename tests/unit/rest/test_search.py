@@ -262,6 +262,14 @@ class ListsTest(Case):
             query.one_of('short_name', wanted)))
         self.assertEqual(1, len(self.asked()))
 
+    def test_not_learnt_by_what_is_going(self):
+        """QRY-10: it may be gone by the time that it is asked for."""
+        first, *others = SNAPSHOTS
+        self.make([first | {'is_deleted': True}, *others])
+        self.client.snapshots.search(query.one_of(
+            'short_name', [f'x{n}' for n in range(20)]))
+        self.assertEqual({'short_name__in': 'x0,s2,x1'}, self.asked()[4])
+
     @ddt.data({'silent': ['short_name__in']}, {'refused': ['short_name__in']},
               {'ignored': ['short_name__in']})
     def test_not_learnt_by_another_object(self, switches):
@@ -453,6 +461,34 @@ class NovelFormsTest(Case):
         self.assertEqual('refused',
                          self.state('searches:volumes:description'))
 
+    @ddt.data(400, 500)
+    def test_a_bare_list_stands_for_what_worked_once(self, status):
+        self.make(VOLUMES, refused=['description'],
+                  refusal=scripted.refusal('no', status),
+                  works=['searches:volumes:description'])
+        self.assertEqual([1, 3], self.ids(
+            self.client.volumes.search(description='d')))
+        self.assertEqual({}, self.asked()[-1])
+        self.assertEqual('works', self.state('searches:volumes:description'))
+
+    def test_what_an_error_says(self):
+        self.make([])
+        with self.assertRaisesRegex(
+                errors.Unproven,
+                'it finds nothing, and has never been seen to find anything '
+                f'that way .capability {self.NAME}') as caught:
+            self.search()
+        self.assertEqual(('GET', '/host_iqns'), (
+            caught.exception.method, caught.exception.path))
+
+    def test_a_condition_that_is_passed_over(self):
+        other = {'id': 9, 'iqn': 'iqn.9', 'host': ref('hosts', 8)}
+        self.make([*IQNS, other], ignored=['host.ref'])
+        with self.assertLogs('cinder_k2.rest.capabilities') as logs:
+            self.client.host_iqns.prove(host=HOST)
+        self.assertIn('a condition of the search was ignored',
+                      logs.output[0])
+
     def test_a_prefix_is_another_form_than_equality(self):
         self.make(VOLUMES, silent=['name__prefix'],
                   works=['searches:volume_groups:name'])
@@ -546,6 +582,29 @@ class ByIdTest(Case):
         with self.assertRaises(rest.NotOffered):
             self.client.snapshots.get(2)
         self.assertEqual('unknown', self.state('reads:snapshots'))
+
+    def test_what_an_error_says(self):
+        self.make(SNAPSHOTS)
+        with self.assertRaises(rest.NotOffered) as caught:
+            self.client.snapshots.get(2)
+        cause = caught.exception.__cause__ or caught.exception
+        self.assertEqual(
+            (404, '/snapshots', 'it knows no such object, or does not read '
+             'objects by id (capability reads:snapshots)'),
+            (cause.status, cause.path, cause.message))
+
+    def test_an_object_that_cannot_be_read(self):
+        """Bare, or in an envelope (OBJ-2)."""
+        bad = {'id': 'x'}
+        for body in (bad, {'hits': [bad]}):
+            client, _, _ = scripted.client(
+                *[scripted.Reply(200, body)] * 8, works=['reads:snapshots'])
+            with self.assertRaisesRegex(
+                    rest.BadReply,
+                    "no use in the reply: its id is 'x'") as caught:
+                client.snapshots.get(2)
+            self.assertEqual(('/snapshots/2', 200), (
+                caught.exception.path, caught.exception.status))
 
     def test_with_a_hint(self):
         self.make(SNAPSHOTS)
