@@ -86,6 +86,11 @@ class ArraySetTest(base.BaseTestCase):
             self.found.of(row(launched_at=launched_at,
                               replication_status=status)))
 
+    def test_a_volume_has_no_volume(self):
+        volume = row()
+        del volume.volume
+        self.assertIs(self.home, self.found.of(volume))
+
     def test_one_array_has_all(self):
         """Nobody is asked who he is."""
         alone = arrays.ArraySet(self.home, {}, None)
@@ -106,7 +111,8 @@ class ArraySetTest(base.BaseTestCase):
                                   self.found.with_source, row('moon'))
         self.assertIn('moon.example.org', str(error))
         self.assertIn('row is on the array at moon.example.org, while the '
-                      'one at home.example.org serves', str(error))
+                      'one at home.example.org serves; fail the back end '
+                      'over to that array, or back, first.', str(error))
 
     def test_by_name(self):
         self.assertIs(self.moon, self.found.named('moon'))
