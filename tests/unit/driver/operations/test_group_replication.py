@@ -27,6 +27,7 @@ from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication as flows
 from cinder_k2 import rest
+from cinder_k2 import volume_types
 from tests.unit.driver import doubles
 
 FIRST = Backing(group=5, volume=31, shared=True)
@@ -144,7 +145,11 @@ class ConsistentTest(GroupReplicationTestCase):
 
     def test_different_targets(self):
         self.sessions.link.side_effect = [LINK, mock.sentinel.other]
-        self.assertRaises(exceptions.GroupUnsuitable, self.enable)
+        error = self.raised(exceptions.GroupUnsuitable, self.enable)
+        self.assertEqual(
+            'the types of its volumes differ in '
+            f'{volume_types.TARGET.key} or {volume_types.RPO.key}, which are '
+            'one for all volumes of a replicated group.', str(error))
         self.assertEqual([], self.calls('groups'))
 
     def test_a_group_without_volumes(self):
@@ -186,8 +191,9 @@ class ConsistentTest(GroupReplicationTestCase):
         self.are_replicated()
         self.members.seen.return_value = set()
         error = self.raised(exceptions.ObjectMissing, self.disable)
-        self.assertIn('cv-v1, cv-v2', str(error))
-        self.assertIn('group 5', str(error))
+        self.assertEqual(
+            f'The array at {self.array.address} has none of the volumes '
+            'cv-v1, cv-v2 in volume group 5, where they were.', str(error))
         self.assertEqual([], self.calls('replication'))
 
     # Deleting

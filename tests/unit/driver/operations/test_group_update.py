@@ -169,9 +169,10 @@ class GroupUpdateTest(doubles.TestCase):
     # Refusals
 
     def refused(self, *changes):
-        self.assertRaises(exceptions.GroupUnsuitable, self.run_update,
-                          *changes)
+        error = self.raised(exceptions.GroupUnsuitable, self.run_update,
+                            *changes)
         self.assertEqual([], self.calls('resolver.note', 'regroup'))
+        return str(error)
 
     def test_a_replicated_group(self):
         self.unreplicated.side_effect = exceptions.GroupUnsuitable
@@ -184,7 +185,9 @@ class GroupUpdateTest(doubles.TestCase):
 
     def test_a_replicated_volume(self):
         self.backings['v1'] = dataclasses.replace(OUTSIDE, replicated=True)
-        self.refused([self.one])
+        self.assertEqual(
+            'volume v1 is replicated by itself. Retype it to a type without '
+            'replication first.', self.refused([self.one]))
 
     def test_other_deduplication(self):
         self.dedup.side_effect = exceptions.GroupUnsuitable

@@ -196,8 +196,10 @@ class RetypeTest(MigrationTestCase):
                                       role=array_replication.TARGET)
         error = self.raised(exceptions.ReplicationError, self.replicate,
                             session)
-        for part in ('ssn-v1', '600', '300'):
-            self.assertIn(part, str(error))
+        self.assertEqual(
+            'Replication session ssn-v1 has an rpo of 600 seconds, not 300. '
+            'It can be changed where it was made only: fail back first.',
+            str(error))
         self.assertEqual([], self.done())
 
     def attempt(self, link):
@@ -239,6 +241,8 @@ class RetypeTest(MigrationTestCase):
         volumes, error = self.sessions.tell_unprotected.call_args.args
         self.assertEqual([self.volume], volumes)
         self.assertIsInstance(error, exceptions.ReplicationError)
+        self.assertEqual('Its former target is no replication_device any '
+                         'more.', str(error))
         self.assertEqual(1, self.sessions.protect.call_count)
 
 

@@ -119,7 +119,10 @@ class LinkTest(Case):
         primary.peer_for.return_value = replicated.peer(self.moon)
         error = self.assertRaises(exceptions.ReplicationError,
                                   self.replication.check_target, 'moon')
-        self.assertIn('here.example.org', str(error))
+        self.assertEqual(
+            'The new type wants another replication target than the one at '
+            'here.example.org, which serves the volume: fail back first.',
+            str(error))
 
     @ddt.data((False, None, False), (False, True, False), (True, None, True),
               (True, False, True), (True, True, False))
