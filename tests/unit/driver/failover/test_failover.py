@@ -68,6 +68,10 @@ class Case(testtools.TestCase):
         return str(self.assertRaises(exception.InvalidReplicationTarget,
                                      call, *args))
 
+    def assert_reason(self, reason, text):
+        self.assertEqual(
+            str(exception.InvalidReplicationTarget(reason=reason)), text)
+
     def host(self, secondary_id=None, groups=None):
         return self.failover.failover_host(None, self.volumes, secondary_id,
                                            groups)
@@ -106,16 +110,17 @@ class HostTest(Case):
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
     def test_a_service_with_another_cinder_conf(self):
-        text = self.refused(self.failover.failover_completed, None, 'venus')
-        self.assertIn('venus is no backend_id', text)
-        self.assertIn('moon, mars', text)
+        self.assert_reason(
+            'venus is no backend_id of a replication_device; use one of: '
+            'moon, mars, or "default" to fail back',
+            self.refused(self.failover.failover_completed, None, 'venus'))
 
     @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
     def test_an_array_that_cannot_take_over(self, error):
         self.over.side_effect = error
-        text = self.refused(self.host, 'moon')
-        self.assertIn('moon.example.org cannot take over', text)
-        self.assertIn(str(error), text)
+        self.assert_reason(
+            'the array at moon.example.org cannot take over; try again when '
+            f'it can: {error}', self.refused(self.host, 'moon'))
         self.assertEqual(config.PRIMARY_ID, self.every.active_id)
 
     def test_an_error_of_the_driver_itself(self):
@@ -124,8 +129,9 @@ class HostTest(Case):
 
     def test_the_primary_under_another_address(self):
         self.moon.array.system.id = 'home'
-        text = self.refused(self.host, 'moon')
-        self.assertIn('moon.example.org is that at home.example.org', text)
+        self.assert_reason(
+            'the array at moon.example.org is that at home.example.org; '
+            'correct replication_device', self.refused(self.host, 'moon'))
         self.over.assert_not_called()
 
     def test_a_primary_that_is_lost(self):
@@ -196,18 +202,23 @@ class TargetTest(Case):
     def test_a_back_end_without_targets(self):
         self.configured()
         for wanted in None, 'moon', config.PRIMARY_ID:
-            self.assertIn('no replication_device',
-                          self.refused(self.host, wanted))
+            self.assert_reason(
+                'the back end has no replication_device in cinder.conf',
+                self.refused(self.host, wanted))
 
     def test_an_unknown_target(self):
-        text = self.refused(self.host, 'venus')
-        self.assertIn('venus is no backend_id', text)
-        self.assertIn('moon, mars', text)
+        self.assert_reason(
+            'venus is no backend_id of a replication_device; use one of: '
+            'moon, mars, or "default" to fail back',
+            self.refused(self.host, 'venus'))
         self.over.assert_not_called()
 
     def test_a_second_failover_has_to_say_where(self):
         self.every.activate('moon')
-        self.assertIn('failed over to moon', self.refused(self.host))
+        self.assert_reason(
+            'the back end was failed over to moon; name a target for volumes '
+            'that were left, or "default" to fail back',
+            self.refused(self.host))
         self.assertEqual('mars', self.host('mars')[0])
 
     def test_the_active_one_again(self):

@@ -249,7 +249,7 @@ class ExtendTest(VolumesCase):
                           '-deadline'], self.events)
         volume, what = self.flattening.full.call_args.args
         self.assertIs(self.volume, volume)
-        self.assertIn('cannot grow', what)
+        self.assertEqual('which the array cannot grow (VSN-4)', what)
         self.resolver.confirm.assert_called_once_with(self.volume, SOURCE)
         self.replication.grow.assert_called_once_with(
             self.volume, CONFIRMED, 5 * KIB_PER_GIB)
