@@ -326,7 +326,12 @@ class SnapshotTest(ManageTestCase):
         """The snapshot was looked for in another's group (OBJ-7)."""
         self.known.confirm.side_effect = (
             lambda volume, stored: dataclasses.replace(stored, group=9))
-        self.assertIn('v1', self.refused())
+        self.assertRegex(
+            self.refused(), ': volume v1 has other ids on the array than its '
+            'row says: unmanage it, and manage it again$')
+        # Both methods have looked for its volume, and nothing else.
+        self.assertEqual([call.resolver.resolve(self.volume)] * 2,
+                         self.calls('resolver.resolve'))
 
     def test_the_list(self):
         self.inventory.snapshots.return_value = [self.found]
