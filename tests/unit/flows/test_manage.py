@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+from unittest import mock
+
+from cinder_k2.array import Backing
+from cinder_k2.array import inventory
+from cinder_k2.flows import manage
+from cinder_k2 import rest
+from tests.unit.driver import doubles
+
+GROUP = rest.VolumeGroup(id=3, name='theirs')
+VOLUME = rest.Volume(id=7, name='their volume', size=1)
+FOUND = inventory.FoundVolume(VOLUME, GROUP, 0)
+TAKE_GROUP = mock.call.array.originals.take_group(GROUP, 'cvg')
+TAKE_VOLUME = mock.call.array.originals.take_volume(VOLUME, 'cv', 5)
+GROUP_BACK = [mock.call.grace(),
+              mock.call.array.volumes.find_group('cvg'),
+              mock.call.array.originals.undo_group(GROUP, 'cvg')]
+VOLUME_BACK = [mock.call.grace(),
+               mock.call.array.volumes.find_volume('cv'),
+               mock.call.array.originals.undo_volume(VOLUME, 'cv')]
+
+
+class TakeTest(doubles.TestCase):
+    """Both have Cinder's names, or their own."""
+
+    def setUp(self):
+        super().setUp()
+        self.array.volumes.find_group.return_value = 3
+        self.array.volumes.find_volume.return_value = 7
+
+    def take(self):
+        return manage.take(self.array, FOUND, name='cv', group_name='cvg',
+                           size=5)
+
+    def test_both(self):
+        self.assertEqual(Backing(group=3, volume=7, has_clones=True),
+                         self.take())
+        self.assertEqual([TAKE_GROUP, TAKE_VOLUME], self.calls())
+
+    def test_the_group_is_refused(self):
+        self.array.originals.take_group.side_effect = rest.Refused('taken')
+        self.raised(rest.Refused, self.take)
+        self.assertEqual([TAKE_GROUP], self.calls())
+
+    def test_the_group_is_in_doubt(self):
+        self.array.originals.take_group.side_effect = rest.Unreachable('gone')
+        self.raised(rest.Unreachable, self.take)
+        self.assertEqual([TAKE_GROUP, *GROUP_BACK], self.calls())
+
+    def test_the_volume_is_refused(self):
+        """It may have the name by now, and not the size."""
+        self.array.originals.take_volume.side_effect = rest.Refused('quota')
+        self.raised(rest.Refused, self.take)
+        self.assertEqual(
+            [TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK, *GROUP_BACK],
+            self.calls())
+
+    def test_what_has_the_name_is_another(self):
+        """Ids may come back (OBJ-7)."""
+        self.array.volumes.find_group.return_value = 4
+        self.array.volumes.find_volume.return_value = 8
+        self.array.originals.take_volume.side_effect = rest.Refused('quota')
+        self.raised(rest.Refused, self.take)
+        self.assertEqual([TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK[:2],
+                          *GROUP_BACK[:2]], self.calls())
+
+    def test_what_cannot_be_undone_is_told(self):
+        self.array.originals.take_volume.side_effect = rest.Refused('quota')
+        self.array.originals.undo_volume.side_effect = OSError('name')
+        self.array.originals.undo_group.side_effect = OSError('group')
+        with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:
+            self.raised(rest.Refused, self.take)
+        self.assertEqual(
+            ['Could not undo step "take over volume": name',
+             'Could not undo step "take over volume group": group'],
+            [record.getMessage() for record in told.records])
+
+    def test_a_group_in_doubt_that_cannot_be_undone_is_told(self):
+        self.array.originals.take_group.side_effect = rest.Unreachable('gone')
+        self.array.originals.undo_group.side_effect = OSError('no')
+        with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:
+            self.raised(rest.Unreachable, self.take)
+        self.assertEqual('Could not undo step "take over volume group": no',
+                         told.records[0].getMessage())
