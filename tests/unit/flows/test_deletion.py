@@ -10,10 +10,246 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from unittest import mock
+
 from cinder_k2.array import backing
+from cinder_k2.array import hidden
+from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2 import rest
+from tests.unit.driver import doubles
 from tests.unit import simulated
+
+VOLUME = backing.Backing(group=3, volume=7)
+VIEW = backing.Backing(group=3, view=9, volsnap=8)
+SNAPSHOT = backing.SnapshotBacking(snapshot=5, group=3)
+FOUND = backing.SnapshotBacking(snapshot=6, group=4)
+USED = exceptions.ObjectInUse('Volume 7', 'is needed by: x.')
+MAPPED = exceptions.StillMapped('Volume 7', 'is mapped to host h.')
+
+
+class DeleteVolumeTest(doubles.TestCase):
+    """What backs a volume goes, or is hidden."""
+
+    DELETE_VOLUME = mock.call.array.volumes.delete(7, 3, ['cv-1', 'cv-2'])
+    DELETE_GROUP = mock.call.array.volumes.delete_group(3, ['cvg-1', 'cvg-2'])
+    DELETE_VIEW = mock.call.array.snapshots.delete(9, 3, ['cv-1', 'cv-2'])
+
+    def delete(self, volume):
+        deletion.delete_volume(self.array, volume, ['cv-1', 'cv-2'])
+
+    def retire(self, volume):
+        return deletion.retire_volume(self.array, volume, ['cv-1', 'cv-2'])
+
+    def attempt(self, volume):
+        return deletion.try_delete_volume(self.array, volume,
+                                          ['cv-1', 'cv-2'])
+
+    def test_a_volume(self):
+        self.delete(VOLUME)
+        self.assertEqual([self.DELETE_VOLUME, self.DELETE_GROUP],
+                         self.calls())
+
+    def test_a_volume_of_a_consistency_group(self):
+        self.delete(backing.Backing(group=3, volume=7, shared=True))
+        self.assertEqual([self.DELETE_VOLUME], self.calls())
+
+    def test_a_view(self):
+        self.delete(VIEW)
+        self.assertEqual([self.DELETE_VIEW], self.calls())
+
+    def test_a_group_with_objects_of_others(self):
+        self.array.volumes.delete_group.side_effect = rest.Refused('no')
+        with self.assertLogs('cinder_k2.flows.deletion', 'WARNING'):
+            self.delete(VOLUME)
+        self.assertEqual([self.DELETE_VOLUME, self.DELETE_GROUP],
+                         self.calls())
+
+    def test_retire_what_nothing_needs(self):
+        self.array.hidden.is_volume_needed.return_value = False
+        self.assertIs(True, self.retire(VOLUME))
+        self.assertEqual(
+            [mock.call.array.hidden.is_volume_needed(VOLUME),
+             self.DELETE_VOLUME, self.DELETE_GROUP], self.calls())
+
+    def test_retire_what_clones_need(self):
+        self.array.hidden.is_volume_needed.return_value = True
+        self.assertIs(False, self.retire(VOLUME))
+        self.assertEqual(
+            [mock.call.array.hidden.is_volume_needed(VOLUME),
+             mock.call.array.volumes.check_unmapped(VOLUME),
+             mock.call.array.hidden.hide_volume(VOLUME, ['cv-1', 'cv-2'])],
+            self.calls())
+
+    def test_try_what_goes(self):
+        self.assertIs(True, self.attempt(VOLUME))
+        self.assertEqual([self.DELETE_VOLUME, self.DELETE_GROUP],
+                         self.calls())
+
+    def test_try_what_is_needed(self):
+        self.array.volumes.delete.side_effect = USED
+        self.assertIs(False, self.attempt(VOLUME))
+
+    def test_try_what_is_mapped(self):
+        self.array.volumes.delete.side_effect = MAPPED
+        self.assertIs(MAPPED, self.raised(exceptions.StillMapped,
+                                          self.attempt, VOLUME))
+
+
+class OwnGroupTest(doubles.TestCase):
+    """The group of one volume."""
+
+    def setUp(self):
+        super().setUp()
+        self.array.volumes.find_group.return_value = 3
+
+    def delete(self):
+        return deletion.delete_own_group_by_name(self.array, 'cvg-1')
+
+    def test_by_name(self):
+        self.assertEqual(3, self.delete())
+        self.assertEqual(
+            [mock.call.array.volumes.find_group('cvg-1'),
+             mock.call.array.volumes.delete_group(3, ['cvg-1'])],
+            self.calls())
+
+    def test_there_is_none(self):
+        self.array.volumes.find_group.return_value = None
+        self.assertIsNone(self.delete())
+        self.assertEqual([mock.call.array.volumes.find_group('cvg-1')],
+                         self.calls())
+
+    def test_it_is_not_empty(self):
+        self.array.volumes.delete_group.side_effect = rest.Refused('no')
+        self.assertIsNone(self.delete())
+
+
+class RetireSnapshotTest(doubles.TestCase):
+    """A snapshot goes, or is hidden."""
+
+    LOOK = [mock.call.array.snapshots.of_group(3),
+            mock.call.array.identity.snapshot_among(
+                SNAPSHOT, ['cs-1'], mock.sentinel.siblings)]
+    DELETE = mock.call.array.snapshots.delete(6, 4, ['cs-1'])
+    HIDE = mock.call.array.hidden.hide_snapshot(FOUND)
+
+    def setUp(self):
+        super().setUp()
+        self.siblings = mock.sentinel.siblings
+        self.array.identity.snapshot_among.return_value = FOUND
+        self.array.identity.snapshot.return_value = FOUND
+        self.array.hidden.is_snapshot_needed.return_value = False
+        self.array.snapshots.of_group.side_effect = (
+            lambda group: self.siblings)
+
+    def retire(self):
+        return deletion.retire_snapshot(self.array, SNAPSHOT, ['cs-1'])
+
+    def test_one_that_nothing_needs(self):
+        self.assertIs(True, self.retire())
+        self.assertEqual(
+            [*self.LOOK, mock.call.array.hidden.is_snapshot_needed(
+                FOUND, mock.sentinel.siblings), self.DELETE], self.calls())
+
+    def test_one_that_is_gone(self):
+        self.array.identity.snapshot_among.return_value = None
+        self.assertIs(False, self.retire())
+        self.assertEqual(self.LOOK, self.calls())
+
+    def test_one_that_volumes_need(self):
+        self.array.hidden.is_snapshot_needed.return_value = True
+        self.assertIs(True, self.retire())
+        self.assertEqual(
+            [*self.LOOK, mock.call.array.hidden.is_snapshot_needed(
+                FOUND, mock.sentinel.siblings), self.HIDE], self.calls())
+
+    def test_the_array_counts_no_clones(self):
+        """CLN-4: what it refuses has some, then."""
+        self.siblings = [
+            rest.Snapshot(6, unread=frozenset({'num_of_clones'})),
+            rest.Snapshot(5)]
+        self.array.snapshots.delete.side_effect = rest.Refused('no')
+        self.assertIs(True, self.retire())
+        self.assertEqual([self.DELETE, self.HIDE], self.calls()[-2:])
+
+    def test_the_array_counts_clones(self):
+        """It refuses for another reason; that others tell none is none."""
+        self.siblings = [
+            rest.Snapshot(5, unread=frozenset({'num_of_clones'})),
+            rest.Snapshot(6, num_of_clones=0)]
+        refusal = rest.Refused('no')
+        self.array.snapshots.delete.side_effect = refusal
+        self.assertIs(refusal, self.raised(rest.Refused, self.retire))
+        self.assertEqual(self.DELETE, self.calls()[-1])
+
+    def test_a_list_that_is_cut_off(self):
+        self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
+        self.array.snapshots.delete.return_value = True
+        self.assertIs(True, self.retire())
+        self.assertEqual(
+            [mock.call.array.snapshots.of_group(3),
+             mock.call.array.identity.snapshot(SNAPSHOT, ['cs-1']),
+             self.DELETE], self.calls())
+
+    def test_one_that_is_gone_before_it_is_deleted(self):
+        self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
+        self.array.snapshots.delete.return_value = False
+        self.assertIs(False, self.retire())
+
+    def test_one_that_is_not_in_a_list_that_is_cut_off(self):
+        self.array.snapshots.of_group.side_effect = rest.Incomplete('more')
+        self.array.identity.snapshot.return_value = None
+        self.assertIs(False, self.retire())
+        self.assertNotIn(self.DELETE, self.calls())
+
+    def test_try(self):
+        self.assertIs(True, deletion.try_delete_snapshot(
+            self.array, FOUND, ['cs-1']))
+        self.assertEqual([self.DELETE], self.calls())
+
+    def test_try_what_is_needed(self):
+        self.array.snapshots.delete.side_effect = USED
+        self.assertIs(False, deletion.try_delete_snapshot(
+            self.array, FOUND, ['cs-1']))
+
+
+class ParentTest(doubles.TestCase):
+    """The snapshot that was made for one clone."""
+
+    CLONE = backing.Backing(group=3, volume=7, parent=5, parent_group=4,
+                            hidden_parent=True)
+    DELETE = mock.call.array.snapshots.delete_parent(
+        5, 4, ['ccs-1', 'ccs-2'])
+    HIDE = mock.call.array.hidden.keep(
+        4, hidden.Marks(snapshots=frozenset({5})))
+
+    def delete(self, clone):
+        deletion.delete_parent(self.array, clone, ['cv-1', 'cv-2'])
+
+    def test_delete(self):
+        self.delete(self.CLONE)
+        self.assertEqual([self.DELETE], self.calls())
+
+    def test_one_that_somebody_needs(self):
+        self.array.snapshots.delete_parent.side_effect = rest.Refused('no')
+        self.delete(self.CLONE)
+        self.assertEqual([self.DELETE, self.HIDE], self.calls())
+
+    def test_hide(self):
+        deletion.hide_parent(self.array, self.CLONE)
+        self.assertEqual([self.HIDE], self.calls())
+
+    def test_a_snapshot_of_cinder(self):
+        clone = backing.Backing(group=3, volume=7, parent=5)
+        self.delete(clone)
+        deletion.hide_parent(self.array, clone)
+        self.assertEqual([], self.calls())
+
+    def test_no_snapshot(self):
+        volume = backing.Backing(group=3, volume=7, hidden_parent=True)
+        self.delete(volume)
+        deletion.hide_parent(self.array, volume)
+        self.assertEqual([], self.calls())
 
 
 class LongListTest(simulated.SimulatedTest):
