@@ -19,6 +19,8 @@ from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
+from cinder_k2 import rest
+from tests.unit.driver import doubles
 from tests.unit import simulated
 
 IQN = 'iqn.1994-05.com.example:node1'
@@ -172,3 +174,153 @@ class GuardTest(simulated.SimulatedTest):
         self.sim.control.clear_journal()
         self.chap.forget([IQN])
         self.assertEqual(['GET host_auth_profiles'], self.calls())
+
+
+class RecordedGuardTest(doubles.TestCase):
+    """The calls for one host, 5, whose profile is 8."""
+
+    IDLE = rest.HostAuthProfile(8, naming.chap_profile(IQN), 0, 0)
+    IN_USE = rest.HostAuthProfile(8, naming.chap_profile(IQN), 1, 0)
+    LOST = (f'Initiator {IQN} logs in to the array at 198.51.100.7 by CHAP '
+            f'profile {naming.chap_profile(IQN)}, but Cinder\'s database has '
+            'no password for it. It gets a new one when no volume is mapped '
+            'to its host: detach them all, then try again.')
+
+    def setUp(self):
+        super().setUp()
+        self.array.chap = self.double('profiles', profiles.Profiles)
+        self.registry = self.double('registry', array_hosts.Hosts)
+        self.secrets = self.double('secrets', chap.Secrets)
+        self.secrets.keep.side_effect = lambda initiator, secret: secret
+        self.secrets.generate.return_value = 'Generated-0001'
+        self.array.access.is_mapped.return_value = False
+        self.registry.initiators.return_value = {IQN: 1}
+        self.array.chap.of_others.return_value = []
+        self.array.chap.was_given.return_value = False
+        self.name = naming.chap_profile(IQN)
+
+    def guard(self, required=True, initiator=IQN):
+        return chap.Chap(self.array, self.registry, self.secrets,
+                         required).guard([initiator])
+
+    def may_not(self, *words, initiator=IQN):
+        with self.assertLogs('cinder_k2.flows.chap', 'WARNING') as told:
+            self.assertIs(False, self.guard(initiator=initiator).may_give(5))
+        record, = told.records
+        self.assertEqual(f'Host with initiator {initiator} logs in without '
+                         f'CHAP: {"".join(words)}.', record.getMessage())
+
+    def test_may_give(self):
+        self.assertIs(True, self.guard().may_give(5))
+        self.assertEqual(
+            [mock.call.array.access.is_mapped(5),
+             mock.call.array.access.group_of(5),
+             mock.call.registry.initiators(5),
+             mock.call.profiles.of_others()], self.calls())
+
+    def test_may_give_whatever_the_case(self):
+        """INI-5."""
+        self.registry.initiators.return_value = {IQN.upper(): 1}
+        self.assertIs(True, self.guard(
+            initiator=IQN.capitalize()).may_give(5))
+
+    def test_need_not_give(self):
+        self.assertIs(False, self.guard(required=False).may_give(5))
+        self.assertEqual([], self.calls())
+
+    def test_may_not_give_with_volumes(self):
+        self.array.access.is_mapped.return_value = True
+        self.may_not('it has volumes, so it cannot be given a CHAP profile '
+                     'now')
+
+    def test_may_not_give_in_a_host_group(self):
+        self.array.access.group_of.return_value = rest.Ref('host_groups', 1)
+        self.may_not('it is a member of a host group')
+
+    def test_may_not_give_with_other_initiators(self):
+        self.registry.initiators.return_value = {IQN: 1, 'iqn.other': 2}
+        self.may_not('its record on the array has other initiators, too')
+
+    def test_may_not_give_with_profiles_of_others(self):
+        self.array.chap.of_others.return_value = ['one', 'two']
+        self.may_not('it may have a CHAP profile of somebody else: one, two')
+
+    def test_login_is_remembered(self):
+        self.secrets.find.return_value = 'Kept-before-1'
+        self.array.chap.find.return_value = self.IN_USE
+        self.assertEqual(profiles.Login(self.name, 'Kept-before-1'),
+                         self.guard().login(5))
+        self.assertEqual(
+            [mock.call.secrets.find(IQN),
+             mock.call.profiles.was_given(5, self.name),
+             mock.call.profiles.find(self.name),
+             mock.call.profiles.note_given(5, self.name)], self.calls())
+
+    def test_login_with_a_new_password(self):
+        self.array.chap.find.return_value = self.IN_USE
+        self.assertEqual(profiles.Login(self.name, 'Generated-0001'),
+                         self.guard().login(5))
+        self.assertEqual(
+            [mock.call.secrets.find(IQN),
+             mock.call.profiles.find(self.name),
+             mock.call.array.access.is_mapped(5),
+             mock.call.array.access.group_of(5),
+             mock.call.secrets.generate(),
+             mock.call.profiles.set_password(self.IN_USE, 'Generated-0001'),
+             mock.call.secrets.keep(IQN, 'Generated-0001'),
+             mock.call.profiles.note_given(5, self.name)], self.calls())
+
+    def test_login_when_another_service_kept_a_password_first(self):
+        self.secrets.keep.side_effect = lambda initiator, secret: 'Theirs-1'
+        self.array.chap.find.return_value = self.IN_USE
+        self.assertEqual(profiles.Login(self.name, 'Theirs-1'),
+                         self.guard().login(5))
+        self.assertEqual(
+            [mock.call.profiles.set_password(self.IN_USE, 'Generated-0001'),
+             mock.call.profiles.set_password(self.IN_USE, 'Theirs-1')],
+            self.calls('profiles.set_password'))
+
+    def test_login_that_nobody_knows(self):
+        self.array.access.is_mapped.return_value = True
+        self.array.chap.find.return_value = self.IN_USE
+        error = self.raised(exceptions.ChapSecretLost,
+                            self.guard().login, 5)
+        self.assertEqual(self.LOST, str(error))
+        self.assertEqual([], self.calls('secrets.keep'))
+
+    def test_make(self):
+        self.array.chap.ensure.return_value = self.IDLE, True
+        login = profiles.Login(self.name, 'Generated-0001')
+        self.assertEqual(login, self.guard().make())
+        self.assertEqual(
+            [mock.call.secrets.find(IQN), mock.call.secrets.generate(),
+             mock.call.profiles.ensure(login),
+             mock.call.secrets.keep(IQN, 'Generated-0001')], self.calls())
+
+    def test_make_takes_one_over(self):
+        self.secrets.find.return_value = 'Kept-before-1'
+        self.array.chap.ensure.return_value = self.IDLE, False
+        login = profiles.Login(self.name, 'Kept-before-1')
+        self.assertEqual(login, self.guard().make())
+        self.assertEqual(
+            [mock.call.secrets.find(IQN), mock.call.profiles.ensure(login),
+             mock.call.secrets.keep(IQN, 'Kept-before-1'),
+             mock.call.profiles.set_password(self.IDLE, 'Kept-before-1')],
+            self.calls())
+
+    def test_forget(self):
+        owner = chap.Chap(self.array, self.registry, self.secrets, False)
+        self.secrets.find.side_effect = ['Kept-before-1', None, 'Kept-2']
+        self.array.chap.discard.side_effect = [rest.Unreachable('no'), None]
+        with self.assertLogs('cinder_k2.flows.chap', 'WARNING') as told:
+            owner.forget(['iqn.1', 'iqn.2', 'iqn.3'])
+        self.assertIn(naming.chap_profile('iqn.1'),
+                      told.records[0].getMessage())
+        self.assertEqual(
+            [mock.call.profiles.discard(naming.chap_profile('iqn.1')),
+             mock.call.profiles.discard(naming.chap_profile('iqn.3'))],
+            self.calls('profiles'))
+
+    def test_what_belongs_together(self):
+        owner = chap.Chap(self.array, self.registry, self.secrets, True)
+        self.assertIs(self.registry, owner.registry)

@@ -12,14 +12,18 @@
 
 import contextlib
 import dataclasses
+from unittest import mock
 
 import ddt
 
+from cinder_k2.array import Backing
+from cinder_k2.array import groups as array_groups
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import groups
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
+from tests.unit.driver import doubles
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -178,3 +182,85 @@ class MakeTest(simulated.SimulatedTest):
             self.sim.control.clear_faults()
         self.assertEqual(0 if path != 'volume_groups' else 1,
                          len(self.client.volume_groups.search(name='ccg-2')))
+
+
+class RecordedMoveTest(doubles.TestCase):
+    """The calls that move volume 7 out of group 3."""
+
+    OUT = groups.Move('Volume 1', ['cv-1'], 7, 3, None, 'cvg-1', False)
+    IN = groups.Move('Volume 1', ['cv-1'], 7, 3, 4, 'ccg-1', False)
+    LOOK = mock.call.array.groups.check_movable('Volume 1', 7, 3)
+
+    def setUp(self):
+        super().setUp()
+        self.array.volumes.create_group.return_value = 9
+        self.array.volumes.find_volume.return_value = 7
+        self.array.volumes.find_group.return_value = 9
+
+    @contextlib.contextmanager
+    def hold(self, group):
+        self.log.hold(group)
+        yield
+        self.log.free(group)
+
+    def regroup(self, move):
+        return groups.regroup(self.array, [move], self.hold)
+
+    def test_to_a_group_of_its_own(self):
+        self.assertEqual({7: 9}, self.regroup(self.OUT))
+        self.assertEqual(
+            [mock.call.hold(3), self.LOOK,
+             mock.call.array.volumes.create_group('cvg-1', False),
+             mock.call.array.volumes.move(7, 9, ['cv-1']),
+             mock.call.free(3)], self.calls())
+
+    def test_out_is_refused(self):
+        """Then it goes back, for it may have moved, and so does the group."""
+        self.array.volumes.move.side_effect = [rest.Refused('no'), None]
+        self.raised(exceptions.GroupUnsuitable, self.regroup, self.OUT)
+        self.assertEqual(
+            [mock.call.array.volumes.move(7, 9, ['cv-1']),
+             mock.call.grace(),
+             mock.call.array.volumes.find_volume('cv-1'),
+             mock.call.array.volumes.move(7, 3, ['cv-1']),
+             mock.call.array.volumes.find_group('cvg-1'),
+             mock.call.array.groups.delete_if_empty(9, 'cvg-1')],
+            self.calls()[3:])
+
+    def test_into_a_full_group(self):
+        self.array.volumes.move.side_effect = [rest.Refused('no'), None]
+        self.array.groups.find.return_value = array_groups.Group(
+            4, False, array_groups.MOST_VOLUMES)
+        error = self.raised(exceptions.GroupUnsuitable, self.regroup, self.IN)
+        self.assertIn('volume group ccg-1 holds 32 volumes', str(error))
+        self.assertTrue(str(error).endswith('no'), error)
+        self.assertEqual([mock.call.array.groups.find('ccg-1')],
+                         self.calls('array.groups.find'))
+
+    def test_into_a_group_that_is_not_full(self):
+        """The group stays, whoever is in it."""
+        self.array.volumes.move.side_effect = [rest.Refused('no'), None]
+        self.array.groups.find.return_value = array_groups.Group(4, False, 1)
+        error = self.raised(exceptions.GroupUnsuitable, self.regroup, self.IN)
+        self.assertIn('Volume 1 cannot change its volume group', str(error))
+        self.assertEqual([], self.calls('array.volumes.find_group',
+                                        'array.groups.delete_if_empty'))
+
+    def test_members_get_all_the_time(self):
+        """One that fails takes those before it along."""
+        self.array.volumes.create_group.return_value = 9
+        made = Backing(group=9, volume=7, shared=True)
+        first, second = mock.Mock(return_value=made), mock.Mock(
+            side_effect=rest.Refused('no'))
+        self.raised(rest.Refused, lambda: groups.make(
+            self.array, group_name='ccg-1', dedup=True,
+            members={'cv-1': first, 'cv-2': second}))
+        first.assert_called_once_with(9)
+        self.assertEqual(
+            [mock.call.array.volumes.create_group('ccg-1', True),
+             mock.call.deadline(fresh=True), mock.call.deadline(fresh=True),
+             mock.call.grace(),
+             mock.call.array.volumes.delete(7, 9, ['cv-1']),
+             mock.call.grace(),
+             mock.call.array.volumes.delete_group(9, ['ccg-1'])],
+            self.calls())
