@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""The calls that hide what clones need, and delete it later."""
+
+from unittest import mock
+
+from cinder_k2.array import backing
+from cinder_k2.array import hidden
+from cinder_k2.array import volumes
+from cinder_k2 import exceptions
+from cinder_k2 import naming
+from cinder_k2 import rest
+from tests.unit.array import recorded
+
+GROUP = rest.Ref('volume_groups', 3)
+ONE = naming.digest('cs-1')
+SNAPSHOT = rest.Snapshot(5, name='vg:cs-1', short_name='cs-1', source=GROUP,
+                         volume_group=GROUP)
+TAKEN = backing.SnapshotBacking(snapshot=5, group=3)
+
+
+def a_group(note=''):
+    """Group 3 with what it hides."""
+    return rest.VolumeGroup(3, name='cvg-1', description=(
+        f'mine [cinder deleted: {note}]' if note else 'mine'))
+
+
+class RecordedHiddenTest(recorded.RecordedTest):
+
+    def setUp(self):
+        super().setUp()
+        self.groups = self.client.volume_groups
+        self.groups.get.return_value = a_group()
+        self.groups.update.side_effect = self.update
+        self.hidden = hidden.Hidden(self.client,
+                                    volumes.Volumes(self.client))
+        self.client.volumes.some.return_value = ([], True)
+        self.client.snapshots.search.side_effect = lambda **_: self.live
+        self.live = []
+
+    def update(self, id, names, description):
+        """Take the note."""
+        return rest.VolumeGroup(id, name='cvg-1', description=description)
+
+    def noted(self, note):
+        """That the group notes this, and keeps the rest of its text."""
+        self.groups.update.assert_called_once_with(
+            3, names=['cvg-1'], description=a_group(note).description)
+
+    def test_hide_a_volume(self):
+        self.hidden.hide_volume(backing.Backing(group=3, volume=7), ['cv-1'])
+        self.noted('v7')
+        self.client.volumes.update.assert_called_once_with(
+            7, names=['cv-1', 'cdel-7'], name='cdel-7')
+
+    def test_hide_a_volume_of_any_name(self):
+        self.hidden.hide_volume(backing.Backing(group=3, volume=7))
+        self.client.volumes.update.assert_called_once_with(
+            7, names=[], name='cdel-7')
+
+    def test_hide_a_clone(self):
+        """Its group tells which one holds its source."""
+        self.hidden.hide_volume(backing.Backing(
+            group=3, volume=7, parent=1, parent_group=4))
+        self.noted('v7 g4')
+
+    def test_hide_a_view(self):
+        self.live = [SNAPSHOT]
+        self.hidden.hide_volume(backing.Backing(
+            group=3, view=5, volsnap=1, parent=2))
+        self.noted(f's5={ONE}')
+
+    def test_hide_a_snapshot_beside_others(self):
+        self.groups.get.return_value = a_group('v9 s4')
+        self.live = [rest.Snapshot(4, short_name='cs-0'), SNAPSHOT]
+        self.hidden.hide_snapshot(TAKEN)
+        self.noted(f'v9 s4 s5={ONE}')
+
+    def test_the_note_is_cut_off(self):
+        self.groups.update.side_effect = None
+        self.groups.update.return_value = a_group()
+        error = self.raised(exceptions.ObjectInUse, self.hidden.hide_volume,
+                            backing.Backing(group=3, volume=7))
+        self.assertEqual(
+            'Volume group cvg-1 has clones, and the array takes no note in '
+            'its description that the source is deleted: it cuts it off',
+            str(error))
+        self.assertEqual([], self.calls('volumes'))
+
+    def test_reclaim_all(self):
+        self.groups.get.return_value = a_group(f'v7 s5={ONE} g4')
+        self.live = [SNAPSHOT]
+        self.client.volumes.search.return_value = [
+            rest.Volume(7, name='cdel-7')]
+        self.assertEqual(
+            hidden.Reclaimed(empty=True, name='cvg-1',
+                             homes=frozenset({4})), self.hidden.reclaim(3))
+        self.assertEqual(
+            [mock.call.snapshots.delete(5, names=['cs-1'],
+                                        volume_group=GROUP),
+             mock.call.volumes.delete(7, names=['cdel-7'],
+                                      volume_group=GROUP),
+             mock.call.volumes.some(volume_group=GROUP)], self.calls()[-3:])
+
+    def test_reclaim_a_snapshot_among_several(self):
+        """One of another name has the id by now (OBJ-7)."""
+        self.groups.get.return_value = a_group(f's4={ONE} s5={ONE} s6')
+        self.live = [rest.Snapshot(4, short_name='other'), SNAPSHOT,
+                     rest.Snapshot(6, short_name='cs-6', num_of_clones=1)]
+        self.assertEqual(hidden.Reclaimed(), self.hidden.reclaim(3))
+        self.assertEqual([mock.call.snapshots.delete(
+            5, names=['cs-1'], volume_group=GROUP)],
+            self.calls('snapshots.delete'))
+        self.noted(f's4={ONE} s6')
+
+    def test_a_snapshot_with_views(self):
+        """Those of deleted volumes need it, those of others forbid it."""
+        view = rest.Snapshot(6, name='vg:cv-2', short_name='cv-2',
+                             source=SNAPSHOT.ref)
+        self.assertIs(True, self.hidden.is_snapshot_needed(
+            TAKEN, [SNAPSHOT, view]))
+        self.assertIs(False, self.hidden.is_snapshot_needed(
+            TAKEN, [SNAPSHOT]))
+        theirs = rest.Snapshot(8, name='vg:theirs', short_name='theirs',
+                               source=SNAPSHOT.ref)
+        error = self.raised(
+            exceptions.ObjectInUse, self.hidden.is_snapshot_needed, TAKEN,
+            [SNAPSHOT, view, theirs])
+        self.assertEqual(
+            f'{TAKEN.ref} is needed by objects that Cinder did not make, or '
+            'has given up: vg:theirs. Delete them on the array first.',
+            str(error))
