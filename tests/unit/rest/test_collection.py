@@ -84,13 +84,14 @@ class ChangeTest(Case):
     def test_a_slow_one_that_is_cut_off_is_not_repeated(self):
         self.make(requests.ReadTimeout('cut'))
         with self.assertRaises(rest.errors.NoReply):
-            self.client.volumes.update(31, slow=True, size=5)
+            self.client.volumes.update(31, doubt=rest.Doubt(slow=True),
+                                       size=5)
 
     def test_a_slow_one_need_not_show_yet(self):
         self.make(scripted.Reply(200, volume(31, volume_group={
             'ref': '/volume_groups/14'})))
         self.assertEqual(14, self.client.volumes.update(
-            31, slow=True,
+            31, doubt=rest.Doubt(slow=True),
             volume_group=rest.Ref('volume_groups', 15)).volume_group.id)
 
     def test_a_slow_one_that_crashed_is_looked_for(self):
@@ -98,7 +99,7 @@ class ChangeTest(Case):
                   scripted.Reply(200, volume(31, size=5)))
         self.client.capabilities.found('reads:volumes')
         self.assertEqual(5, self.client.volumes.update(
-            31, slow=True, size=5).size)
+            31, doubt=rest.Doubt(slow=True), size=5).size)
 
 
 @ddt.ddt
