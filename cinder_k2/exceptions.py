@@ -20,7 +20,7 @@ class K2Error(Exception):
     """Base of the errors below. ``str()`` is one line for an operator."""
 
 
-class ArrayUnsuitable(K2Error):
+class ArrayNotSupported(K2Error):
     """The array cannot serve this back end: too old, not ready, no ports."""
 
 
@@ -65,7 +65,7 @@ class SecretsUnavailable(K2Error):
     """Cinder's database did not read or keep a CHAP password."""
 
 
-class CloneImpossible(K2Error):
+class CloneNotSupported(K2Error):
     """No allowed strategy can make this clone on this array."""
 
 
@@ -77,7 +77,7 @@ class StrategyUnknown(StrategyRefused):
     """The array itself refused the strategy, whatever the clone."""
 
 
-class RowChanged(K2Error):
+class ConcurrentUpdate(K2Error):
     """Another operation kept changing the row of a volume or snapshot."""
 
 
@@ -89,7 +89,7 @@ class RestoreUnsettled(K2Error):
     """The array may yet put a volume back to a snapshot, or may not."""
 
 
-class GroupUnsuitable(K2Error):
+class GroupNotSupported(K2Error):
     """A consistency group, or a volume in it, is not as the array needs."""
 
 
@@ -108,11 +108,11 @@ class AlreadyManaged(NotManageable):
         self.cinder_id = cinder_id
 
 
-class OtherType(NotManageable):
+class VolumeTypeMismatch(NotManageable):
     """It is not what its volume type asks for."""
 
 
-class NotServing(K2Error):
+class ArrayNotActive(K2Error):
     """An object is on another array than the one that serves now."""
 
 
@@ -132,7 +132,7 @@ class ReplicationTimeout(ReplicationError):
     """A replication session did not get to a state in time."""
 
 
-class TakeoverUnknown(ReplicationError):
+class FailoverOutcomeUnknown(ReplicationError):
     """An array was told to take over, and has not answered since.
 
     :param keys: of what it was told of

@@ -98,11 +98,11 @@ class Groups:
     def is_shared(self, group: int) -> bool:
         """Whether a group is that of a consistency group.
 
-        :raises GroupUnsuitable: the array does not tell its name
+        :raises GroupNotSupported: the array does not tell its name
         """
         name = self._client.volume_groups.get(group).name
         if not name:
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'The array at {self._client.address} does not tell the name '
                 f'of volume group {group}, so that it may be a shared one.')
         return naming.is_foreign_group(name)
@@ -111,11 +111,11 @@ class Groups:
         """Id of the group that a volume is in.
 
         :raises NotFound: there is no such volume
-        :raises GroupUnsuitable: the array does not tell
+        :raises GroupNotSupported: the array does not tell
         """
         group = self._client.volumes.get(volume).volume_group
         if group is None:
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'The array at {self._client.address} does not tell the '
                 f'volume group of volume {volume}, which was being moved.')
         return group.id
@@ -125,12 +125,12 @@ class Groups:
 
         :param label: what the error calls it
         :param group: that group
-        :raises GroupUnsuitable: one does (VOL-10); the text names it
+        :raises GroupNotSupported: one does (VOL-10); the text names it
         """
         found = images.holders(self._client, volume, group)
         if found:
             names = ', '.join(sorted(i.name or str(i.ref) for i in found))
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'{label} has snapshots, or clones were made from it, and '
                 f'the array keeps it where those are (VOL-10): {names}. '
                 'Delete them first.')
@@ -153,10 +153,10 @@ class Groups:
 def check_room(name: str, group: Group, refusal: Exception) -> None:
     """Say of a refusal that the volume group is full, if it is.
 
-    :raises GroupUnsuitable: it is
+    :raises GroupNotSupported: it is
     """
     if group.volumes >= MOST_VOLUMES:
-        raise exceptions.GroupUnsuitable(
+        raise exceptions.GroupNotSupported(
             f'volume group {name} holds {group.volumes} volumes, and an '
             f'array takes {MOST_VOLUMES} at most (VG-7); those count that '
             'were deleted and are kept for clones. Make another group. '

@@ -150,12 +150,12 @@ class Meter:
         """Measure now. What is not needed to place a volume may be old.
 
         :raises rest.RestError: the array tells no capacity
-        :raises ArrayUnsuitable: it tells one that makes no sense
+        :raises ArrayNotSupported: it tells one that makes no sense
         """
         with self._client.deadline(_PATIENCE):
             capacity = self._client.capacity()
         if not 0 < capacity.total <= _LARGEST:
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {self._client.address} tells a capacity '
                 'that makes no sense.')
         self._state.read(self._client)

@@ -20,11 +20,11 @@ def find(client: rest.Client, name: str, option: str) -> int:
     """Id of a retention policy. One call.
 
     :param option: that of cinder.conf with its name, for the error
-    :raises ArrayUnsuitable: the array has no policy of that name
+    :raises ArrayNotSupported: the array has no policy of that name
     """
     policy = client.retention_policies.find(name=name)
     if policy is None:
-        raise exceptions.ArrayUnsuitable(
+        raise exceptions.ArrayNotSupported(
             f'The array at {client.address} has no retention policy '
             f'"{name}"; correct {option} or make the policy on the array.')
     return policy.id

@@ -137,7 +137,7 @@ class Replication:
     def check(self) -> None:
         """Look the retention policy up. One call.
 
-        :raises ArrayUnsuitable: the array has no policy of that name
+        :raises ArrayNotSupported: the array has no policy of that name
         """
         self._policy()
 
@@ -149,7 +149,7 @@ class Replication:
         :param address: the other's management address
         :param backend_id: the other's name, if the address is not known
             here
-        :raises ArrayUnsuitable: the arrays do not know each other
+        :raises ArrayNotSupported: the arrays do not know each other
         """
         return self._cache.get(('peer', address, backend_id),
                                lambda: self._find_peer(address, backend_id))
@@ -506,7 +506,7 @@ class Replication:
                 self._peers.put(found[0].id, found[0])
                 return found[0].id
         known = ', '.join(f'{p.name} ({p.mgmt_host})' for p in peers)
-        raise exceptions.ArrayUnsuitable(
+        raise exceptions.ArrayNotSupported(
             f'The array at {self._client.address} has no replication peer '
             f'at {address} or named {backend_id}; connect the two arrays, or '
             'correct replication_device. Its peers are: '

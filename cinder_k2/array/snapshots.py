@@ -43,7 +43,7 @@ class Snapshots:
     def check(self) -> None:
         """Look the retention policy up. One call.
 
-        :raises ArrayUnsuitable: the array has no policy of that name
+        :raises ArrayNotSupported: the array has no policy of that name
         """
         self._policy()
 

@@ -46,11 +46,11 @@ class System:
     def check(self) -> None:
         """See whether the array can serve at all. One call.
 
-        :raises ArrayUnsuitable: its REST API is older than 2.2.0
+        :raises ArrayNotSupported: its REST API is older than 2.2.0
         """
         state = self._remember(self._client.system_state())
         if not _identity(state):
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {self._client.address} tells neither its '
                 'system id nor its target name, so it cannot be told from '
                 'another.')
@@ -65,11 +65,11 @@ class System:
     def target_iqn(self) -> str:
         """The iSCSI name that all portals share (NET-2).
 
-        :raises ArrayUnsuitable: the array names none
+        :raises ArrayNotSupported: the array names none
         """
         iqn = self._state().iscsi_qualified_target_name
         if not iqn:
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {self._client.address} has no iSCSI target '
                 'name; set up iSCSI on it, or use the FC driver.')
         return iqn
@@ -106,7 +106,7 @@ class System:
         """How full and busy the array is. Two calls, now and then seven.
 
         :raises rest.RestError: the array tells no capacity
-        :raises ArrayUnsuitable: it tells one that makes no sense
+        :raises ArrayNotSupported: it tells one that makes no sense
         """
         measured = self._meter.read()
         if measured.state is not None:
@@ -119,7 +119,7 @@ class System:
     def _check_version(self, version: str | None) -> None:
         """Refuse an old REST API; one that cannot be read is served.
 
-        :raises ArrayUnsuitable: it reads as older than 2.2.0
+        :raises ArrayNotSupported: it reads as older than 2.2.0
         """
         numbers = _numbers(version)
         if numbers is None:
@@ -132,7 +132,7 @@ class System:
                      'version': f'{version!r:.60}',
                      'minimum': MIN_REST_VERSION})
         elif numbers < (_numbers(MIN_REST_VERSION) or ()):
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {self._client.address} offers REST API '
                 f'{version}; the driver needs {MIN_REST_VERSION} or later. '
                 'Upgrade the array.')

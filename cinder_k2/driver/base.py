@@ -148,7 +148,7 @@ class K2Driver(driver.VolumeDriver):
         """
         try:
             self._arrays.active.check()
-        except (rest.RestError, exceptions.ArrayUnsuitable) as error:
+        except (rest.RestError, exceptions.ArrayNotSupported) as error:
             if not self._arrays.targets:
                 raise
             LOG.error('The array that serves cannot be used. Mend that, or '
@@ -622,12 +622,12 @@ class K2Driver(driver.VolumeDriver):
     def _common_array_of(self, rows: Iterable[Row]) -> ArrayOperations:
         """The array that has all rows.
 
-        :raises GroupUnsuitable: several arrays have them
+        :raises GroupNotSupported: several arrays have them
         """
         found = self._by_array(rows)
         if len(found) > 1:
             places = ', '.join(each.array.address for each in found)
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'its volumes are on different arrays: {places}. Fail '
                 'them over, or back, to one of them first.')
         return next(iter(found), self._arrays.active)
@@ -638,12 +638,12 @@ class K2Driver(driver.VolumeDriver):
                  ) -> tuple[resolver.ModelUpdate, Updates]:
         """Do something on each array that has volumes of a group.
 
-        :raises GroupUnsuitable: they are one replicated whole
+        :raises GroupNotSupported: they are one replicated whole
         """
         found = self._by_array(volumes) or {self._arrays.active: []}
         if len(found) > 1 and placement.is_consistent(group) and any(
                 provider_id.is_replicated(row.provider_id) for row in volumes):
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 'its volumes are on different arrays; fail them over, or '
                 'back, to one of them first.')
         done = []
@@ -683,7 +683,7 @@ class K2Driver(driver.VolumeDriver):
     def _check_group(self, volume: Row) -> None:
         """See that the active array has a new volume's group.
 
-        :raises GroupUnsuitable: another one has volumes of it
+        :raises GroupNotSupported: another one has volumes of it
         """
         if not (self._arrays.targets and volume.group_id
                 and placement.is_consistent(volume.group)):
@@ -692,7 +692,7 @@ class K2Driver(driver.VolumeDriver):
         for row in volume.group.volumes:
             other = self._arrays.of(row)
             if other is not active:
-                raise exceptions.GroupUnsuitable(
+                raise exceptions.GroupNotSupported(
                     f'its volumes are on the array at {other.array.address}, '
                     'and new ones are made on that at '
                     f'{active.array.address}. Fail the back end over to the '

@@ -52,7 +52,7 @@ def translated() -> Iterator[None]:
             missing=error.missing) from error
     except volume_types.InvalidExtraSpec as error:
         raise exception.InvalidVolumeType(reason=str(error)) from error
-    except exceptions.GroupUnsuitable as error:
+    except exceptions.GroupNotSupported as error:
         raise exception.InvalidGroup(reason=str(error)) from error
     except (rest.RestError, exceptions.K2Error,
             waiting.WaitTimeout) as error:
@@ -118,7 +118,7 @@ def _not_managed(error: exceptions.NotManageable, reference: object
     if isinstance(error, exceptions.AlreadyManaged):
         return exception.ManageExistingAlreadyManaged(
             volume_ref=error.cinder_id)
-    if isinstance(error, exceptions.OtherType):
+    if isinstance(error, exceptions.VolumeTypeMismatch):
         return exception.ManageExistingVolumeTypeMismatch(reason=str(error))
     return exception.ManageExistingInvalidReference(
         existing_ref=reference, reason=str(error))

@@ -310,7 +310,7 @@ class Cloner:
                       strategies: Sequence[str]) -> Backing:
         """Make a volume from a snapshot by the first strategy that works.
 
-        :raises CloneImpossible: none did; the text says why for each
+        :raises CloneNotSupported: none did; the text says why for each
         """
         reasons = []
         for name in self._most_likely_first(strategies):
@@ -321,7 +321,7 @@ class Cloner:
                           '%(reason)s', {'name': name, 'volume': order.name,
                                          'reason': refusal})
                 reasons.append(f'{name}: {refusal}')
-        raise exceptions.CloneImpossible(
+        raise exceptions.CloneNotSupported(
             f'{order.name} cannot be made in a way that '
             'k2_clone_strategies, or the volume type, allows. '
             + '; '.join(reasons))
@@ -333,7 +333,7 @@ class Cloner:
         A full copy does not need it.
 
         :param hidden_name: short name for that snapshot
-        :raises CloneImpossible: as in ``from_snapshot``; no snapshot stays
+        :raises CloneNotSupported: as in ``from_snapshot``; no snapshot stays
         """
         with self._hold(source.group):
             hidden = self._array.snapshots.create(hidden_name, source)

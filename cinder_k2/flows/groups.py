@@ -87,7 +87,7 @@ class MoveVolume(engine.Step):
             found = move.target and array.groups.find(move.target_name)
             if isinstance(found, groups.Group):
                 groups.check_room(move.target_name, found, refusal)
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'{move.label} cannot change its volume group on the array. '
                 f'{refusal}') from refusal
         return target
@@ -112,7 +112,7 @@ def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
 
     :param hold: holds a volume group
     :returns: the groups where they are then, by volume
-    :raises GroupUnsuitable: the array refused; the text says why
+    :raises GroupNotSupported: the array refused; the text says why
     """
     flow = linear_flow.Flow('regroup').add(
         *[MoveVolume(move, hold) for move in moves])

@@ -52,7 +52,7 @@ class Transport(typing.Protocol):
     def check(self, array: Array) -> None:
         """See that the array has target ports. One call.
 
-        :raises ArrayUnsuitable: it has none that may be used
+        :raises ArrayNotSupported: it has none that may be used
         """
 
     def initiators(self, connector: Connector) -> list[str]:
@@ -64,5 +64,5 @@ class Transport(typing.Protocol):
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The target ports for these initiators.
 
-        :raises ArrayUnsuitable: the array has none that may be used
+        :raises ArrayNotSupported: the array has none that may be used
         """

@@ -73,10 +73,10 @@ class FCTransport:
     def check(self, array: Array) -> None:
         """See that target ports are there. One call.
 
-        :raises ArrayUnsuitable: there are none
+        :raises ArrayNotSupported: there are none
         """
         if not array.system.fc_wwpns():
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {array.address} has no Fibre Channel target '
                 'port; check its ports, or use the iSCSI driver.')
 
@@ -95,7 +95,7 @@ class FCTransport:
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """The healthy target ports that these initiators see.
 
-        :raises ArrayUnsuitable: the array has no port at all
+        :raises ArrayNotSupported: the array has no port at all
         """
         self.check(array)
         return self._seen(array.system.healthy_fc_wwpns(), initiators)

@@ -68,7 +68,7 @@ class ISCSITransport:
     def check(self, array: Array) -> None:
         """See that portals and a target name are there. One call.
 
-        :raises ArrayUnsuitable: no portal is left to use
+        :raises ArrayNotSupported: no portal is left to use
         """
         self.targets(array, [])
 
@@ -85,7 +85,7 @@ class ISCSITransport:
     def targets(self, array: Array, initiators: list[str]) -> Targets:
         """Every portal that may be used, and the name they share.
 
-        :raises ArrayUnsuitable: there is none
+        :raises ArrayNotSupported: there is none
         """
         return Targets(iqn=array.system.target_iqn(),
                        portals=tuple(self._portals(array)))
@@ -94,7 +94,7 @@ class ISCSITransport:
         portals = [_portal(a) for a in array.system.iscsi_addresses()
                    if self._allowed(ipaddress.ip_address(a))]
         if not portals:
-            raise exceptions.ArrayUnsuitable(
+            raise exceptions.ArrayNotSupported(
                 f'The array at {array.address} has no iSCSI portal within '
                 f'{", ".join(map(str, self._networks))}; correct '
                 'k2_iscsi_cidrs or set up iSCSI addresses on the array.')

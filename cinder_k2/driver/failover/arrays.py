@@ -131,11 +131,11 @@ class ArraySet(typing.Generic[S]):
     def with_source(self, row: typing.Any) -> S:
         """The array that serves, for what is made from a row.
 
-        :raises NotServing: another array has that
+        :raises ArrayNotActive: another array has that
         """
         one = self.of(row)
         if one is not self.active:
-            raise exceptions.NotServing(
+            raise exceptions.ArrayNotActive(
                 f'{row.id} is on the array at {one.array.address}, while '
                 f'the one at {self.active.array.address} serves; fail the '
                 'back end over to that array, or back, first.')

@@ -102,7 +102,7 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
         outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
                     **_strays(wanted, ready, there.array),
                     **failover.fail_over(there.array, units(ready))}
-    except exceptions.TakeoverUnknown as unknown:
+    except exceptions.FailoverOutcomeUnknown as unknown:
         for volume in wanted:
             if _key(volume) in unknown.keys:
                 writes.set_replication(

@@ -66,7 +66,7 @@ class CloneSources:
         Another operation may give the row another backing meanwhile, so
         the note replaces what was read and nothing else.
 
-        :raises RowChanged: the row changes all the time
+        :raises ConcurrentUpdate: the row changes all the time
         """
         return self._resolver.rewrite(
             row, find,

@@ -388,7 +388,7 @@ class Deletion:
         That is a volume of the driver inside Cinder, or one whose creation
         was cut short anywhere.
 
-        :raises NotServing: another array has it
+        :raises ArrayNotActive: another array has it
         """
         self._resolver.check_here(volume)
         name_id, found = self._found_by_name(volume)

@@ -126,12 +126,12 @@ class GroupReplication:
         """Where the volumes of a group are to be replicated to.
 
         :returns: None without volumes
-        :raises GroupUnsuitable: to different places, by their types
+        :raises GroupNotSupported: to different places, by their types
         """
         links = {self._replication.link(volume_types.of(volume))
                  for volume in volumes}
         if len(links) > 1:
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 'the types of its volumes differ in '
                 f'{volume_types.TARGET.key} or {volume_types.RPO.key}, which '
                 'are one for all volumes of a replicated group.')

@@ -101,7 +101,7 @@ class GroupUpdate:
         # Another may have been copied just now.
         with self._array.deadline(fresh=True):
             if self._resolver.resolve(volume).replicated:
-                raise exceptions.GroupUnsuitable(
+                raise exceptions.GroupNotSupported(
                     f'volume {volume.id} is replicated by itself. Retype it '
                     'to a type without replication first.')
         return self._flattening.full(

@@ -300,13 +300,13 @@ class Groups:
     def members(self, volumes: Sequence[typing.Any]) -> list[Backing]:
         """What backs all volumes of a group.
 
-        :raises GroupUnsuitable: they are not in one volume group
+        :raises GroupNotSupported: they are not in one volume group
         """
         found = [self._resolver.resolve(volume) for volume in volumes]
         strays = [volume.id for volume, backing in zip(volumes, found)
                   if not backing.shared or backing.group != found[-1].group]
         if strays or not found:
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 'the array does not have all its volumes in one volume '
                 f'group: {", ".join(strays)}. Remove these from the group '
                 'and add them again.')
@@ -332,7 +332,7 @@ class Groups:
                        members: Sequence[Backing]) -> None:
         """See by their names that volumes are in one volume group. One call.
 
-        :raises GroupUnsuitable: one is not
+        :raises GroupNotSupported: one is not
         """
         names = self._array.volumes.names_in(members[0].group)
         strays = [
@@ -342,7 +342,7 @@ class Groups:
             if (name := names.get(member.volume))
             not in self._resolver.names_of(volume, member)]
         if strays:
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 'the array does not have all its volumes in its volume '
                 f'group: {", ".join(strays)}. Remove these from the group '
                 'and add them again.')

@@ -138,16 +138,16 @@ class Manage:
                     ) -> None:
         """See that a volume is what its type asks for.
 
-        :raises OtherType: it is not
+        :raises VolumeTypeMismatch: it is not
         """
         if volume_types.is_encrypted(context.get_admin_context(),
                                      volume.volume_type_id):
             # Cinder lets it pass, and os-brick would format the volume.
-            raise exceptions.OtherType('the type asks for encryption')
+            raise exceptions.VolumeTypeMismatch('the type asks for encryption')
         dedup = extra_specs.of(volume).dedup
         words = extra_specs.DEDUP_WORDS
         if group.is_dedup is not None and group.is_dedup != dedup:
-            raise exceptions.OtherType(
+            raise exceptions.VolumeTypeMismatch(
                 f'volume group {group.name} has {extra_specs.DEDUP.key} '
                 f'{words[group.is_dedup]}, the type asks for '
                 f'{words[dedup]}')

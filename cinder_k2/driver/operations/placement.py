@@ -29,7 +29,7 @@ from cinder_k2 import volume_types
 _CONSISTENT_REPLICATION = 'consistent_group_replication_enabled'
 
 # What an array says of a volume group that is gone, or full.
-_NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneImpossible)
+_NO_ROOM = (rest.Refused, rest.NotFound, exceptions.CloneNotSupported)
 
 
 class Placement:
@@ -51,7 +51,7 @@ class Placement:
 
         :param make: makes it in the volume group of that id, which is None
             for a group of its own, and leaves nothing when it fails
-        :raises GroupUnsuitable: the group is full, or of another kind
+        :raises GroupNotSupported: the group is full, or of another kind
         """
         if not volume.group_id or not is_consistent(volume.group):
             return make(None)
@@ -74,12 +74,12 @@ class Placement:
     def _check_replication(self, volume: typing.Any) -> None:
         """See that a volume is not to be replicated apart from its group.
 
-        :raises GroupUnsuitable: it is
+        :raises GroupNotSupported: it is
         """
         if (volume_types.of(volume).replicated and not
                 volume_utils.is_group_a_type(volume.group,
                                              _CONSISTENT_REPLICATION)):
-            raise exceptions.GroupUnsuitable(
+            raise exceptions.GroupNotSupported(
                 f'the type of volume {volume.id} asks for replication, but a '
                 'consistency group is replicated as a whole. Use a type '
                 f'without it, or a group type with {_CONSISTENT_REPLICATION}.'
@@ -90,11 +90,11 @@ def check_dedup(volume: typing.Any, name: str, group: groups.Group,
                 dedup: bool) -> None:
     """See that a volume's type fits a volume group.
 
-    :raises GroupUnsuitable: it does not (VG-4)
+    :raises GroupNotSupported: it does not (VG-4)
     """
     words = volume_types.DEDUP_WORDS
     if group.dedup not in (None, dedup):
-        raise exceptions.GroupUnsuitable(
+        raise exceptions.GroupNotSupported(
             f'the type of volume {volume.id} has '
             f'{volume_types.DEDUP.key} {words[dedup]}, but volume group '
             f'{name} on the array was made with {words[not dedup]}, which '
@@ -113,10 +113,10 @@ def check_consistent(row: typing.Any) -> None:
 def check_unreplicated(group: typing.Any) -> None:
     """See that volumes may join and leave a consistency group.
 
-    :raises GroupUnsuitable: it is replicated (REP-5)
+    :raises GroupNotSupported: it is replicated (REP-5)
     """
     if group.replication_status not in resolver.UNREPLICATED:
-        raise exceptions.GroupUnsuitable(
+        raise exceptions.GroupNotSupported(
             f'group {group.id} is replicated, so its volumes cannot change. '
             'Disable its replication, change it, and enable it again.')
 
@@ -124,12 +124,12 @@ def check_unreplicated(group: typing.Any) -> None:
 def dedup_of(group: typing.Any) -> bool:
     """Whether a group's volumes are deduplicated.
 
-    :raises GroupUnsuitable: its types differ in that (VG-4)
+    :raises GroupNotSupported: its types differ in that (VG-4)
     """
     kinds = {volume_types.parse(kind.extra_specs or {}).dedup
              for kind in group.volume_types}
     if len(kinds) > 1:
-        raise exceptions.GroupUnsuitable(
+        raise exceptions.GroupNotSupported(
             f'its volume types differ in {volume_types.DEDUP.key}, which is '
             'one for all volumes of a consistency group. Make a group for '
             'those with dedup and another for those with nodedup.')

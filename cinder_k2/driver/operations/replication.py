@@ -266,8 +266,8 @@ class Replication:
 
         :param opened: the other array has let hosts have its copies; rows
             are about to say so, unless the service was killed then
-        :raises NotServing: one was failed over, or back, meanwhile
-        :raises RowChanged: one is about to be
+        :raises ArrayNotActive: one was failed over, or back, meanwhile
+        :raises ConcurrentUpdate: one is about to be
         """
         for row in rows:
             current = writes.current(row)
@@ -275,7 +275,7 @@ class Replication:
             known = self._resolver.known(current)
             reserved = known is not None and known.reserved
             if (opened or reserved) and self._backend_rows.is_moving(current):
-                raise exceptions.RowChanged(
+                raise exceptions.ConcurrentUpdate(
                     f'Volume {row.id} is being failed over, or back; try '
                     'again.')
 

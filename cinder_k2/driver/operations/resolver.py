@@ -95,7 +95,7 @@ class Resolver:
 
         Another service may note meanwhile that it has clones; that stays.
 
-        :raises RowChanged: the row changes all the time
+        :raises ConcurrentUpdate: the row changes all the time
         """
         def change(known: Backing | None) -> Backing:
             cloned = backing.has_clones or (known and known.has_clones)
@@ -110,8 +110,8 @@ class Resolver:
         :param find: what backs the row, by the row as it is
         :param change: what is to back it; the same for no change
         :returns: that
-        :raises RowChanged: others change the row all the time
-        :raises NotServing: it was failed over, or back, meanwhile
+        :raises ConcurrentUpdate: others change the row all the time
+        :raises ArrayNotActive: it was failed over, or back, meanwhile
         """
         for _ in range(_ATTEMPTS):
             found = find(row)
@@ -123,7 +123,7 @@ class Resolver:
                 return wanted
             row.refresh()
             self.check_here(row)
-        raise exceptions.RowChanged(
+        raise exceptions.ConcurrentUpdate(
             f'The row of {row.id} changes all the time; try again.')
 
     @contextlib.contextmanager
@@ -168,8 +168,8 @@ class Resolver:
 
         What has its name here may be an older copy then.
 
-        :raises NotServing: another one of this back end has it, or one that
-            cinder.conf does not have any more
+        :raises ArrayNotActive: another one of this back end has it, or one
+            that cinder.conf does not have any more
         """
         system = provider_id.system_of(row.provider_id)
         if system in (None, self._array.system.id):
@@ -178,7 +178,7 @@ class Resolver:
         found = provider_id.decode(Backing, system, row.provider_id,
                                    getattr(row, 'name_id', ''))
         if system in others or found is not None and found.replicated:
-            raise exceptions.NotServing(
+            raise exceptions.ArrayNotActive(
                 f'{row.id} is on the array with system id {system}, not on '
                 f'that at {self._array.address}. If it was failed over, or '
                 'back, meanwhile, try again. If that array does not serve, '
@@ -189,7 +189,7 @@ class Resolver:
         """What backs a volume.
 
         :raises ObjectMissing: the array has nothing of its name
-        :raises NotServing: another array has it
+        :raises ArrayNotActive: another array has it
         """
         known = self.known(volume)
         if known is not None:
@@ -212,7 +212,7 @@ class Resolver:
 
         :raises ObjectMissing: nothing has its name
         :raises ObjectRenamed: somebody has given it another one
-        :raises NotServing: another array has it
+        :raises ArrayNotActive: another array has it
         """
         return self.confirm(volume, self.resolve(volume))
 
@@ -351,7 +351,7 @@ class Resolver:
         """What backs a snapshot.
 
         :raises ObjectMissing: the array has nothing of its name
-        :raises NotServing: another array has it
+        :raises ArrayNotActive: another array has it
         """
         known = self.known_snapshot(snapshot)
         if known is not None:

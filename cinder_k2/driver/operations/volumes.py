@@ -131,7 +131,7 @@ class Volumes:
                 if backing.group == group:
                     return self._resolver.ids(self._array.snapshots.create(
                         naming.snapshot(snapshot.id), backing))
-        raise exceptions.RowChanged(
+        raise exceptions.ConcurrentUpdate(
             f'Volume {volume.id} is moved between groups; try again.')
 
     def _make_volume(self, volume: typing.Any, group: int | None) -> Backing:

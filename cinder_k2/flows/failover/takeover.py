@@ -52,7 +52,7 @@ def fail_over(there: Array, units: Collection[Unit],
     :returns: by key of the unit; served_by is HERE where it is not served
         by ``there``
     :raises RestError: the array does not answer; nothing was done
-    :raises TakeoverUnknown: it does not any more
+    :raises FailoverOutcomeUnknown: it does not any more
     """
     sessions = look(there, units)
     volumes = volumes_of(there, units, sessions)
@@ -66,7 +66,7 @@ def fail_over(there: Array, units: Collection[Unit],
             sessions = _await_takeover(there, units, asked - set(refused),
                                        clock)
         except rest.RestError as error:
-            raise exceptions.TakeoverUnknown(
+            raise exceptions.FailoverOutcomeUnknown(
                 f'The array at {there.address} was told to take over, and '
                 f'does not say whether it did. {error}', told) from error
     return {unit.key: _taken_over(there, unit, sessions.get(unit.key),

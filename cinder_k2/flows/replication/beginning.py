@@ -178,7 +178,7 @@ def protect(order: Order, release: Release | None = None) -> None:
     replication of the group has left on the peer is deleted.
 
     :param release: is tried on what an earlier one has left, if it is mapped
-    :raises ArrayUnsuitable: the arrays are no peers
+    :raises ArrayNotSupported: the arrays are no peers
     :raises Refused: the array here makes no session, for one because it does
         not reach the other (REP-19)
     :raises StillMapped, ObjectInUse: what an earlier replication has left

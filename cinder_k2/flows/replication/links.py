@@ -49,14 +49,14 @@ class Link:
     def number(self) -> int:
         """Id of the record that ``here`` has of ``there``. No call mostly.
 
-        :raises ArrayUnsuitable: it has none
+        :raises ArrayNotSupported: it has none
         """
         return self.here.replication.peer(self.peer_address, self.backend_id)
 
     def target(self) -> str:
         """System id of ``there``. No call mostly.
 
-        :raises ArrayUnsuitable: ``here`` has no record of it
+        :raises ArrayNotSupported: ``here`` has no record of it
         :raises PeerUnreachable: it does not answer
         """
         self.number()
@@ -72,7 +72,7 @@ class Link:
         """Whether that is the id of the record. No call mostly."""
         try:
             return number == self.number()
-        except exceptions.ArrayUnsuitable:
+        except exceptions.ArrayNotSupported:
             return False
 
 

@@ -82,7 +82,7 @@ class GroupsTest(simulated.SimulatedTest):
         nameless = rest.VolumeGroup(id=self.group.id)
         with mock.patch.object(self.client.volume_groups, 'get',
                                autospec=True, return_value=nameless):
-            self.assertRaises(exceptions.GroupUnsuitable,
+            self.assertRaises(exceptions.GroupNotSupported,
                               self.array.groups.is_shared, self.group.id)
 
     def test_where_a_volume_is(self):
@@ -91,7 +91,7 @@ class GroupsTest(simulated.SimulatedTest):
         self.assertTrue(self.array.groups.is_shared(self.group.id))
         own = self.array.volumes.create_group('cvg-1', True)
         self.assertFalse(self.array.groups.is_shared(own))
-        self.assertRaises(exceptions.GroupUnsuitable,
+        self.assertRaises(exceptions.GroupNotSupported,
                           self.array.groups.group_of, 1)
         self.assertRaises(rest.NotFound, self.array.groups.group_of, 999)
 
@@ -99,6 +99,6 @@ class GroupsTest(simulated.SimulatedTest):
         refusal = rest.Refused('no')
         groups.check_room('ccg-1', groups.Group(1, True, 31), refusal)
         error = self.assertRaises(
-            exceptions.GroupUnsuitable, groups.check_room, 'ccg-1',
+            exceptions.GroupNotSupported, groups.check_room, 'ccg-1',
             groups.Group(1, True, 32), refusal)
         self.assertIn('ccg-1 holds 32 volumes', str(error))

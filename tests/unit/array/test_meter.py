@@ -284,7 +284,7 @@ class NonsenseTest(base.BaseTestCase):
 
     @ddt.data(0, -1, 10 ** 400)
     def test_a_whole_that_makes_no_sense(self, total):
-        self.assertRaises(exceptions.ArrayUnsuitable, measured,
+        self.assertRaises(exceptions.ArrayNotSupported, measured,
                           capacity(total=total))
 
     def test_negative_counts_and_huge_figures(self):
@@ -322,7 +322,7 @@ class NonsenseTest(base.BaseTestCase):
                           deadline=1.0), odd, scripted.FakeClock())
         try:
             usage = meter.Meter(client).read()
-        except (rest.RestError, exceptions.ArrayUnsuitable):
+        except (rest.RestError, exceptions.ArrayNotSupported):
             self.assertFalse(with_capacity)
             return
         self.assertGreater(usage.capacity.total, 0)

@@ -106,7 +106,7 @@ class PeerTest(Case):
     @ddt.unpack
     def test_arrays_that_do_not_know_each_other(self, peers, known):
         self.make(*[scripted.hits(*peers)] * 2)
-        with self.assertRaises(exceptions.ArrayUnsuitable) as caught:
+        with self.assertRaises(exceptions.ArrayNotSupported) as caught:
             self.replication.peer('10.0.0.9', 'other')
         for word in ('10.0.0.1 ', '10.0.0.9', 'other', known,
                      'replication_device'):
@@ -140,7 +140,7 @@ class CreateTest(Case):
     def test_no_policy(self):
         for check in (self._create, lambda *script: self.make(
                 *script).check()):
-            with self.assertRaises(exceptions.ArrayUnsuitable) as caught:
+            with self.assertRaises(exceptions.ArrayNotSupported) as caught:
                 check(scripted.hits())
             self.assertIn('k2_replication_retention_policy',
                           str(caught.exception))

@@ -153,7 +153,7 @@ class LifeTest(PairTest):
         self.create_session(1, group)
 
     def test_a_peer_that_nobody_knows(self):
-        self.assertRaises(exceptions.ArrayUnsuitable,
+        self.assertRaises(exceptions.ArrayNotSupported,
                           self.here.replication.peer, '192.0.2.9', 'x')
         self.assertEqual(
             self.here.replication.peer(HOSTS[1], 'x'),

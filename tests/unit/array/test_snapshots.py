@@ -53,7 +53,7 @@ class SnapshotsTest(recorded.RecordedTest):
 
     def test_check_without_the_policy(self):
         self.policies.find.return_value = None
-        error = self.raised(exceptions.ArrayUnsuitable, self.snapshots.check)
+        error = self.raised(exceptions.ArrayNotSupported, self.snapshots.check)
         self.assertIn('"policy"; correct k2_retention_policy', str(error))
 
     def test_create(self):

@@ -49,7 +49,7 @@ class SystemTest(base.BaseTestCase):
     @ddt.data('2.1.9', '1.0', '2', '2.1.99.7', '0')
     def test_an_old_version_is_refused(self, version):
         array = self.array({'rest_api_version': version})
-        self.assertRaisesRegex(exceptions.ArrayUnsuitable, '2.2.0',
+        self.assertRaisesRegex(exceptions.ArrayNotSupported, '2.2.0',
                                array.check)
 
     @ddt.data('2.2', '2.2.0', '2.2.0.1', '2.10', '3', '10.0.0')
@@ -84,7 +84,7 @@ class SystemTest(base.BaseTestCase):
     def test_an_array_that_does_not_say_who_it_is(self):
         array = self.array({'system_id': 5,
                             'iscsi_qualified_target_name': None})
-        self.assertRaisesRegex(exceptions.ArrayUnsuitable, 'neither',
+        self.assertRaisesRegex(exceptions.ArrayNotSupported, 'neither',
                                array.check)
 
     def test_one_reply_without_id_changes_nothing(self):

@@ -688,7 +688,7 @@ class SetupTest(BaseTestCase):
         self.driver.check_for_setup_error()
         self.assertEqual([call.moon.check()], self.done())
 
-    @ddt.data(rest.Unreachable('lost'), exceptions.ArrayUnsuitable('old'))
+    @ddt.data(rest.Unreachable('lost'), exceptions.ArrayNotSupported('old'))
     def test_one_that_is_lost_can_be_failed_over(self, error):
         self.home.check.side_effect = error
         self.driver.check_for_setup_error()

@@ -26,7 +26,7 @@ from cinder_k2 import waiting
 from tests.unit.driver import replicated
 
 LOG = errors.LOG.logger
-BELOW = (rest.Refused('no'), exceptions.RowChanged('busy'),
+BELOW = (rest.Refused('no'), exceptions.ConcurrentUpdate('busy'),
          waiting.WaitTimeout('a session', 60))
 
 
@@ -54,7 +54,7 @@ class TranslatedTest(testtools.TestCase):
         self.assertIn('dedup is odd', str(found))
 
     def test_a_group(self):
-        found = self.raised(exceptions.GroupUnsuitable('full'),
+        found = self.raised(exceptions.GroupNotSupported('full'),
                             exception.InvalidGroup)
         self.assertIn('full', str(found))
 
@@ -130,7 +130,7 @@ class ManagingTest(testtools.TestCase):
     @ddt.data(
         (exceptions.AlreadyManaged('v1'),
          exception.ManageExistingAlreadyManaged, 'v1'),
-        (exceptions.OtherType('no dedup'),
+        (exceptions.VolumeTypeMismatch('no dedup'),
          exception.ManageExistingVolumeTypeMismatch, 'no dedup'),
         (exceptions.NotManageable('it is mapped'),
          exception.ManageExistingInvalidReference, 'it is mapped'))

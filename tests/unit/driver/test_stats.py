@@ -200,7 +200,7 @@ class RatioTest(Case):
 @ddt.ddt
 class DownTest(Case):
 
-    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('odd'))
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('odd'))
     def test_an_array_that_is_lost(self, error):
         """No filter of Cinder's looks at its state, so it has no capacity."""
         self.pool(counts={'volumes': 9}, provisioned_volumes=GIB,

@@ -130,7 +130,7 @@ class ThinTest(ClonesTest):
         self.assertEqual(self.before, self.leftovers())
 
     def test_other_deduplication_needs_a_copy(self):
-        error = self.assertRaises(exceptions.CloneImpossible, self.clone,
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   dedup=False)
         self.assertIn('thin:', str(error))
         self.assertIn('view:', str(error))
@@ -164,7 +164,7 @@ class ViewTest(ClonesTest):
         self.remove(view)
 
     def test_a_larger_volume_needs_a_copy(self):
-        error = self.assertRaises(exceptions.CloneImpossible, self.clone,
+        error = self.assertRaises(exceptions.CloneNotSupported, self.clone,
                                   size=2 * GIB)
         self.assertIn('exactly the size', str(error))
         self.assertEqual(self.before, self.leftovers())

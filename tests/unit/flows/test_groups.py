@@ -84,7 +84,7 @@ class RegroupTest(simulated.SimulatedTest):
                 after=after, times=1)
             try:
                 self.regroup(self.moves)
-            except (rest.RestError, exceptions.GroupUnsuitable):
+            except (rest.RestError, exceptions.GroupNotSupported):
                 self.assertEqual(self.before, self.places())
             else:
                 # Beyond the last call, or it was repeated.
@@ -110,7 +110,7 @@ class RegroupTest(simulated.SimulatedTest):
     def test_the_array_says_why(self):
         self.array.snapshots.create('snap', self.outside[1])
         self.array.groups.check_movable = lambda label, volume, group: None
-        error = self.assertRaises(exceptions.GroupUnsuitable, self.regroup,
+        error = self.assertRaises(exceptions.GroupNotSupported, self.regroup,
                                   self.moves)
         self.assertIn('Volume 1 cannot change its volume group', str(error))
         self.assertIn('has snapshots', str(error))
@@ -119,7 +119,7 @@ class RegroupTest(simulated.SimulatedTest):
         """Whatever the array would do: it would stay behind alone."""
         self.array.snapshots.create('snap', self.inside)
         self.sim.control.clear_journal()
-        error = self.assertRaises(exceptions.GroupUnsuitable, self.regroup,
+        error = self.assertRaises(exceptions.GroupNotSupported, self.regroup,
                                   self.moves[2:])
         self.assertIn('Volume in has snapshots', str(error))
         self.assertIn('ccg-1:snap', str(error))
@@ -217,7 +217,7 @@ class RecordedMoveTest(doubles.TestCase):
     def test_out_is_refused(self):
         """Then it goes back, for it may have moved, and so does the group."""
         self.array.volumes.move.side_effect = [rest.Refused('no'), None]
-        self.raised(exceptions.GroupUnsuitable, self.regroup, self.OUT)
+        self.raised(exceptions.GroupNotSupported, self.regroup, self.OUT)
         self.assertEqual(
             [mock.call.array.volumes.move(7, 9, ['cv-1']),
              mock.call.grace(),
@@ -231,7 +231,8 @@ class RecordedMoveTest(doubles.TestCase):
         self.array.volumes.move.side_effect = [rest.Refused('no'), None]
         self.array.groups.find.return_value = array_groups.Group(
             4, False, array_groups.MOST_VOLUMES)
-        error = self.raised(exceptions.GroupUnsuitable, self.regroup, self.IN)
+        error = self.raised(exceptions.GroupNotSupported,
+                            self.regroup, self.IN)
         self.assertIn('volume group ccg-1 holds 32 volumes', str(error))
         self.assertTrue(str(error).endswith('no'), error)
         self.assertEqual([mock.call.array.groups.find('ccg-1')],
@@ -241,7 +242,8 @@ class RecordedMoveTest(doubles.TestCase):
         """The group stays, whoever is in it."""
         self.array.volumes.move.side_effect = [rest.Refused('no'), None]
         self.array.groups.find.return_value = array_groups.Group(4, False, 1)
-        error = self.raised(exceptions.GroupUnsuitable, self.regroup, self.IN)
+        error = self.raised(exceptions.GroupNotSupported,
+                            self.regroup, self.IN)
         self.assertIn('Volume 1 cannot change its volume group', str(error))
         self.assertEqual([], self.calls('array.volumes.find_group',
                                         'array.groups.delete_if_empty'))

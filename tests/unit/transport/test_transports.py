@@ -79,7 +79,7 @@ class ISCSITest(unittest.TestCase):
         self.assertEqual(wanted, data['target_portals'])
 
     def test_no_portal_left_is_said_at_setup(self):
-        with self.assertRaisesRegex(exceptions.ArrayUnsuitable,
+        with self.assertRaisesRegex(exceptions.ArrayNotSupported,
                                     'k2_iscsi_cidrs'):
             iscsi.ISCSITransport(['203.0.113.0/24']).check(
                 array(['192.0.2.1']))
@@ -150,6 +150,6 @@ class FCTest(unittest.TestCase):
         self.assertEqual('wwpns', caught.exception.missing)
 
     def test_no_port_is_said_at_setup(self):
-        with self.assertRaisesRegex(exceptions.ArrayUnsuitable,
+        with self.assertRaisesRegex(exceptions.ArrayNotSupported,
                                     'Fibre Channel'):
             fc.FCTransport(None).check(array())

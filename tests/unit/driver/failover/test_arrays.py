@@ -107,7 +107,7 @@ class ArraySetTest(base.BaseTestCase):
 
     def test_a_clone_is_made_beside_its_source(self):
         self.assertIs(self.home, self.found.with_source(row('home')))
-        error = self.assertRaises(exceptions.NotServing,
+        error = self.assertRaises(exceptions.ArrayNotActive,
                                   self.found.with_source, row('moon'))
         self.assertIn('moon.example.org', str(error))
         self.assertIn('row is on the array at moon.example.org, while the '

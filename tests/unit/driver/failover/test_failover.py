@@ -115,7 +115,7 @@ class HostTest(Case):
             'moon, mars, or "default" to fail back',
             self.refused(self.failover.failover_completed, None, 'venus'))
 
-    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('old'))
     def test_an_array_that_cannot_take_over(self, error):
         self.over.side_effect = error
         self.assert_reason(
@@ -184,7 +184,7 @@ class TargetTest(Case):
         self.assertEqual('moon', self.host()[0])
         self.moon.array.replication.find_many.assert_not_called()
 
-    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('old'))
     def test_one_that_does_not_answer(self, error):
         """It comes after one that has nothing."""
         self.mars.array.replication.find_many.side_effect = error

@@ -390,10 +390,10 @@ class FailoverTest(Case):
         self.assertEqual([], row.writes)
 
     def test_an_array_that_does_not_answer_any_more(self):
-        self.flow.side_effect = exceptions.TakeoverUnknown(
+        self.flow.side_effect = exceptions.FailoverOutcomeUnknown(
             'nobody knows', frozenset({'v1'}))
         rows = [self.volume('v1'), self.volume('v2')]
-        self.assertRaises(exceptions.TakeoverUnknown, self.over, *rows)
+        self.assertRaises(exceptions.FailoverOutcomeUnknown, self.over, *rows)
         self.assertEqual([{
             'replication_status': 'error',
             'replication_extended_status': 'nobody knows'}], rows[0].writes)
@@ -534,8 +534,9 @@ class FailbackTest(AwayCase):
         self.assertEqual(5, self.backing(row)[1].parent)
 
     def test_a_primary_that_cannot_serve(self):
-        self.home.check.side_effect = exceptions.ArrayUnsuitable('old')
-        self.assertRaises(exceptions.ArrayUnsuitable, self.bring, self.away())
+        self.home.check.side_effect = exceptions.ArrayNotSupported('old')
+        self.assertRaises(exceptions.ArrayNotSupported,
+                          self.bring, self.away())
         self.flow.assert_not_called()
 
     def test_volumes_of_two_targets(self):
@@ -874,7 +875,7 @@ class AtHomeTest(Case):
         self.bring(self.volume(), self.volume('v2'))
         self.assertEqual([unit('v2')], self.again.mock_calls[0].args[2])
 
-    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayUnsuitable('old'))
+    @ddt.data(rest.Unreachable('gone'), exceptions.ArrayNotSupported('old'))
     def test_a_target_that_cannot_be_replicated_to(self, error):
         self.session = replicated.session()
         self.moon.check.side_effect = error

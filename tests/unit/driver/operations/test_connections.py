@@ -278,8 +278,8 @@ class ConnectTest(ConnectionsCase):
         self.targets.properties.assert_called_once_with(8)
 
     def test_no_targets(self):
-        self.transport.targets.side_effect = exceptions.ArrayUnsuitable('x')
-        self.assertRaises(exceptions.ArrayUnsuitable, self.connect)
+        self.transport.targets.side_effect = exceptions.ArrayNotSupported('x')
+        self.assertRaises(exceptions.ArrayNotSupported, self.connect)
         self.assertEqual([], self.events)
 
 

@@ -454,8 +454,8 @@ class DeleteByNameTest(DeletionTestCase):
         self.array.snapshots.find_view.assert_called_once_with('cview-v1')
 
     def test_nothing_is_deleted_where_another_array_has_it(self):
-        self.known.check_here.side_effect = exceptions.NotServing
-        self.assertRaises(exceptions.NotServing,
+        self.known.check_here.side_effect = exceptions.ArrayNotActive
+        self.assertRaises(exceptions.ArrayNotActive,
                           self.deletion.delete_volume, self.volume)
         self.assertEqual([], self.calls('array', 'delete_own_group_by_name'))
 
@@ -647,8 +647,8 @@ class DeleteSnapshotTest(DeletionTestCase):
              call.resolver.known_snapshot(self.snapshot)], self.calls()[:3])
 
     def test_nothing_goes_where_another_array_has_it(self):
-        self.known.check_here.side_effect = exceptions.NotServing
-        self.assertRaises(exceptions.NotServing,
+        self.known.check_here.side_effect = exceptions.ArrayNotActive
+        self.assertRaises(exceptions.ArrayNotActive,
                           self.deletion.delete_snapshot, self.snapshot)
         self.assertEqual([call.refresh()], self.done())
 

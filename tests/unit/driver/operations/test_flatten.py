@@ -212,8 +212,8 @@ class FlattenTest(FlatteningCase):
     def test_the_row_does_not_get_the_volume(self):
         """The view that the row still names must stay."""
         self.resolver.note.side_effect = [
-            None, exceptions.RowChanged('busy')]
-        self.assertRaises(exceptions.RowChanged, self.full)
+            None, exceptions.ConcurrentUpdate('busy')]
+        self.assertRaises(exceptions.ConcurrentUpdate, self.full)
         self.deletion.give_up.assert_not_called()
         self.array.names.set_volume.assert_not_called()
 

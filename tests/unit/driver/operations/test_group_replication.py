@@ -138,14 +138,14 @@ class ConsistentTest(GroupReplicationTestCase):
         self.assertEqual(1, self.sessions.begin.call_count)
 
     def test_volumes_that_are_not_together(self):
-        self.members.check_together.side_effect = exceptions.GroupUnsuitable
-        self.assertRaises(exceptions.GroupUnsuitable, self.enable)
+        self.members.check_together.side_effect = exceptions.GroupNotSupported
+        self.assertRaises(exceptions.GroupNotSupported, self.enable)
         self.assertEqual([], self.calls('replication.noted',
                                         'replication.begin'))
 
     def test_different_targets(self):
         self.sessions.link.side_effect = [LINK, mock.sentinel.other]
-        error = self.raised(exceptions.GroupUnsuitable, self.enable)
+        error = self.raised(exceptions.GroupNotSupported, self.enable)
         self.assertEqual(
             'the types of its volumes differ in '
             f'{volume_types.TARGET.key} or {volume_types.RPO.key}, which are '

@@ -169,13 +169,13 @@ class GroupUpdateTest(doubles.TestCase):
     # Refusals
 
     def refused(self, *changes):
-        error = self.raised(exceptions.GroupUnsuitable, self.run_update,
+        error = self.raised(exceptions.GroupNotSupported, self.run_update,
                             *changes)
         self.assertEqual([], self.calls('resolver.note', 'regroup'))
         return str(error)
 
     def test_a_replicated_group(self):
-        self.unreplicated.side_effect = exceptions.GroupUnsuitable
+        self.unreplicated.side_effect = exceptions.GroupNotSupported
         self.refused([self.one])
         self.refused(None, [self.two])
 
@@ -190,7 +190,7 @@ class GroupUpdateTest(doubles.TestCase):
             'replication first.', self.refused([self.one]))
 
     def test_other_deduplication(self):
-        self.dedup.side_effect = exceptions.GroupUnsuitable
+        self.dedup.side_effect = exceptions.GroupNotSupported
         self.refused([self.one])
 
     # Volumes that failed
@@ -233,7 +233,7 @@ class GroupUpdateTest(doubles.TestCase):
     def test_a_row_that_cannot_be_put_right(self):
         """It says that the volume is moving, so the array is asked."""
         self.regroup.side_effect = ZeroDivisionError
-        self.known.settled.side_effect = exceptions.GroupUnsuitable
+        self.known.settled.side_effect = exceptions.GroupNotSupported
         self.assertRaises(ZeroDivisionError, self.run_update, [self.one])
         self.assertEqual(
             [call.resolver.note(self.one, OUTSIDE, moving=True)],

@@ -300,12 +300,12 @@ class CopyTest(GroupsTestCase):
 
     def test_volumes_that_are_not_together(self):
         self.array.volumes.names_in.return_value = {31: 'cv-v1'}
-        self.assertRaises(exceptions.GroupUnsuitable, self.copy,
+        self.assertRaises(exceptions.GroupNotSupported, self.copy,
                           source_vols=self.volumes)
         self.assertEqual([], self.calls('array.snapshots', 'make'))
 
     def test_a_group_without_volumes(self):
-        self.assertRaises(exceptions.GroupUnsuitable, self.copy)
+        self.assertRaises(exceptions.GroupNotSupported, self.copy)
 
 
 @ddt.ddt
@@ -352,7 +352,7 @@ class SnapshotTest(GroupsTestCase):
     def test_volumes_that_are_not_together(self):
         self.array.volumes.names_in.return_value = {
             31: 'cv-v1', 32: 'renamed'}
-        error = self.raised(exceptions.GroupUnsuitable, self.take)
+        error = self.raised(exceptions.GroupNotSupported, self.take)
         self.assertIn('cv-v2, now called renamed', str(error))
         self.assertNotIn('cv-v1', str(error))
         self.assertEqual([], self.calls('array.snapshots'))
@@ -418,7 +418,7 @@ class MembersTest(GroupsTestCase):
               dataclasses.replace(FIRST, group=6))
     def test_one_is_elsewhere(self, backing):
         self.backings['v1'] = backing
-        error = self.raised(exceptions.GroupUnsuitable, self.groups.members,
+        error = self.raised(exceptions.GroupNotSupported, self.groups.members,
                             self.volumes)
         self.assertEqual(
             'the array does not have all its volumes in one volume group: '
@@ -426,7 +426,7 @@ class MembersTest(GroupsTestCase):
             str(error))
 
     def test_there_are_none(self):
-        self.assertRaises(exceptions.GroupUnsuitable, self.groups.members,
+        self.assertRaises(exceptions.GroupNotSupported, self.groups.members,
                           [])
 
     def test_those_that_are_seen(self):
@@ -446,7 +446,7 @@ class MembersTest(GroupsTestCase):
     def test_one_is_gone(self, names, missing):
         self.array.volumes.names_in.return_value = names
         error = self.raised(
-            exceptions.GroupUnsuitable, self.groups.check_together,
+            exceptions.GroupNotSupported, self.groups.check_together,
             self.volumes, [FIRST, SECOND])
         self.assertEqual(
             'the array does not have all its volumes in its volume group: '

@@ -224,8 +224,8 @@ class CheckTest(Case):
         self.assertEqual([(35, False)], self.seconds)
 
     @ddt.data((0, rest.Unreachable('gone')),
-              (1, exceptions.ArrayUnsuitable('no policy')),
-              (2, exceptions.ArrayUnsuitable('no ports')))
+              (1, exceptions.ArrayNotSupported('no policy')),
+              (2, exceptions.ArrayNotSupported('no ports')))
     @ddt.unpack
     def test_an_array_that_cannot(self, number, error):
         self.checks[number].side_effect = error

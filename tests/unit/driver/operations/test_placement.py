@@ -35,7 +35,7 @@ REPLICATION = 'consistent_group_replication_enabled'
 NODEDUP = {'kaminario:thin_prov_type': 'nodedup'}
 REPLICATED = {'kaminario:replication': 'enabled'}
 REFUSALS = (rest.Refused('no'), rest.NotFound('gone'),
-            exceptions.CloneImpossible('no way'))
+            exceptions.CloneNotSupported('no way'))
 
 
 class PlacementCase(base.BaseTestCase):
@@ -92,18 +92,18 @@ class IntoGroupTest(PlacementCase):
 
     def test_a_replicated_group_takes_none(self):
         self.group.replication_status = 'enabled'
-        self.assertRaises(exceptions.GroupUnsuitable, self.place)
+        self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.make.assert_not_called()
 
     def test_a_group_of_the_other_kind(self):
         self.array.groups.ensure.return_value = groups.Group(7, False)
-        error = self.assertRaises(exceptions.GroupUnsuitable, self.place)
+        error = self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.assertIn(NAME, str(error))
         self.make.assert_not_called()
 
     def test_a_volume_replicated_apart_from_its_group(self):
         self.volume.volume_type = rows.volume_type(REPLICATED)
-        error = self.assertRaises(exceptions.GroupUnsuitable, self.place)
+        error = self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.assertEqual(
             f'the type of volume {self.volume.id} asks for replication, but '
             'a consistency group is replicated as a whole. Use a type '
@@ -143,7 +143,7 @@ class IntoGroupTest(PlacementCase):
         self.array.groups.ensure.return_value = groups.Group(
             7, True, groups.MOST_VOLUMES)
         self.make.side_effect = rest.Refused('too many')
-        error = self.assertRaises(exceptions.GroupUnsuitable, self.place)
+        error = self.assertRaises(exceptions.GroupNotSupported, self.place)
         self.assertIn(NAME, str(error))
         self.assertIn('too many', str(error))
 
@@ -165,7 +165,7 @@ class FitTest(PlacementCase):
     @ddt.unpack
     def test_dedup_does_not_fit(self, has, wanted, made):
         error = self.assertRaises(
-            exceptions.GroupUnsuitable, placement.check_dedup, self.volume,
+            exceptions.GroupNotSupported, placement.check_dedup, self.volume,
             NAME, groups.Group(7, has), not has)
         self.assertEqual(
             f'the type of volume {self.volume.id} has '
@@ -194,7 +194,7 @@ class FitTest(PlacementCase):
     def test_volumes_may_not_join(self, status):
         self.group.replication_status = status
         error = self.assertRaises(
-            exceptions.GroupUnsuitable, placement.check_unreplicated,
+            exceptions.GroupNotSupported, placement.check_unreplicated,
             self.group)
         self.assertEqual(
             f'group {rows.GROUP_ID} is replicated, so its volumes cannot '
@@ -211,7 +211,7 @@ class FitTest(PlacementCase):
     def test_types_that_differ(self):
         self.group.volume_types = self.kinds([{}, NODEDUP])
         error = self.assertRaises(
-            exceptions.GroupUnsuitable, placement.dedup_of, self.group)
+            exceptions.GroupNotSupported, placement.dedup_of, self.group)
         self.assertEqual(
             f'its volume types differ in {volume_types.DEDUP.key}, which is '
             'one for all volumes of a consistency group. Make a group for '

@@ -213,8 +213,9 @@ class BeginTest(Case):
         self.may_be_begun.assert_not_called()
 
     def test_protect_without_a_note(self):
-        self.resolver.note.side_effect = exceptions.RowChanged('busy')
-        self.assertRaises(exceptions.RowChanged, self.replication.protect,
+        self.resolver.note.side_effect = exceptions.ConcurrentUpdate('busy')
+        self.assertRaises(exceptions.ConcurrentUpdate,
+                          self.replication.protect,
                           self.row, BACKING, self.link())
         self.begun.assert_not_called()
 
@@ -406,7 +407,7 @@ class EndTest(Case):
         self.rows.is_moving.return_value = moving
         if refused:
             self.assertIn('v1', str(self.assertRaises(
-                exceptions.RowChanged, confirm, opened)))
+                exceptions.ConcurrentUpdate, confirm, opened)))
         else:
             confirm(opened)
 
@@ -416,7 +417,7 @@ class EndTest(Case):
         self.rows.is_moving.return_value = True
         confirm = self.ended.call_args.kwargs['confirm']
         confirm(False)
-        self.assertRaises(exceptions.RowChanged, confirm, True)
+        self.assertRaises(exceptions.ConcurrentUpdate, confirm, True)
 
     def test_a_volume_that_has_moved(self):
         """Its row says so in the database only."""
@@ -426,9 +427,9 @@ class EndTest(Case):
 
         def check_here(row):
             if row.provider_id == 'other':
-                raise exceptions.NotServing('moved')
+                raise exceptions.ArrayNotActive('moved')
         self.resolver.check_here.side_effect = check_here
-        self.assertRaises(exceptions.NotServing,
+        self.assertRaises(exceptions.ArrayNotActive,
                           self.ended.call_args.kwargs['confirm'], False)
 
     def test_unprotect_for_good(self):

@@ -192,7 +192,7 @@ class RowsTest(ResolverTestCase):
 
     def test_a_row_that_changes_all_the_time(self):
         self.write.return_value = False
-        error = self.raised(exceptions.RowChanged, self.rewrite)
+        error = self.raised(exceptions.ConcurrentUpdate, self.rewrite)
         self.assertEqual('The row of v1 changes all the time; try again.',
                          str(error))
         self.assertEqual(5, self.write.call_count)
@@ -205,7 +205,7 @@ class RowsTest(ResolverTestCase):
             self.volume.provider_id = ids(FOUND, 'v1', 'moon')
 
         self.volume.refresh = refresh
-        self.assertRaises(exceptions.NotServing, self.rewrite)
+        self.assertRaises(exceptions.ArrayNotActive, self.rewrite)
         self.assertEqual(1, self.write.call_count)
 
     def test_what_needs_no_change(self):
@@ -230,7 +230,8 @@ class RowsTest(ResolverTestCase):
     def test_it_is_on_another_array(self):
         self.has_peer()
         self.volume.provider_id = ids(FOUND, 'v1', 'moon')
-        error = self.raised(exceptions.NotServing, self.resolver.check_here,
+        error = self.raised(exceptions.ArrayNotActive,
+                            self.resolver.check_here,
                             self.volume)
         self.assertEqual(
             'v1 is on the array with system id moon, not on that at '
@@ -246,7 +247,7 @@ class RowsTest(ResolverTestCase):
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, replicated=replicated), owner, 'mars')
         if raises:
-            self.assertRaises(exceptions.NotServing,
+            self.assertRaises(exceptions.ArrayNotActive,
                               self.resolver.check_here, self.volume)
         else:
             self.resolver.check_here(self.volume)
@@ -254,7 +255,7 @@ class RowsTest(ResolverTestCase):
     def test_a_snapshot_has_no_name_id(self):
         self.has_peer()
         self.snapshot.provider_id = ids(TAKEN, system='moon')
-        self.assertRaises(exceptions.NotServing, self.resolver.check_here,
+        self.assertRaises(exceptions.ArrayNotActive, self.resolver.check_here,
                           self.snapshot)
 
 
@@ -309,7 +310,7 @@ class VolumesTest(ResolverTestCase):
         """It may be an older copy."""
         self.has_peer()
         self.volume.provider_id = ids(FOUND, 'v1', 'moon')
-        self.assertRaises(exceptions.NotServing, self.resolver.resolve,
+        self.assertRaises(exceptions.ArrayNotActive, self.resolver.resolve,
                           self.volume)
         self.assertEqual([], self.calls('array.volumes'))
 
@@ -461,7 +462,7 @@ class SnapshotsTest(ResolverTestCase):
     def test_the_name_of_what_another_array_has(self):
         self.has_peer()
         self.snapshot.provider_id = ids(TAKEN, system='moon')
-        self.assertRaises(exceptions.NotServing,
+        self.assertRaises(exceptions.ArrayNotActive,
                           self.resolver.resolve_snapshot, self.snapshot)
         self.assertEqual([], self.calls('array.snapshots'))
 

@@ -300,7 +300,7 @@ class SnapshotTest(VolumesCase):
 
     def test_it_moves_all_the_time(self):
         self.resolver.find.return_value = Backing(group=50, volume=6)
-        error = self.assertRaises(exceptions.RowChanged, self.create)
+        error = self.assertRaises(exceptions.ConcurrentUpdate, self.create)
         self.assertEqual(f'Volume {self.volume.id} is moved between groups; '
                          'try again.', str(error))
         self.assertEqual(5, self.resolver.resolve.call_count)

@@ -145,5 +145,5 @@ class ProtectTest(pair.PairTest):
     def test_no_peers(self):
         self.link = dataclasses.replace(
             self.link, peer_address='elsewhere', backend_id='nobody')
-        self.assertRaises(exceptions.ArrayUnsuitable, self.protect)
+        self.assertRaises(exceptions.ArrayNotSupported, self.protect)
         self.assert_bare()
