@@ -26,7 +26,7 @@ cloud: venv  ## a real Cinder on a simulated K2 (CHECK=1 PORT= SIM_PORT= REPLICA
 test: venv  ## every check: lint, and all suites but the long ones
 	@$(IN_VENV) exec python -m tools.run_tests
 
-unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_gate)
+unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_limiter)
 	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),stestr run)
 
 weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step

@@ -26,7 +26,7 @@ import types
 from typing import Any
 from typing import TypeVar
 
-from cinder_k2.rest import gate
+from cinder_k2.rest import limiter
 from cinder_k2.rest import retry
 from cinder_k2.rest import transport
 
@@ -37,12 +37,12 @@ T = TypeVar('T')
 class Call:
     """One request that is to be sent once.
 
-    :ivar entrance: lets it through when it is its turn
+    :ivar limited_by: lets it through when it is its turn
     :ivar tries: how often it was sent before
     """
 
     request: transport.Request
-    entrance: gate.Gate
+    limited_by: limiter.RequestLimiter
     deadline: retry.Deadline
     tries: int
 

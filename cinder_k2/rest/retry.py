@@ -21,7 +21,7 @@ BASE = 0.1
 CAP = 5.0
 # A 500 or a reply that is no JSON seldom mends itself: no use in asking
 # for minutes. Outages and busy arrays end, so those last to the deadline.
-STUBBORN_TRIES = 8
+PERSISTENT_TRIES = 8
 
 
 class Deadline:
@@ -59,7 +59,7 @@ class Retry:
         self._most_failures = most_failures
         self._failures = 0
         self._bad = 0
-        self._stubborn = 0
+        self._persistent = 0
         self._last: errors.RestError | None = None
         self.tries = 0
 
@@ -70,7 +70,7 @@ class Retry:
             when there is to be no next try
         """
         self.tries += 1
-        self._stubborn += _is_stubborn(error)
+        self._persistent += _is_persistent(error)
         self._bad += is_of_an_object(error)
         self._failures += errors.is_server_failure(error)
         # Only spreads load: nothing secret depends on it.
@@ -79,7 +79,7 @@ class Retry:
         if self._is_last(error):
             raise error
         if (not error.retryable
-                or self._stubborn >= STUBBORN_TRIES
+                or self._persistent >= PERSISTENT_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()):
             raise self._to_tell(error)
@@ -107,5 +107,5 @@ def is_of_an_object(error: errors.RestError) -> bool:
     return error.code is not None or error.status == 500
 
 
-def _is_stubborn(error: errors.RestError) -> bool:
+def _is_persistent(error: errors.RestError) -> bool:
     return isinstance(error, errors.BadReply) or error.status in (500, 501)

@@ -33,7 +33,7 @@ import requests.adapters
 from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
-from cinder_k2.rest import gate
+from cinder_k2.rest import limiter
 from cinder_k2.rest import retry
 from cinder_k2.rest import sequence
 from cinder_k2.rest import settings as rest_settings
@@ -113,8 +113,8 @@ class Session:
         self._settings = settings
         self.clock = clock or waiting.Clock()
         self.transport = transport.Transport(settings, adapter)
-        self.read_gate = gate.Gate(settings.pool_size)
-        self.gate = gate.Gate(settings.max_writes)
+        self.read_limiter = limiter.RequestLimiter(settings.pool_size)
+        self.write_limiter = limiter.RequestLimiter(settings.max_writes)
         # urllib3 would throw surplus connections away, with a warning.
         self._connections = threading.BoundedSemaphore(settings.pool_size)
         self._sequences = sequence.Sequences()
@@ -228,7 +228,7 @@ class Session:
             pace = self._pace(deadline)
             while True:
                 try:
-                    reply = yield calls.Call(request, self.read_gate,
+                    reply = yield calls.Call(request, self.read_limiter,
                                              deadline, pace.tries)
                     return self.transport.decode(request, reply)
                 except errors.RestError as error:
@@ -274,11 +274,11 @@ class Session:
         """
         place = self.transport.place(call.request)
         left = call.deadline.left()
-        with call.entrance.enter(left) as entered:
+        with call.limited_by.enter(left) as entered:
             if entered is None:
                 raise errors.NoTurn(
                     f'no turn within {left:g} s, the array takes '
-                    f'{call.entrance.limit} such requests at once', place)
+                    f'{call.limited_by.limit} such requests at once', place)
             try:
                 with self._connection(call.deadline, place):
                     self.pause()
@@ -343,7 +343,7 @@ class _WriteCall(Generic[T]):
         while True:
             try:
                 reply = yield calls.Call(
-                    self._request, self._session.gate, self._deadline,
+                    self._request, self._session.write_limiter, self._deadline,
                     self._pace.tries)
                 result: T = yield from calls.value(self._write.accept(reply))
                 return result

@@ -391,7 +391,7 @@ class CreateTest(Case):
             self._create()
 
     def test_500_for_ever_ends(self):
-        self.make(*[CRASH, ABSENT] * retry.STUBBORN_TRIES)
+        self.make(*[CRASH, ABSENT] * retry.PERSISTENT_TRIES)
         with self.assertRaises(rest.ServerError):
             self._create()
         self._same_sequence()
@@ -783,7 +783,7 @@ class GateTest(Case):
 
     def test_the_deadline_ends_the_wait_for_a_turn(self):
         self.make(max_writes=1, deadline=0.01)
-        with self.client._session.gate.enter(0):
+        with self.client._session.write_limiter.enter(0):
             with self.assertRaisesRegex(
                     rest.Busy, 'no turn within 0.01 s, the array takes 1 such '
                     'requests') as caught:
@@ -796,22 +796,22 @@ class GateTest(Case):
         for failure in (BUSY, FAST, UNAVAILABLE):
             self.make(failure, DONE)
             self.volumes.delete(31)
-            self.assertEqual(2, self.client._session.gate.limit)
+            self.assertEqual(2, self.client._session.write_limiter.limit)
         for reply in (LOST, CRASH, UNSENT):
             self.make(reply, DONE)
             self.volumes.delete(31)
-            self.assertEqual(4, self.client._session.gate.limit)
+            self.assertEqual(4, self.client._session.write_limiter.limit)
         self.make(*[DONE] * 4)
         for _ in range(4):
             self.volumes.delete(31)
-        self.assertEqual(8, self.client._session.gate.limit)
+        self.assertEqual(8, self.client._session.write_limiter.limit)
 
     def test_reads_pass_one_of_their_own(self):
         self.make(FOUND, max_writes=1)
-        with self.client._session.gate.enter(0):
+        with self.client._session.write_limiter.enter(0):
             self.volumes.find(name='vol-1')
         self.make(pool_size=1, deadline=0.01)
-        with self.client._session.read_gate.enter(0):
+        with self.client._session.read_limiter.enter(0):
             with self.assertRaisesRegex(rest.Busy, 'takes 1 such requests'):
                 self.volumes.find(name='vol-1')
 
@@ -819,10 +819,10 @@ class GateTest(Case):
         self.make(*[FOUND] * 4, FAST, FOUND)
         for _ in range(4):
             self.volumes.find(name='vol-1')
-        self.assertEqual(8, self.client._session.read_gate.limit)
+        self.assertEqual(8, self.client._session.read_limiter.limit)
         self.volumes.find(name='vol-1')
-        self.assertEqual(4, self.client._session.read_gate.limit)
-        self.assertEqual(4, self.client._session.gate.limit)
+        self.assertEqual(4, self.client._session.read_limiter.limit)
+        self.assertEqual(4, self.client._session.write_limiter.limit)
 
     def test_a_full_pool_is_not_a_busy_array(self):
         """ERR-5: writes have all connections; the array is fine."""
@@ -838,12 +838,12 @@ class GateTest(Case):
             self.assertEqual('/volumes', caught.exception.path)
             return DONE
         self.make(write, read, pool_size=2)
-        before = self.client._session.read_gate.limit
+        before = self.client._session.read_limiter.limit
         self.volumes.delete(31)
-        self.assertEqual(before, self.client._session.read_gate.limit)
+        self.assertEqual(before, self.client._session.read_limiter.limit)
 
     def test_writes_in_flight(self):
-        """Twelve threads write; the gate starts with four at once."""
+        """Twelve threads write; the limiter starts with four at once."""
         met = threading.Barrier(5)
         lock = threading.Lock()
         flying, most = 0, 0

@@ -25,23 +25,23 @@ import threading
 START = 4
 
 
-class Pass:
-    """The right to send one request; tells the gate how it went."""
+class Slot:
+    """The right to send one request; tells the limiter how it went."""
 
-    def __init__(self, gate: 'Gate', era: int) -> None:
-        self._gate = gate
+    def __init__(self, limiter: 'RequestLimiter', era: int) -> None:
+        self._limiter = limiter
         self._era = era
 
     def succeeded(self) -> None:
         """The array carried the request out."""
-        self._gate._opened()
+        self._limiter._opened()
 
     def congested(self) -> None:
         """The array said busy or too fast."""
-        self._gate._narrowed(self._era)
+        self._limiter._narrowed(self._era)
 
 
-class Gate:
+class RequestLimiter:
     """Lets a changing number of requests through, ``ceiling`` at most."""
 
     def __init__(self, ceiling: int, start: int = START) -> None:
@@ -61,7 +61,7 @@ class Gate:
         return self._limit
 
     @contextlib.contextmanager
-    def enter(self, timeout: float) -> Iterator[Pass | None]:
+    def enter(self, timeout: float) -> Iterator[Slot | None]:
         """Wait ``timeout`` seconds for a slot; None when none came free."""
         with self._changed:
             free = self._changed.wait_for(self._has_room, timeout)
@@ -72,7 +72,7 @@ class Gate:
             yield None
             return
         try:
-            yield Pass(self, era)
+            yield Slot(self, era)
         finally:
             self._leave()
 

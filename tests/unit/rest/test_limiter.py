@@ -16,24 +16,24 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cinder_k2.rest import gate
+from cinder_k2.rest import limiter
 from cinder_k2 import waiting
 
 PATIENCE = 10.0
 
 
 class Worker:
-    """A thread that goes through the gate and stays until told to go."""
+    """A thread that goes through the limiter and stays until told to go."""
 
-    def __init__(self, a_gate):
+    def __init__(self, a_limiter):
         self.inside = threading.Event()
         self.leave = threading.Event()
-        self._gate = a_gate
+        self._limiter = a_limiter
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self):
-        with self._gate.enter(PATIENCE) as entered:
+        with self._limiter.enter(PATIENCE) as entered:
             if entered:
                 self.inside.set()
                 self.leave.wait(PATIENCE)
@@ -45,98 +45,98 @@ class Worker:
 
 class GateTest(unittest.TestCase):
 
-    def _through(self, a_gate, what='succeeded', times=1):
+    def _through(self, a_limiter, what='succeeded', times=1):
         for _ in range(times):
-            with a_gate.enter(0) as entered:
+            with a_limiter.enter(0) as entered:
                 getattr(entered, what)()
 
-    def _limits(self, a_gate, times):
+    def _limits(self, a_limiter, times):
         """The limit after each of several windows of successes."""
         seen = []
         for _ in range(times):
-            before = a_gate.limit
-            self._through(a_gate, times=before - 1)
-            self.assertEqual(before, a_gate.limit)
-            self._through(a_gate)
-            seen.append(a_gate.limit)
+            before = a_limiter.limit
+            self._through(a_limiter, times=before - 1)
+            self.assertEqual(before, a_limiter.limit)
+            self._through(a_limiter)
+            seen.append(a_limiter.limit)
         return seen
 
     def test_doubles_until_the_first_busy(self):
-        a_gate = gate.Gate(100)
-        self.assertEqual(4, a_gate.limit)
-        self.assertEqual([8, 16, 32], self._limits(a_gate, 3))
-        self._through(a_gate, 'congested')
-        self.assertEqual(16, a_gate.limit)
-        self.assertEqual([17, 18, 19], self._limits(a_gate, 3))
+        a_limiter = limiter.RequestLimiter(100)
+        self.assertEqual(4, a_limiter.limit)
+        self.assertEqual([8, 16, 32], self._limits(a_limiter, 3))
+        self._through(a_limiter, 'congested')
+        self.assertEqual(16, a_limiter.limit)
+        self.assertEqual([17, 18, 19], self._limits(a_limiter, 3))
 
     def test_doubles_up_to_the_ceiling(self):
-        a_gate = gate.Gate(10)
-        self.assertEqual([8, 10], self._limits(a_gate, 2))
+        a_limiter = limiter.RequestLimiter(10)
+        self.assertEqual([8, 10], self._limits(a_limiter, 2))
 
     def test_never_above_the_ceiling(self):
-        a_gate = gate.Gate(6)
-        self._through(a_gate, times=1000)
-        self.assertEqual(6, a_gate.limit)
-        self.assertEqual(2, gate.Gate(2).limit)
+        a_limiter = limiter.RequestLimiter(6)
+        self._through(a_limiter, times=1000)
+        self.assertEqual(6, a_limiter.limit)
+        self.assertEqual(2, limiter.RequestLimiter(2).limit)
 
     def test_halves_down_to_one(self):
         """ERR-4: fewer writes at a time while the array is busy."""
-        a_gate = gate.Gate(32, start=9)
+        a_limiter = limiter.RequestLimiter(32, start=9)
         seen = []
         for _ in range(5):
-            self._through(a_gate, 'congested')
-            seen.append(a_gate.limit)
+            self._through(a_limiter, 'congested')
+            seen.append(a_limiter.limit)
         self.assertEqual([4, 2, 1, 1, 1], seen)
 
     def test_halving_forgets_the_successes_before(self):
-        a_gate = gate.Gate(32)
-        self._through(a_gate, times=3)
-        self._through(a_gate, 'congested')
-        self._through(a_gate)
-        self.assertEqual(2, a_gate.limit)
+        a_limiter = limiter.RequestLimiter(32)
+        self._through(a_limiter, times=3)
+        self._through(a_limiter, 'congested')
+        self._through(a_limiter)
+        self.assertEqual(2, a_limiter.limit)
 
     def test_one_jam_halves_once(self):
-        a_gate = gate.Gate(32, start=8)
-        with a_gate.enter(0) as one, a_gate.enter(0) as two:
+        a_limiter = limiter.RequestLimiter(32, start=8)
+        with a_limiter.enter(0) as one, a_limiter.enter(0) as two:
             one.congested()
             two.congested()
-            with a_gate.enter(0) as three:
-                self.assertEqual(4, a_gate.limit)
+            with a_limiter.enter(0) as three:
+                self.assertEqual(4, a_limiter.limit)
                 three.congested()
-        self.assertEqual(2, a_gate.limit)
+        self.assertEqual(2, a_limiter.limit)
 
     def test_each_jam_halves_once(self):
-        a_gate = gate.Gate(64, start=32)
+        a_limiter = limiter.RequestLimiter(64, start=32)
         limits = []
         for _ in range(3):
-            with a_gate.enter(0) as one, a_gate.enter(0) as two:
+            with a_limiter.enter(0) as one, a_limiter.enter(0) as two:
                 one.congested()
                 two.congested()
-            limits.append(a_gate.limit)
+            limits.append(a_limiter.limit)
         self.assertEqual([16, 8, 4], limits)
 
     def test_no_slot_in_time(self):
-        a_gate = gate.Gate(1)
-        with a_gate.enter(0):
+        a_limiter = limiter.RequestLimiter(1)
+        with a_limiter.enter(0):
             for timeout in (0, 0.01):
-                with a_gate.enter(timeout) as entered:
+                with a_limiter.enter(timeout) as entered:
                     self.assertIsNone(entered)
-        with a_gate.enter(0) as entered:
+        with a_limiter.enter(0) as entered:
             self.assertIsNotNone(entered)
 
     def test_an_exception_frees_the_slot(self):
-        a_gate = gate.Gate(1)
-        with self.assertRaises(KeyError), a_gate.enter(0):
+        a_limiter = limiter.RequestLimiter(1)
+        with self.assertRaises(KeyError), a_limiter.enter(0):
             raise KeyError
-        with a_gate.enter(0) as entered:
+        with a_limiter.enter(0) as entered:
             self.assertIsNotNone(entered)
 
     def test_the_next_enters_when_one_leaves(self):
-        a_gate = gate.Gate(2)
-        first = [Worker(a_gate), Worker(a_gate)]
+        a_limiter = limiter.RequestLimiter(2)
+        first = [Worker(a_limiter), Worker(a_limiter)]
         for worker in first:
             self.assertTrue(worker.inside.wait(PATIENCE))
-        late = Worker(a_gate)
+        late = Worker(a_limiter)
         self.assertFalse(late.inside.is_set())
         first[0].go()
         self.assertTrue(late.inside.wait(PATIENCE))
@@ -144,34 +144,34 @@ class GateTest(unittest.TestCase):
         late.go()
 
     def test_a_waiter_enters_when_the_gate_opens(self):
-        a_gate = gate.Gate(32, start=1)
-        with a_gate.enter(0) as entered:
-            late = Worker(a_gate)
+        a_limiter = limiter.RequestLimiter(32, start=1)
+        with a_limiter.enter(0) as entered:
+            late = Worker(a_limiter)
             waiting.wait_until(
-                lambda: len(a_gate._changed._waiters) == 1, PATIENCE,
-                what='the worker at the gate', interval=0.001)
+                lambda: len(a_limiter._changed._waiters) == 1, PATIENCE,
+                what='the worker at the limiter', interval=0.001)
             entered.succeeded()
             self.assertTrue(late.inside.wait(PATIENCE))
         late.go()
 
     def test_a_narrowed_gate_lets_the_inside_finish(self):
-        a_gate = gate.Gate(4)
-        with a_gate.enter(0) as one, a_gate.enter(0), a_gate.enter(0):
+        a_limiter = limiter.RequestLimiter(4)
+        with a_limiter.enter(0) as one, a_limiter.enter(0), a_limiter.enter(0):
             one.congested()
-            with a_gate.enter(0) as entered:
+            with a_limiter.enter(0) as entered:
                 self.assertIsNone(entered)
-        with a_gate.enter(0) as entered:
+        with a_limiter.enter(0) as entered:
             self.assertIsNotNone(entered)
 
     def test_many_threads_never_pass_the_limit(self):
-        a_gate = gate.Gate(3)
+        a_limiter = limiter.RequestLimiter(3)
         lock = threading.Lock()
         inside, most = 0, 0
 
         def work():
             nonlocal inside, most
             for _ in range(50):
-                with a_gate.enter(PATIENCE) as entered:
+                with a_limiter.enter(PATIENCE) as entered:
                     with lock:
                         inside += 1
                         most = max(most, inside)
@@ -189,15 +189,15 @@ class GateTest(unittest.TestCase):
 
     @given(st.integers(1, 40), st.lists(st.booleans(), max_size=300))
     def test_the_limit_stays_within_its_bounds(self, ceiling, outcomes):
-        a_gate = gate.Gate(ceiling)
+        a_limiter = limiter.RequestLimiter(ceiling)
         doubles = True
         for good in outcomes:
-            before = a_gate.limit
-            self._through(a_gate, 'succeeded' if good else 'congested')
-            self.assertTrue(1 <= a_gate.limit <= ceiling)
+            before = a_limiter.limit
+            self._through(a_limiter, 'succeeded' if good else 'congested')
+            self.assertTrue(1 <= a_limiter.limit <= ceiling)
             doubles &= good
             if not good:
-                self.assertEqual(max(1, before // 2), a_gate.limit)
+                self.assertEqual(max(1, before // 2), a_limiter.limit)
             else:
                 most = 2 * before if doubles else before + 1
-                self.assertIn(a_gate.limit, (before, min(most, ceiling)))
+                self.assertIn(a_limiter.limit, (before, min(most, ceiling)))
