@@ -23,7 +23,7 @@ from oslo_utils import units
 
 from benchmarks import array as arrays
 from benchmarks import drivers
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import provider_id
 
 _SESSIONS = 'replication/sessions'
@@ -100,8 +100,8 @@ class Site:
         system = _system(self.primary)
         for row, volume, group in zip(rows, volumes, groups, strict=True):
             drivers.keep(row, {'provider_id': provider_id.encode(
-                system, Backing(group=group['id'], volume=volume['id'],
-                                replicated=True), row.name_id)})
+                system, ArrayVolume(group=group['id'], volume=volume['id'],
+                                    replicated=True), row.name_id)})
         self.check({row.id for row in rows}, HOME)
 
     def _replicate(self, rows: Sequence[Any], groups: list[arrays.Object],
@@ -180,7 +180,7 @@ class Site:
         system = _system(array)
         volumes = _by_id(array, 'volumes', 'cv')
         known = {row.id: provider_id.decode(
-            Backing, system, row.provider_id, row.name_id) for row in rows}
+            ArrayVolume, system, row.provider_id, row.name_id) for row in rows}
         wrong = [id for id, ids in known.items()
                  if not ids or ids.volume != volumes[id]['id']]
         if wrong:

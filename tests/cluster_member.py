@@ -34,8 +34,8 @@ from cinder import exception  # noqa: E402
 from cinder import objects  # noqa: E402
 from cinder import policy  # noqa: E402
 
-from cinder_k2.array import Backing  # noqa: E402
-from cinder_k2.array import SnapshotBacking  # noqa: E402
+from cinder_k2.array import ArraySnapshot  # noqa: E402
+from cinder_k2.array import ArrayVolume  # noqa: E402
 from cinder_k2.driver.db import provider_id  # noqa: E402
 from tests.functional import backend  # noqa: E402
 from tests.functional import cinder_env  # noqa: E402
@@ -211,7 +211,7 @@ class Member:
         system = self._k2.driver._arrays.active.array.system.id
         volumes, attachments = [], []
         for row in self._k2.volumes():
-            made = provider_id.decode(Backing, system, row.provider_id,
+            made = provider_id.decode(ArrayVolume, system, row.provider_id,
                                       row.name_id)
             ref = made and str(made.mappable)
             volumes.append({'id': row.id, 'size': row.size, 'ref': ref,
@@ -220,7 +220,7 @@ class Member:
                             for a in row.volume_attachment]
         snapshots = []
         for row in self._k2.snapshots():
-            made = provider_id.decode(SnapshotBacking, system, row.provider_id)
+            made = provider_id.decode(ArraySnapshot, system, row.provider_id)
             snapshots.append({'id': row.id, 'status': row.status,
                               'ref': made and str(made.ref)})
         return {'volumes': volumes, 'snapshots': snapshots,

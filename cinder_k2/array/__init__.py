@@ -17,7 +17,7 @@ Knows ``cinder_k2.rest`` and nothing of Cinder. Sizes are in KiB
 """
 
 from cinder_k2.array.array import Array
-from cinder_k2.array.backing import Backing
-from cinder_k2.array.backing import SnapshotBacking
+from cinder_k2.array.objects import ArraySnapshot
+from cinder_k2.array.objects import ArrayVolume
 
-__all__ = ['Array', 'Backing', 'SnapshotBacking']
+__all__ = ['Array', 'ArrayVolume', 'ArraySnapshot']

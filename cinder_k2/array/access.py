@@ -16,7 +16,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import dataclasses
 
-from cinder_k2.array import backing as backings
+from cinder_k2.array import objects
 from cinder_k2 import rest
 from cinder_k2 import waiting
 
@@ -42,7 +42,7 @@ class Access:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
-    def grant(self, volume: backings.Backing, host: int, *,
+    def grant(self, volume: objects.ArrayVolume, host: int, *,
               look_first: bool = False,
               verify: Callable[[], object] | None = None) -> int:
         """Map a volume to a host; the LUN. One call where nothing is odd.
@@ -77,7 +77,7 @@ class Access:
                 or self._client.mappings.create(
                     host=group, volume=volume.mappable), group)
 
-    def revoke(self, volume: backings.Backing | None, host: int, *,
+    def revoke(self, volume: objects.ArrayVolume | None, host: int, *,
                shared: bool = False) -> Revoked:
         """Take a volume from a host. Two calls where nothing is odd.
 
@@ -119,7 +119,8 @@ class Access:
         """The host group that a host is a member of."""
         return self._client.hosts.get(host).host_group
 
-    def revoke_group(self, volume: backings.Backing, group: rest.Ref) -> None:
+    def revoke_group(self, volume: objects.ArrayVolume,
+                     group: rest.Ref) -> None:
         """Take a volume from a host group."""
         for mapping in self._client.mappings.search(
                 host=group, volume=volume.mappable):
@@ -178,11 +179,11 @@ class Access:
         self._client.mappings.delete(mapping.id, host=mapping.host,
                                      volume=mapping.volume)
 
-    def _find(self, volume: backings.Backing, host: rest.Ref
+    def _find(self, volume: objects.ArrayVolume, host: rest.Ref
               ) -> rest.Mapping | None:
         return self._client.mappings.find(host=host, volume=volume.mappable)
 
-    def _lun(self, volume: backings.Backing, mapping: rest.Mapping,
+    def _lun(self, volume: objects.ArrayVolume, mapping: rest.Mapping,
              host: rest.Ref) -> int:
         """The LUN; that of a view is on another entry, maybe not at once.
 

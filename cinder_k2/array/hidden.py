@@ -28,9 +28,9 @@ import dataclasses
 import re
 import typing
 
-from cinder_k2.array import backing as backings
 from cinder_k2.array import images
 from cinder_k2.array import notes
+from cinder_k2.array import objects
 from cinder_k2.array import replication
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
@@ -163,7 +163,7 @@ class Hidden:
                 volume_group=record.ref)
             if found.id in marks.snapshots and found.short_name))
 
-    def is_volume_needed(self, backing: backings.Backing) -> bool:
+    def is_volume_needed(self, backing: objects.ArrayVolume) -> bool:
         """Whether clones need what backs a volume.
 
         :raises ObjectInUse: somebody else's snapshots do; the text names
@@ -176,7 +176,7 @@ class Hidden:
                 if not naming.is_hidden_snapshot(s.short_name)])
         return bool(children)
 
-    def hide_volume(self, backing: backings.Backing,
+    def hide_volume(self, backing: objects.ArrayVolume,
                     names: Sequence[str] = ()) -> None:
         """Hide a volume until its last clone goes.
 
@@ -192,7 +192,7 @@ class Hidden:
             marks |= Marks(volumes=frozenset({backing.volume_ref.id}))
         self.keep(backing.group, marks, names)
 
-    def is_snapshot_needed(self, found: backings.SnapshotBacking,
+    def is_snapshot_needed(self, found: objects.ArraySnapshot,
                            siblings: list[rest.Snapshot]) -> bool:
         """Whether volumes that were made from a snapshot need it.
 
@@ -207,7 +207,7 @@ class Hidden:
         return bool(children or any(
             s.num_of_clones for s in siblings if s.id == found.snapshot))
 
-    def hide_snapshot(self, found: backings.SnapshotBacking) -> None:
+    def hide_snapshot(self, found: objects.ArraySnapshot) -> None:
         """Hide a snapshot until the last volume made from it has gone."""
         self.keep(found.group,
                   Marks(snapshots=frozenset({found.snapshot})))
@@ -243,7 +243,7 @@ class Hidden:
                  for group in self._client.volume_groups.search()]
         return [each for each in found if each.marks]
 
-    def _children_of_volume(self, backing: backings.Backing
+    def _children_of_volume(self, backing: objects.ArrayVolume
                             ) -> list[rest.Snapshot]:
         """Snapshots that hold a volume, or were taken of its view.
 
@@ -397,7 +397,7 @@ def _is_view(snapshot: rest.Snapshot) -> bool:
 
 
 def _may_be_view_of(snapshot: rest.Snapshot,
-                    source: backings.SnapshotBacking) -> bool:
+                    source: objects.ArraySnapshot) -> bool:
     """Whether one is made of another one, as far as the array tells.
 
     What is made of a snapshot is a view (SNP-5), whether the array says so

@@ -23,7 +23,7 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from cinder_k2.array import backing as backings
+from cinder_k2.array import objects
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -38,8 +38,8 @@ class Identity:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
-    def volume(self, stored: backings.Backing, names: Sequence[str]
-               ) -> backings.Backing | None:
+    def volume(self, stored: objects.ArrayVolume, names: Sequence[str]
+               ) -> objects.ArrayVolume | None:
         """What backs a volume now. One call where it has the first name.
 
         :param names: those that its volume or view may have
@@ -53,8 +53,8 @@ class Identity:
                 return found
         return None
 
-    def snapshot(self, stored: backings.SnapshotBacking,
-                 names: Sequence[str]) -> backings.SnapshotBacking | None:
+    def snapshot(self, stored: objects.ArraySnapshot,
+                 names: Sequence[str]) -> objects.ArraySnapshot | None:
         """The snapshot behind a Cinder snapshot now. One call mostly.
 
         One that Cinder took over keeps the name that somebody gave it, of
@@ -72,9 +72,9 @@ class Identity:
         return self._adopted(stored, self._client.snapshots.search(
             volume_group=self._client.volume_groups.ref(stored.group)))
 
-    def snapshot_among(self, stored: backings.SnapshotBacking,
+    def snapshot_among(self, stored: objects.ArraySnapshot,
                        names: Sequence[str], siblings: list[rest.Snapshot]
-                       ) -> backings.SnapshotBacking | None:
+                       ) -> objects.ArraySnapshot | None:
         """As ``snapshot``, among all snapshots of its group. No call."""
         for found in siblings if not stored.named else ():
             if found.short_name in names:
@@ -82,7 +82,7 @@ class Identity:
         return self._adopted(stored, siblings)
 
     @staticmethod
-    def is_view_among(stored: backings.Backing, names: Sequence[str],
+    def is_view_among(stored: objects.ArrayVolume, names: Sequence[str],
                       siblings: Iterable[rest.Snapshot]) -> bool:
         """Whether a stored view has one of its names there. No call.
 
@@ -92,7 +92,7 @@ class Identity:
         return any(s.id == stored.view and s.short_name in names
                    for s in siblings)
 
-    def name_now(self, stored: backings.Backing) -> tuple[str, str]:
+    def name_now(self, stored: objects.ArrayVolume) -> tuple[str, str]:
         """Names that the objects with stored ids have now. Two calls.
 
         :returns: that of the volume or view, and that of the group; '' for
@@ -110,8 +110,8 @@ class Identity:
         except rest.NotFound:
             return name, ''
 
-    def _volume(self, stored: backings.Backing, name: str
-                ) -> backings.Backing | None:
+    def _volume(self, stored: objects.ArrayVolume, name: str
+                ) -> objects.ArrayVolume | None:
         found = self._client.volumes.find(name=name)
         if found is None:
             return None
@@ -122,17 +122,17 @@ class Identity:
         return dataclasses.replace(stored, volume=found.id, group=group,
                                    shared=True, has_clones=True)
 
-    def _view(self, stored: backings.Backing, name: str
-              ) -> backings.Backing | None:
+    def _view(self, stored: objects.ArrayVolume, name: str
+              ) -> objects.ArrayVolume | None:
         found = self._client.snapshots.find(short_name=name)
         if found is None or found.id == stored.view:
             return stored if found else None
         _tell(name, stored, found.id, stored.group)
         return volumes.view_backing(self._client, found)
 
-    def _adopted(self, stored: backings.SnapshotBacking,
+    def _adopted(self, stored: objects.ArraySnapshot,
                  siblings: list[rest.Snapshot]
-                 ) -> backings.SnapshotBacking | None:
+                 ) -> objects.ArraySnapshot | None:
         """A snapshot with a name that is not Cinder's."""
         for found in siblings:
             if found.id != stored.snapshot:
@@ -146,8 +146,8 @@ class Identity:
                 return self._undigested(stored, found)
         return None
 
-    def _undigested(self, stored: backings.SnapshotBacking,
-                    found: rest.Snapshot) -> backings.SnapshotBacking:
+    def _undigested(self, stored: objects.ArraySnapshot,
+                    found: rest.Snapshot) -> objects.ArraySnapshot:
         """A snapshot of whose name nothing was noted.
 
         What was there when the row was made has its id ever since; what got
@@ -165,8 +165,8 @@ class Identity:
                 'manage it again.')
         return dataclasses.replace(stored, named=naming.digest(_name(found)))
 
-    def _as_found(self, stored: backings.SnapshotBacking,
-                  found: rest.Snapshot) -> backings.SnapshotBacking:
+    def _as_found(self, stored: objects.ArraySnapshot,
+                  found: rest.Snapshot) -> objects.ArraySnapshot:
         group = found.volume_group.id if found.volume_group else stored.group
         if (found.id, group) == (stored.snapshot, stored.group):
             return stored
@@ -184,7 +184,7 @@ def _name(found: rest.Volume | rest.Snapshot) -> str:
     return found.short_name or ''
 
 
-def _tell(name: str, stored: backings.Backing, id: int, group: int) -> None:
+def _tell(name: str, stored: objects.ArrayVolume, id: int, group: int) -> None:
     LOG.warning('%(name)s on the array has id %(id)s in volume group '
                 '%(group)s, not %(stored)s in %(stored_group)s as Cinder\'s '
                 'row says; the name counts.', {

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 import contextlib
 
-from cinder_k2.array import backing as backings
 from cinder_k2.array import cache
 from cinder_k2.array import images
+from cinder_k2.array import objects
 from cinder_k2.array import policies
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
@@ -48,18 +48,18 @@ class Snapshots:
         self._policy()
 
     def create(self, name: str,
-               source: backings.Backing) -> backings.SnapshotBacking:
+               source: objects.ArrayVolume) -> objects.ArraySnapshot:
         """Take a snapshot of what backs a volume. One call.
 
         The array is told not to delete it by itself (SNP-4).
         """
         snapshot = self._create(name, source.snapshot_source, _SNAPSHOT)
-        return backings.SnapshotBacking(
+        return objects.ArraySnapshot(
             snapshot=snapshot.id, group=source.group, view=source.view,
             volume=source.volume or source.origin, shared=source.shared)
 
-    def create_view(self, name: str, snapshot: backings.SnapshotBacking,
-                    *, lasting: bool) -> backings.Backing:
+    def create_view(self, name: str, snapshot: objects.ArraySnapshot,
+                    *, lasting: bool) -> objects.ArrayVolume:
         """Make a writable view of a snapshot (SNP-5).
 
         :param lasting: it is to back a volume, so the array must not delete
@@ -80,7 +80,7 @@ class Snapshots:
             raise
 
     def create_thin_clone(self, name: str,
-                          snapshot: backings.SnapshotBacking,
+                          snapshot: objects.ArraySnapshot,
                           volume: int) -> rest.Volume:
         """Make a thin clone of a volume in a snapshot (CLN-1, CLN-2).
 
@@ -94,7 +94,7 @@ class Snapshots:
             source_snapshot=snapshot.ref,
             source_volume=self._client.volumes.ref(volume))
 
-    def find(self, name: str) -> backings.SnapshotBacking | None:
+    def find(self, name: str) -> objects.ArraySnapshot | None:
         """The snapshot of that short name.
 
         :returns: None if the array has none
@@ -103,15 +103,15 @@ class Snapshots:
         return None if found is None else _snapshot_backing(found)
 
     def find_many(self, names: Collection[str]
-                  ) -> dict[str, backings.SnapshotBacking]:
+                  ) -> dict[str, objects.ArraySnapshot]:
         """Those of the snapshots that there are, by short name. Few calls."""
         return {snapshot.short_name: _snapshot_backing(snapshot)
                 for snapshot in self._client.snapshots.search(
                     rest.query.one_of('short_name', names))
                 if snapshot.short_name}
 
-    def view_of(self, snapshot: backings.SnapshotBacking, name: str
-                ) -> backings.Backing | None:
+    def view_of(self, snapshot: objects.ArraySnapshot, name: str
+                ) -> objects.ArrayVolume | None:
         """The view of a snapshot that has this short name."""
         view = self._client.snapshots.find(short_name=name,
                                            source=snapshot.ref)
@@ -189,7 +189,7 @@ class Snapshots:
             raise exceptions.ObjectInUse(f'Snapshot {snapshot}',
                                          'is needed by thin clones.')
 
-    def size(self, snapshot: backings.SnapshotBacking) -> int | None:
+    def size(self, snapshot: objects.ArraySnapshot) -> int | None:
         """KiB of all volumes in a snapshot, at the time it was taken."""
         return self._client.snapshots.get(
             snapshot.snapshot, volume_group=self._client.volume_groups.ref(
@@ -234,13 +234,13 @@ class Snapshots:
             self._client, self._policy_name, 'k2_retention_policy'))
 
 
-def _snapshot_backing(snapshot: rest.Snapshot) -> backings.SnapshotBacking:
+def _snapshot_backing(snapshot: rest.Snapshot) -> objects.ArraySnapshot:
     """Describe a snapshot that was found by its name.
 
     Whether volumes were made from it is not known.
     """
     source = snapshot.source
-    return backings.SnapshotBacking(
+    return objects.ArraySnapshot(
         snapshot=snapshot.id, group=_group_of(snapshot),
         view=(source.id if source and source.resource == 'snapshots'
               else None), has_clones=True)

@@ -15,8 +15,8 @@
 from collections.abc import Callable
 from collections.abc import Sequence
 
-from cinder_k2.array import backing as backings
 from cinder_k2.array import images
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -99,7 +99,7 @@ class Volumes:
         """
         return self._client.volume_groups.get(group)
 
-    def restore(self, snapshot: backings.SnapshotBacking,
+    def restore(self, snapshot: objects.ArraySnapshot,
                 before: rest.VolumeGroup) -> None:
         """Put every volume of a group back to a snapshot of it (RST-1).
 
@@ -203,7 +203,7 @@ class Volumes:
         except waiting.WaitTimeout:
             return False
 
-    def find(self, *names: str) -> backings.Backing | None:
+    def find(self, *names: str) -> objects.ArrayVolume | None:
         """The volume of the first name that there is, else the view.
 
         :returns: None if the array has neither
@@ -212,13 +212,13 @@ class Volumes:
             volume = self._client.volumes.find(name=name)
             group = None if volume is None else self._group_of(name, volume)
             if volume is not None and group is not None:
-                return backings.Backing(volume=volume.id, group=group)
+                return objects.ArrayVolume(volume=volume.id, group=group)
             view = self.find_view(name)
             if view is not None:
                 return view
         return None
 
-    def find_view(self, name: str) -> backings.Backing | None:
+    def find_view(self, name: str) -> objects.ArrayVolume | None:
         """The view of that short name, which backs a volume."""
         view = self._client.snapshots.find(short_name=name)
         return None if view is None else view_backing(self._client, view)
@@ -272,7 +272,7 @@ class Volumes:
         return patiently(self._client, lambda: (
             self._client.volume_groups.delete(group, names=names)))
 
-    def check_unmapped(self, backing: backings.Backing) -> None:
+    def check_unmapped(self, backing: objects.ArrayVolume) -> None:
         """See that a volume or a view is not mapped.
 
         :raises StillMapped: it is; the text names hosts and host groups
@@ -351,7 +351,7 @@ def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
 
 def view_backing(client: rest.Client, view: rest.Snapshot, *,
                  volume: int | None = None, group: int | None = None,
-                 parent: int | None = None) -> backings.Backing:
+                 parent: int | None = None) -> objects.ArrayVolume:
     """Describe a view that backs a volume.
 
     Its images may show a moment later than the view itself (OBJ-6).
@@ -380,8 +380,8 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
             f'View {view.name} does not hold exactly one image of the '
             'volume; see its volsnaps on the array.')
     source = found[0].source
-    return backings.Backing(group=group, view=view.id,
-                            volsnap=found[0].id,
-                            origin=source.id if source and (
-                                source.resource == 'volumes') else volume,
-                            parent=view.source.id if view.source else parent)
+    return objects.ArrayVolume(
+        group=group, view=view.id, volsnap=found[0].id,
+        origin=source.id if source and (
+            source.resource == 'volumes') else volume,
+        parent=view.source.id if view.source else parent)

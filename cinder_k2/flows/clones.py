@@ -27,9 +27,9 @@ from oslo_log import log as logging
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import cache
-from cinder_k2.array import SnapshotBacking
 from cinder_k2 import exceptions
 from cinder_k2.flows import engine
 from cinder_k2.flows import volumes
@@ -38,7 +38,7 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 # Copies so many KiB from the first to the second, which has no data yet.
-Copy = Callable[[Backing, Backing, int], None]
+Copy = Callable[[ArrayVolume, ArrayVolume, int], None]
 # Holds a volume group against snapshots of it.
 Hold = Callable[[int], contextlib.AbstractContextManager[object]]
 
@@ -77,7 +77,7 @@ class CreateThinClone(engine.Step):
 
     default_provides = ('volume', 'made_size')
 
-    def execute(self, array: Array, order: Order, snapshot: SnapshotBacking,
+    def execute(self, array: Array, order: Order, snapshot: ArraySnapshot,
                 source: int) -> tuple[int, int]:
         try:
             clone = array.snapshots.create_thin_clone(order.name, snapshot,
@@ -113,7 +113,7 @@ class MoveToOwnGroup(engine.Step):
     """Give the clone snapshots, restore and quota of its own (CLN-7)."""
 
     def execute(self, array: Array, volume: int, group: int,
-                snapshot: SnapshotBacking, order: Order) -> None:
+                snapshot: ArraySnapshot, order: Order) -> None:
         try:
             array.volumes.move(volume, group, [order.name])
         except rest.Refused as refusal:
@@ -143,7 +143,7 @@ class Grow(engine.Step):
                 ) from refusal
 
 
-def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
+def thin(array: Array, order: Order, snapshot: ArraySnapshot) -> ArrayVolume:
     """A thin clone, moved to a group of its own.
 
     Three calls, four if it is larger than its source. The caller holds the
@@ -167,12 +167,12 @@ def thin(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
         CreateThinClone(), Grow(), *_own_group(order), MoveToOwnGroup())
     made = engine.run(flow, array=array, order=order, snapshot=snapshot,
                       source=snapshot.volume, **_group_inputs(order))
-    return Backing(group=made['group'], volume=made['volume'],
-                   parent=snapshot.snapshot, parent_group=snapshot.group,
-                   shared=order.group is not None)
+    return ArrayVolume(group=made['group'], volume=made['volume'],
+                       parent=snapshot.snapshot, parent_group=snapshot.group,
+                       shared=order.group is not None)
 
 
-def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
+def view(array: Array, order: Order, snapshot: ArraySnapshot) -> ArrayVolume:
     """A writable view of the snapshot. Two calls.
 
     :raises StrategyRefused: a view can differ neither in size (VSN-4) nor
@@ -196,8 +196,8 @@ def view(array: Array, order: Order, snapshot: SnapshotBacking) -> Backing:
     return _make_view(array, order.name, snapshot, lasting=True)
 
 
-def _make_view(array: Array, name: str, snapshot: SnapshotBacking, *,
-               lasting: bool) -> Backing:
+def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
+               lasting: bool) -> ArrayVolume:
     try:
         return array.snapshots.create_view(name, snapshot, lasting=lasting)
     except rest.Refused as refusal:
@@ -212,19 +212,19 @@ def _make_view(array: Array, name: str, snapshot: SnapshotBacking, *,
 class CopyData(engine.Step):
     """Copy by this host, from a view that lives as long as that takes."""
 
-    def execute(self, array: Array, order: Order, snapshot: SnapshotBacking,
+    def execute(self, array: Array, order: Order, snapshot: ArraySnapshot,
                 copy: Copy, group: int, volume: int) -> None:
         source = _make_view(array, order.view_name, snapshot,
                             lasting=False)
         try:
-            copy(source, Backing(group=group, volume=volume),
+            copy(source, ArrayVolume(group=group, volume=volume),
                  order.source_size)
         finally:
             _discard_view(array, order.view_name, source)
 
 
 def copied(copy: Copy, array: Array, order: Order,
-           snapshot: SnapshotBacking) -> Backing:
+           snapshot: ArraySnapshot) -> ArrayVolume:
     """A new volume into which this host copies the snapshot's data.
 
     Works for every source, size and type, and takes its time.
@@ -236,19 +236,19 @@ def copied(copy: Copy, array: Array, order: Order,
     made = engine.run(flow, array=array, order=order, snapshot=snapshot,
                       name=order.name, size=order.size, copy=copy,
                       **_group_inputs(order))
-    return Backing(group=made['group'], volume=made['volume'],
-                   shared=order.group is not None)
+    return ArrayVolume(group=made['group'], volume=made['volume'],
+                       shared=order.group is not None)
 
 
 class CopyView(engine.Step):
     """Copy what a view holds."""
 
-    def execute(self, array: Array, view: Backing, size: int, copy: Copy,
+    def execute(self, array: Array, view: ArrayVolume, size: int, copy: Copy,
                 group: int, volume: int) -> None:
-        copy(view, Backing(group=group, volume=volume), size)
+        copy(view, ArrayVolume(group=group, volume=volume), size)
 
 
-def promote(array: Array, copy: Copy, **order: typing.Any) -> Backing:
+def promote(array: Array, copy: Copy, **order: typing.Any) -> ArrayVolume:
     """A new volume into which this host copies what a view holds.
 
     :param order: ``view``, its ``size`` in KiB; of the new volume ``name``,
@@ -257,7 +257,7 @@ def promote(array: Array, copy: Copy, **order: typing.Any) -> Backing:
     flow = linear_flow.Flow('promotion').add(
         volumes.CreateGroup(), volumes.CreateVolume(), CopyView())
     made = engine.run(flow, array=array, copy=copy, **order)
-    return Backing(group=made['group'], volume=made['volume'])
+    return ArrayVolume(group=made['group'], volume=made['volume'])
 
 
 def _own_group(order: Order) -> list[engine.Step]:
@@ -270,7 +270,7 @@ def _group_inputs(order: Order) -> dict[str, typing.Any]:
     return {'group_name': order.group_name, 'dedup': order.dedup}
 
 
-def _discard_view(array: Array, name: str, view: Backing | None = None
+def _discard_view(array: Array, name: str, view: ArrayVolume | None = None
                   ) -> None:
     try:
         with array.grace():
@@ -283,7 +283,7 @@ def _discard_view(array: Array, name: str, view: Backing | None = None
                     {'name': name, 'error': error})
 
 
-Strategy = Callable[[Array, Order, SnapshotBacking], Backing]
+Strategy = Callable[[Array, Order, ArraySnapshot], ArrayVolume]
 
 
 class Cloner:
@@ -306,8 +306,8 @@ class Cloner:
         self._worked: set[str] = set()
         self._refused = cache.Cache()
 
-    def from_snapshot(self, order: Order, snapshot: SnapshotBacking,
-                      strategies: Sequence[str]) -> Backing:
+    def from_snapshot(self, order: Order, snapshot: ArraySnapshot,
+                      strategies: Sequence[str]) -> ArrayVolume:
         """Make a volume from a snapshot by the first strategy that works.
 
         :raises CloneNotSupported: none did; the text says why for each
@@ -326,8 +326,8 @@ class Cloner:
             'k2_clone_strategies, or the volume type, allows. '
             + '; '.join(reasons))
 
-    def from_volume(self, order: Order, source: Backing, hidden_name: str,
-                    strategies: Sequence[str]) -> Backing:
+    def from_volume(self, order: Order, source: ArrayVolume, hidden_name: str,
+                    strategies: Sequence[str]) -> ArrayVolume:
         """Make a clone, from a hidden snapshot that lives as long as it.
 
         A full copy does not need it.
@@ -348,7 +348,7 @@ class Cloner:
         return dataclasses.replace(clone, hidden_parent=True)
 
     def _thin(self, array: Array, order: Order,
-              snapshot: SnapshotBacking) -> Backing:
+              snapshot: ArraySnapshot) -> ArrayVolume:
         with self._hold(snapshot.group):
             return thin(array, order, snapshot)
 
@@ -365,7 +365,7 @@ class Cloner:
             self._refused.peek(name))) + names[end:]
 
     def _try(self, name: str, order: Order,
-             snapshot: SnapshotBacking) -> Backing:
+             snapshot: ArraySnapshot) -> ArrayVolume:
         try:
             made = self._strategies[name](self._array, order, snapshot)
         except exceptions.StrategyUnknown:
@@ -376,7 +376,7 @@ class Cloner:
         self._refused.drop(name)
         return made
 
-    def _discard(self, hidden: SnapshotBacking, name: str) -> None:
+    def _discard(self, hidden: ArraySnapshot, name: str) -> None:
         try:
             with self._array.grace():
                 self._array.snapshots.delete_parent(

@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hidden
-from cinder_k2.array import SnapshotBacking
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -31,7 +31,7 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 
-def delete_volume(array: Array, backing: Backing, names: Sequence[str]
+def delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> None:
     """Delete what backs a volume. Two calls, one for a view.
 
@@ -48,7 +48,7 @@ def delete_volume(array: Array, backing: Backing, names: Sequence[str]
                              list(map(naming.group_of_volume, names)))
 
 
-def retire_volume(array: Array, backing: Backing, names: Sequence[str]
+def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> bool:
     """Delete what backs a volume, or hide it if clones need it.
 
@@ -67,7 +67,7 @@ def retire_volume(array: Array, backing: Backing, names: Sequence[str]
     return True
 
 
-def retire_snapshot(array: Array, stored: SnapshotBacking,
+def retire_snapshot(array: Array, stored: ArraySnapshot,
                     names: Sequence[str]) -> bool:
     """Delete a snapshot, or hide it if volumes made from it need it.
 
@@ -100,7 +100,7 @@ def retire_snapshot(array: Array, stored: SnapshotBacking,
     return True
 
 
-def _delete_unless_needed(array: Array, stored: SnapshotBacking,
+def _delete_unless_needed(array: Array, stored: ArraySnapshot,
                           names: Sequence[str]) -> bool:
     """Leave it to the array whether a snapshot is needed (SNP-9, CLN-4).
 
@@ -111,14 +111,14 @@ def _delete_unless_needed(array: Array, stored: SnapshotBacking,
         found.snapshot, found.group, names)
 
 
-def _tells_clones(found: SnapshotBacking, siblings: list[rest.Snapshot]
+def _tells_clones(found: ArraySnapshot, siblings: list[rest.Snapshot]
                   ) -> bool:
     """Whether the array says how many thin clones a snapshot has."""
     return all(each.tells('num_of_clones') for each in siblings
                if each.id == found.snapshot)
 
 
-def hide_parent(array: Array, backing: Backing) -> None:
+def hide_parent(array: Array, backing: ArrayVolume) -> None:
     """Hide the snapshot that was made for a clone which is hidden now.
 
     The caller holds the group of the snapshot.
@@ -128,7 +128,7 @@ def hide_parent(array: Array, backing: Backing) -> None:
             snapshots=frozenset({backing.parent})))
 
 
-def delete_parent(array: Array, backing: Backing, names: Sequence[str]
+def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
                   ) -> None:
     """Delete the snapshot that was made for a clone which is gone now.
 
@@ -173,7 +173,7 @@ def delete_own_group_by_name(array: Array, name: str) -> int | None:
     return group
 
 
-def try_delete_volume(array: Array, backing: Backing, names: Sequence[str]
+def try_delete_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
                       ) -> bool:
     """Delete what backs a volume; False if something there needs it.
 
@@ -189,7 +189,7 @@ def try_delete_volume(array: Array, backing: Backing, names: Sequence[str]
     return True
 
 
-def try_delete_snapshot(array: Array, found: SnapshotBacking,
+def try_delete_snapshot(array: Array, found: ArraySnapshot,
                         names: Sequence[str]) -> bool:
     """Delete a snapshot; False if something on the array needs it.
 

@@ -24,7 +24,7 @@ import typing
 from taskflow.patterns import linear_flow
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
@@ -123,12 +123,12 @@ def regroup(array: Array, moves: Sequence[Move], hold: clones.Hold
 class MakeMember(engine.Step):
     """Make one volume in the group."""
 
-    def __init__(self, name: str, make: Callable[[int], Backing]) -> None:
+    def __init__(self, name: str, make: Callable[[int], ArrayVolume]) -> None:
         super().__init__(name=f'member-{name}', provides=name)
         self._name = name
         self._make = make
 
-    def execute(self, array: Array, group: int) -> Backing:
+    def execute(self, array: Array, group: int) -> ArrayVolume:
         with array.deadline(fresh=True):
             return self._make(group)
 
@@ -137,7 +137,8 @@ class MakeMember(engine.Step):
 
 
 def make(array: Array, *, group_name: str, dedup: bool,
-         members: Mapping[str, Callable[[int], Backing]]) -> list[Backing]:
+         members: Mapping[str, Callable[[int],
+                                        ArrayVolume]]) -> list[ArrayVolume]:
     """Make a group with members, in their order; nothing if one fails.
 
     :param members: by the name of a volume: makes it in the group of that

@@ -18,7 +18,7 @@ import functools
 import typing
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts
 from cinder_k2.flows import chap
@@ -40,7 +40,7 @@ class _Order:
 
     array: Array
     registry: hosts.Hosts
-    backing: Backing
+    backing: ArrayVolume
     found: hosts.HostInitiators
     sought: hosts.Sought
     look_first: bool
@@ -90,7 +90,7 @@ class Hold(typing.Protocol):
         """
 
 
-def attach(array: Array, registry: hosts.Hosts, backing: Backing, *,
+def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
            sought: hosts.Sought, look_first: bool, hold: Hold,
            guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if need be.

@@ -13,13 +13,13 @@
 """Bringing a volume that somebody made under Cinder's names."""
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import inventory
 from cinder_k2.flows import undo
 
 
 def take(array: Array, found: inventory.FoundVolume, *, name: str,
-         group_name: str, size: int) -> Backing:
+         group_name: str, size: int) -> ArrayVolume:
     """Rename a volume and its group. Two calls.
 
     If one is refused, both have their own names again.
@@ -46,5 +46,5 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
                         always_in_doubt=True):
             array.originals.take_volume(volume, name, size)
     # Somebody may have made snapshots and clones of it.
-    return Backing(group=found.group.id, volume=found.volume.id,
-                   has_clones=True)
+    return ArrayVolume(group=found.group.id, volume=found.volume.id,
+                       has_clones=True)

@@ -13,11 +13,11 @@
 """Giving a volume and its group other names."""
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.flows import undo
 
 
-def rename(array: Array, backing: Backing, *, name: str, group_name: str,
+def rename(array: Array, backing: ArrayVolume, *, name: str, group_name: str,
            old_name: str, old_group_name: str) -> None:
     """Rename a volume and the group that holds just it. Two calls.
 

@@ -15,7 +15,7 @@
 import typing
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.flows import engine
 from cinder_k2.flows import undo
 
@@ -52,7 +52,7 @@ class CreateVolume(engine.Step):
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,
-           dedup: bool) -> Backing:
+           dedup: bool) -> ArrayVolume:
     """Make a volume of ``size`` KiB, alone in a new group. Two calls."""
     with undo.Undo(array) as steps:
         with steps.step('create volume group',
@@ -62,16 +62,16 @@ def create(array: Array, *, name: str, group_name: str, size: int,
                          array.volumes.delete_group(group, [group_name]))
         with steps.step('create volume', lambda: _drop_volume(array, name)):
             volume = array.volumes.create(name, size, group)
-    return Backing(group=group, volume=volume)
+    return ArrayVolume(group=group, volume=volume)
 
 
 def create_member(array: Array, *, name: str, size: int,
-                  group: int) -> Backing:
+                  group: int) -> ArrayVolume:
     """Make a volume of ``size`` KiB in the group of others. One call."""
     with undo.Undo(array).step('create volume',
                                lambda: _drop_volume(array, name)):
         volume = array.volumes.create(name, size, group)
-    return Backing(group=group, volume=volume, shared=True)
+    return ArrayVolume(group=group, volume=volume, shared=True)
 
 
 def _drop_group(array: Array, name: str) -> None:

@@ -22,8 +22,8 @@ import typing
 from cinder import context
 from cinder import objects
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import provider_id
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -69,7 +69,7 @@ def volumes(system_id: str, rows: Iterable[Row] = (), *,
     read = objects.VolumeList.get_all
     for row in [*rows, *_read(read, _pattern(system_id, having)),
                 *_read(read, {'id': ids}), *_read(read, {'_name_id': ids})]:
-        made = provider_id.decode(Backing, system_id, row.provider_id,
+        made = provider_id.decode(ArrayVolume, system_id, row.provider_id,
                                   row.name_id)
         owners.add(row, made.mappable if made else None, [
             either for key in {row.id, row.name_id}
@@ -87,7 +87,7 @@ def snapshots(system_id: str, rows: Iterable[Row] = (), *,
     # Cinder cannot look for several ids of snapshots at once.
     named = [row for key in _ids(names) for row in _read(read, {'id': key})]
     for row in [*rows, *_read(read, _pattern(system_id, having)), *named]:
-        made = provider_id.decode(SnapshotBacking, system_id, row.provider_id)
+        made = provider_id.decode(ArraySnapshot, system_id, row.provider_id)
         owners.add(row, made.ref if made else None,
                    [naming.snapshot(row.id)])
     return owners

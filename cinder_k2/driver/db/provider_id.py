@@ -26,15 +26,15 @@ which Cinder swaps together with provider_id when a migration is complete.
 import json
 import typing
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 
-T = typing.TypeVar('T', Backing, SnapshotBacking)
+T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
 # What a value calls each field. Rows have these keys: a field may get another
 # name, its key may not.
 _KEYS: dict[type, dict[str, str]] = {
-    Backing: {
+    ArrayVolume: {
         'group': 'group', 'volume': 'volume', 'view': 'view',
         'volsnap': 'volsnap', 'origin': 'origin', 'parent': 'parent',
         'parent_group': 'parent_group', 'hidden_parent': 'hidden_parent',
@@ -42,7 +42,7 @@ _KEYS: dict[type, dict[str, str]] = {
         'unfinished': 'unfinished', 'moving': 'moving',
         'replicated': 'replicated', 'reserved': 'reserved',
         'target': 'target'},
-    SnapshotBacking: {
+    ArraySnapshot: {
         'snapshot': 'snapshot', 'group': 'group', 'volume': 'volume',
         'view': 'view', 'has_clones': 'has_clones', 'shared': 'shared',
         'named': 'named'}}
@@ -52,7 +52,7 @@ _FIELDS = {kind: {key: field for field, key in keys.items()}
 _OWNER = 8
 
 
-def encode(system_id: str, backing: Backing | SnapshotBacking,
+def encode(system_id: str, backing: ArrayVolume | ArraySnapshot,
            name_id: str = '') -> str:
     """The value for ``provider_id``, well below its 255 characters.
 
@@ -72,7 +72,7 @@ def decode(kind: type[T], system_id: str, value: str | None,
            name_id: str = '') -> T | None:
     """Read a ``provider_id``.
 
-    :param kind: Backing or SnapshotBacking
+    :param kind: backing volume or ArraySnapshot
     :param name_id: that of the row; empty for snapshots
     :returns: None if it is empty, of another array, of another row or of
         another form

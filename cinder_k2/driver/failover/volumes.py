@@ -24,7 +24,7 @@ from cinder import exception
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import statuses
@@ -351,7 +351,7 @@ class _Reserver:
                 return bool(done)
         return False
 
-    def _find(self, volume: typing.Any) -> Backing | None:
+    def _find(self, volume: typing.Any) -> ArrayVolume | None:
         """What backs a volume whose row does not tell."""
         name = naming.volume(volume.name_id)
         found = self._array.volumes.find(name, naming.peer(name))
@@ -388,10 +388,10 @@ def _are_reserved(volumes: Volumes) -> bool:
     return all(known and known.reserved for known in map(_known, volumes))
 
 
-def _known(volume: typing.Any) -> Backing | None:
+def _known(volume: typing.Any) -> ArrayVolume | None:
     system = provider_id.system_of(volume.provider_id)
     return None if system is None else provider_id.decode(
-        Backing, system, volume.provider_id, volume.name_id)
+        ArrayVolume, system, volume.provider_id, volume.name_id)
 
 
 def _saved(volumes: Volumes, tell: Callable[[typing.Any], Update]
@@ -526,13 +526,13 @@ def _ids(volume: typing.Any, array: Array, ids: failover.Ids,
             == provider_id.system_of(volume.provider_id)):
         return _dumped(volume, array, dataclasses.replace(
             known, replicated=True, reserved=False))
-    made = Backing(group=group, volume=number, replicated=True,
-                   shared=_key(volume) != volume.name_id,
-                   has_clones=known is not None and known.has_clones,
-                   target=provider_id.system_of(volume.provider_id))
+    made = ArrayVolume(group=group, volume=number, replicated=True,
+                       shared=_key(volume) != volume.name_id,
+                       has_clones=known is not None and known.has_clones,
+                       target=provider_id.system_of(volume.provider_id))
     return _dumped(volume, array, parent.of(made) if parent else made)
 
 
-def _dumped(volume: typing.Any, array: Array, backing: Backing) -> Update:
+def _dumped(volume: typing.Any, array: Array, backing: ArrayVolume) -> Update:
     return {'provider_id': provider_id.encode(array.system.id, backing,
                                               volume.name_id)}

@@ -21,8 +21,8 @@ import typing
 from oslo_utils import units
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.flows import clones
@@ -31,7 +31,7 @@ from cinder_k2 import volume_types
 
 _KIB_PER_GIB = units.Mi
 
-T = typing.TypeVar('T', Backing, SnapshotBacking)
+T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
 
 class CloneSources:
@@ -48,7 +48,7 @@ class CloneSources:
         self._replication = sessions
         self._strategies = strategies
 
-    def taken(self, snapshot: typing.Any) -> SnapshotBacking:
+    def taken(self, snapshot: typing.Any) -> ArraySnapshot:
         """What backs a snapshot, with the volume that it was taken of."""
         found = self._resolver.resolve_snapshot(snapshot)
         if found.volume is None:
@@ -73,7 +73,7 @@ class CloneSources:
             lambda found: dataclasses.replace(found, has_clones=True))
 
     def request(self, volume: typing.Any, source: typing.Any,
-                source_gib: int, backing: Backing) -> clones.Order:
+                source_gib: int, backing: ArrayVolume) -> clones.Order:
         """What to ask of the array for a clone of what backs ``source``."""
         return clones.Order(
             name=naming.volume(volume.name_id),
@@ -98,10 +98,10 @@ class Parent:
     :ivar hidden: it was made for this clone alone
     """
 
-    snapshot: SnapshotBacking
+    snapshot: ArraySnapshot
     hidden: bool
 
-    def of(self, backing: Backing) -> Backing:
+    def of(self, backing: ArrayVolume) -> ArrayVolume:
         """What backs a clone, with its parent."""
         return dataclasses.replace(
             backing, parent=self.snapshot.snapshot,

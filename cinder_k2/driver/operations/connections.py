@@ -26,7 +26,7 @@ from oslo_log import log as logging
 from oslo_utils import excutils
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver import chap
 from cinder_k2.driver.db import attachments
@@ -182,7 +182,7 @@ class Connections:
         ) as hold, self._array.deadline(fresh=True):
             yield hold
 
-    def connect_backing(self, volume: typing.Any, backing: Backing,
+    def connect_backing(self, volume: typing.Any, backing: ArrayVolume,
                         connector: transport.Connector
                         ) -> dict[str, typing.Any]:
         """Map a volume to a host; what os-brick needs to reach it.
@@ -202,7 +202,7 @@ class Connections:
         except hosts.MustBeAlone:
             return self._connect_held(volume, backing, sought, targets)
 
-    def _connect_held(self, volume: typing.Any, backing: Backing,
+    def _connect_held(self, volume: typing.Any, backing: ArrayVolume,
                       sought: array_hosts.Sought, targets: transport.Targets,
                       what: Hashable = None) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
@@ -233,7 +233,7 @@ class Connections:
                                                 hold))
         return connection
 
-    def _take_back(self, volume: typing.Any, backing: Backing,
+    def _take_back(self, volume: typing.Any, backing: ArrayVolume,
                    sought: array_hosts.Sought, hold: host_holds.Hold
                    ) -> Disconnected:
         try:
@@ -253,7 +253,7 @@ class Connections:
         return (volume is not None and volume.multiattach
                 and self._users.coming(volume) > 1)
 
-    def _keep(self, volume: typing.Any, backing: Backing | None,
+    def _keep(self, volume: typing.Any, backing: ArrayVolume | None,
               sought: array_hosts.Sought) -> None:
         """Leave a mapping to those who may need it, and to reconciliation."""
         if backing is not None:
@@ -321,7 +321,7 @@ class Connections:
         for mapping in self._kept.of(known.mappable) if known else ():
             self.disconnect_kept(mapping, lambda: volume)
 
-    def _mapped_backing(self, volume: typing.Any) -> Backing | None:
+    def _mapped_backing(self, volume: typing.Any) -> ArrayVolume | None:
         """What backs a volume that is to be unmapped, None if it is gone."""
         try:
             return self._resolver.find(volume)
@@ -342,7 +342,7 @@ class Connections:
             return self.disconnect_all(backing)
         return self._disconnect_from(self._array.access.of_hosts(found))
 
-    def disconnect_backing(self, backing: Backing,
+    def disconnect_backing(self, backing: ArrayVolume,
                            connector: transport.Connector) -> Disconnected:
         """Unmap what Cinder has no row of."""
         sought = self._sought(connector)
@@ -352,7 +352,7 @@ class Connections:
             done = self._disconnect_host(None, backing, sought, hold)
         return self._idle_when_alone(sought, done)
 
-    def _disconnect_host(self, volume: typing.Any, backing: Backing | None,
+    def _disconnect_host(self, volume: typing.Any, backing: ArrayVolume | None,
                          sought: array_hosts.Sought, hold: host_holds.Hold
                          ) -> Disconnected:
         """Unmap from a host, which is held."""
@@ -360,7 +360,8 @@ class Connections:
             volume, backing, sought,
             self._transport.hosts(self._array).owners(sought), hold)
 
-    def _disconnect_owners(self, volume: typing.Any, backing: Backing | None,
+    def _disconnect_owners(self, volume: typing.Any,
+                           backing: ArrayVolume | None,
                            sought: array_hosts.Sought,
                            owners: Mapping[int, Mapping[str, int]],
                            hold: host_holds.Hold) -> Disconnected:
@@ -398,7 +399,8 @@ class Connections:
             self._zoning.now_idle(list(sought.initiators))
         return Disconnected(idle=set(sought.initiators))
 
-    def _revoke(self, volume: typing.Any, backing: Backing | None, host: int,
+    def _revoke(self, volume: typing.Any, backing: ArrayVolume | None,
+                host: int,
                 sought: array_hosts.Sought, shared: bool) -> bool:
         """Unmap from a host; whether it must stay.
 
@@ -412,7 +414,7 @@ class Connections:
                 return True
         return done.busy
 
-    def _revoke_group(self, volume: typing.Any, backing: Backing | None,
+    def _revoke_group(self, volume: typing.Any, backing: ArrayVolume | None,
                       group: rest.Ref, sought: array_hosts.Sought) -> None:
         """Unmap from a host group, unless another member uses the volume."""
         registry = self._transport.hosts(self._array)
@@ -431,7 +433,7 @@ class Connections:
             if backing is not None:
                 self._array.access.revoke_group(backing, group)
 
-    def disconnect_all(self, backing: Backing | None) -> Disconnected:
+    def disconnect_all(self, backing: ArrayVolume | None) -> Disconnected:
         """Unmap a volume from every host and host group."""
         if backing is None:
             return Disconnected()
@@ -447,7 +449,7 @@ class Connections:
             self._array.access.mappings(
                 *(rest.Ref('volumes', volume) for volume in volumes))))
 
-    def disconnect_ours(self, backing: Backing) -> None:
+    def disconnect_ours(self, backing: ArrayVolume) -> None:
         """Unmap a volume from the hosts that this driver made.
 
         And from those, and their groups, that a detach left it to. For
@@ -512,7 +514,8 @@ class Connections:
                         'array: %(error)s', {'host': host, 'error': error})
 
 
-def _subject(volume: typing.Any, backing: Backing | None = None) -> Hashable:
+def _subject(volume: typing.Any,
+             backing: ArrayVolume | None = None) -> Hashable:
     """What an attach or detach is about: two of the same exclude each other.
 
     Attachments of one volume to one host share a mapping.

@@ -24,9 +24,9 @@ from cinder import exception
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hidden
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
@@ -107,7 +107,7 @@ class Deletion:
         else:
             self._delete_by_name(volume)
 
-    def _delete_known(self, volume: typing.Any, known: Backing, seen: bool
+    def _delete_known(self, volume: typing.Any, known: ArrayVolume, seen: bool
                       ) -> None:
         as_noted, known = self._look_before_deletion(volume, known, seen)
         if not as_noted:
@@ -123,15 +123,15 @@ class Deletion:
         with self._array.deadline(fresh=True):
             self._delete_single(volume, known)
 
-    def _moves_as_noted(self, volume: typing.Any, known: Backing) -> bool:
+    def _moves_as_noted(self, volume: typing.Any, known: ArrayVolume) -> bool:
         """Whether a volume is gone, or is the one that was being moved."""
         try:
             return self._is_as_noted(volume, self._resolver.settled(known))
         except rest.NotFound:
             return True
 
-    def _look_before_deletion(self, volume: typing.Any, known: Backing,
-                              seen: bool) -> tuple[bool, Backing]:
+    def _look_before_deletion(self, volume: typing.Any, known: ArrayVolume,
+                              seen: bool) -> tuple[bool, ArrayVolume]:
         """See by their names what is to be deleted.
 
         :returns: whether a row is right about the volume; and what backs
@@ -159,7 +159,7 @@ class Deletion:
         return as_noted, known if there else dataclasses.replace(
             known, hidden_parent=False)
 
-    def _is_as_noted(self, volume: typing.Any, known: Backing) -> bool:
+    def _is_as_noted(self, volume: typing.Any, known: ArrayVolume) -> bool:
         """Whether the array's object is the one that a row has the ids of.
 
         It may be hidden already, by a deletion that was interrupted.
@@ -174,7 +174,7 @@ class Deletion:
             self._resolver.check_not_renamed(volume, known)
         return found == known
 
-    def _delete_single(self, volume: typing.Any, known: Backing) -> None:
+    def _delete_single(self, volume: typing.Any, known: ArrayVolume) -> None:
         """Delete a volume that has no copy any more."""
         if known.moving:
             known = self._delete_moving(volume, known)
@@ -191,8 +191,8 @@ class Deletion:
             self.drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
 
-    def _end_replication(self, volume: typing.Any, known: Backing,
-                         name_id: str) -> Backing:
+    def _end_replication(self, volume: typing.Any, known: ArrayVolume,
+                         name_id: str) -> ArrayVolume:
         """Take the peer's volume away, if nothing keeps this one.
 
         One that has to stay must not be without protection then.
@@ -211,7 +211,8 @@ class Deletion:
         :param volumes: the array's ids of them
         """
         for volume in volumes:
-            self._connections.disconnect_ours(Backing(group=0, volume=volume))
+            self._connections.disconnect_ours(
+                ArrayVolume(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
         """Let go of what volumes here were made from, and which are deleted.
@@ -220,10 +221,10 @@ class Deletion:
         for clones.
         """
         for parent in clone_sources.find(self._array, volumes).values():
-            self._leave_parent(parent.of(Backing(group=0, volume=0)), True,
+            self._leave_parent(parent.of(ArrayVolume(group=0, volume=0)), True,
                                [])
 
-    def check_deletable(self, known: Backing) -> None:
+    def check_deletable(self, known: ArrayVolume) -> None:
         """See that nothing keeps a volume. Two calls, none but ours deleted.
 
         :raises StillMapped, ObjectInUse: it has to stay
@@ -236,7 +237,8 @@ class Deletion:
                 self._array.volumes.check_unmapped(known)
             self._array.hidden.is_volume_needed(known)
 
-    def _delete_moving(self, volume: typing.Any, known: Backing) -> Backing:
+    def _delete_moving(self, volume: typing.Any,
+                       known: ArrayVolume) -> ArrayVolume:
         """Delete a volume, and its own group, wherever it was moved.
 
         :returns: what backed it
@@ -256,7 +258,8 @@ class Deletion:
         if gone:
             locks.forget_group(self._array.system.id, group)
 
-    def delete_backing(self, backing: Backing, names: Sequence[str]) -> bool:
+    def delete_backing(self, backing: ArrayVolume,
+                       names: Sequence[str]) -> bool:
         """Delete what backs a volume, and what only it needed.
 
         :param names: those that it may have
@@ -295,7 +298,7 @@ class Deletion:
         else:
             self._delete_own_group_by_name(name_id)
 
-    def give_up(self, view: Backing) -> None:
+    def give_up(self, view: ArrayVolume) -> None:
         """Delete a view that backs nothing now, and what only it needed.
 
         Snapshots of it may live, so it is noted as hidden first.
@@ -306,7 +309,7 @@ class Deletion:
                 snapshots=frozenset(i for i in own if i is not None)))
         reclaim.run(self._array, view.group)
 
-    def _retire(self, backing: Backing, names: Sequence[str]) -> bool:
+    def _retire(self, backing: ArrayVolume, names: Sequence[str]) -> bool:
         """Delete or hide what backs a volume; whether it is gone."""
         if (not backing.has_clones
                 and deletion.try_delete_volume(self._array, backing, names)):
@@ -314,7 +317,7 @@ class Deletion:
         with locks.group_on(self._array, backing.group):
             return deletion.retire_volume(self._array, backing, names)
 
-    def _leave_parent(self, backing: Backing, gone: bool,
+    def _leave_parent(self, backing: ArrayVolume, gone: bool,
                       names: Sequence[str]) -> None:
         """Let go of the snapshot that a volume was made from.
 
@@ -331,7 +334,7 @@ class Deletion:
             reclaim.run(self._array, group,
                         frozenset() if gone else _ids_of(backing))
 
-    def _forget_group(self, backing: Backing) -> None:
+    def _forget_group(self, backing: ArrayVolume) -> None:
         if backing.volume is not None and not backing.shared:
             locks.forget_group(self._array.system.id, backing.group)
 
@@ -350,7 +353,7 @@ class Deletion:
         if found is not None:
             self.delete_taken(found, [snapshot])
 
-    def delete_taken(self, found: SnapshotBacking,
+    def delete_taken(self, found: ArraySnapshot,
                      snapshots: Collection[typing.Any]) -> None:
         """Delete or hide what is behind a snapshot, or all of a group."""
         if found.has_clones or not deletion.try_delete_snapshot(
@@ -360,7 +363,7 @@ class Deletion:
             # It may have been the last that needed a hidden view.
             reclaim.run(self._array, found.group)
 
-    def _retire_taken(self, found: SnapshotBacking,
+    def _retire_taken(self, found: ArraySnapshot,
                       snapshots: Collection[typing.Any]) -> bool:
         """Delete or hide a snapshot that may have clones; if it is there."""
         def retire() -> bool:
@@ -420,7 +423,7 @@ class Deletion:
         with self._array.deadline(fresh=True):
             self._drop_remains(name_id, parent)
 
-    def _drop_remains(self, name_id: str, parent: SnapshotBacking | None
+    def _drop_remains(self, name_id: str, parent: ArraySnapshot | None
                       ) -> None:
         """Delete what bears names of a volume that is gone itself."""
         self._delete_own_group_by_name(name_id)
@@ -432,7 +435,7 @@ class Deletion:
                     [naming.clone_source(name_id)])
             reclaim.run(self._array, parent.group)
 
-    def _origin(self, volume: typing.Any) -> SnapshotBacking | None:
+    def _origin(self, volume: typing.Any) -> ArraySnapshot | None:
         """The snapshot that a volume was to be made from.
 
         It may be hidden by now, and the array does not tell of which
@@ -450,7 +453,7 @@ class Deletion:
             locks.forget_group(self._array.system.id, gone)
 
     def _found_by_name(self, volume: typing.Any
-                       ) -> tuple[str, Backing | None]:
+                       ) -> tuple[str, ArrayVolume | None]:
         """The id that stands in a volume's names, and what bears them."""
         for name_id in self._resolver.name_ids(volume):
             found = self._array.volumes.find(
@@ -465,9 +468,9 @@ class Deletion:
         view = self._array.snapshots.find_view(name)
         if view is not None:
             self._connections.disconnect_all(
-                Backing(group=view[1], view=view[0]))
+                ArrayVolume(group=view[1], view=view[0]))
             self._array.snapshots.delete(*view, [name])
 
 
-def _ids_of(backing: Backing) -> Set[int]:
+def _ids_of(backing: ArrayVolume) -> Set[int]:
     return frozenset() if backing.volume is None else {backing.volume}

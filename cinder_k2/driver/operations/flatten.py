@@ -18,7 +18,7 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import connections
@@ -69,7 +69,7 @@ class Flattening:
         self._deletion = deletions
         self._host_copy = copies
 
-    def full(self, volume: typing.Any, what: str) -> Backing:
+    def full(self, volume: typing.Any, what: str) -> ArrayVolume:
         """What backs a volume; one that a view backs is copied first.
 
         :param what: what cannot be done with a view, for the error
@@ -87,8 +87,8 @@ class Flattening:
                 return backing
             return self._flatten(volume, now, backing, what)
 
-    def _flatten(self, volume: typing.Any, now: typing.Any, view: Backing,
-                 what: str) -> Backing:
+    def _flatten(self, volume: typing.Any, now: typing.Any, view: ArrayVolume,
+                 what: str) -> ArrayVolume:
         """Give a volume its own data; what backs it then.
 
         The row says so as soon as the data is there. What is left over of
@@ -112,7 +112,7 @@ class Flattening:
             self._finish_promotion(volume, view, made)
         return self._resolver.resolve(volume)
 
-    def _check_detached(self, now: typing.Any, view: Backing, what: str
+    def _check_detached(self, now: typing.Any, view: ArrayVolume, what: str
                         ) -> None:
         """See that nobody has a volume attached, or is about to.
 
@@ -138,8 +138,8 @@ class Flattening:
             self._connections.disconnect_ours(view)
             self._array.volumes.check_unmapped(view)
 
-    def _finish_promotion(self, volume: typing.Any, view: Backing,
-                          made: Backing) -> None:
+    def _finish_promotion(self, volume: typing.Any, view: ArrayVolume,
+                          made: ArrayVolume) -> None:
         """Give it its name, and let go of the view.
 
         If that fails, the view goes when the volume is deleted.

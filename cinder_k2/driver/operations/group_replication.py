@@ -26,7 +26,7 @@ import typing
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import groups
@@ -45,7 +45,7 @@ _IN_PART = ('Its replication has ended, that of others of its group has not: '
             'disable the replication of the group once more.')
 
 Updates = list[resolver.ModelUpdate]
-Pairs = Sequence[tuple[typing.Any, Backing]]
+Pairs = Sequence[tuple[typing.Any, ArrayVolume]]
 
 
 class GroupReplication:
@@ -174,7 +174,7 @@ class GroupReplication:
             self._check_seen(known)
             self._end_session(group, volumes, known)
 
-    def _made(self, volume: typing.Any) -> Backing | None:
+    def _made(self, volume: typing.Any) -> ArrayVolume | None:
         """What backs a volume; None for one that was never made."""
         try:
             return self._resolver.resolve(volume)

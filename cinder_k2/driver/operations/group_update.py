@@ -21,7 +21,7 @@ import typing
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups as array_groups
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
@@ -40,7 +40,7 @@ LOG = logging.getLogger(__name__)
 _BROKEN = (rest.RestError, exceptions.K2Error)
 
 Updates = list[resolver.ModelUpdate]
-Moving = Sequence[tuple[typing.Any, Backing]]
+Moving = Sequence[tuple[typing.Any, ArrayVolume]]
 #: By name: the array's ids of volume and volume group.
 Seen = Mapping[str, tuple[int, int | None]]
 
@@ -94,7 +94,7 @@ class GroupUpdate:
         return None, joined, left
 
     def _joining(self, volume: typing.Any, name: str,
-                 home: array_groups.Group) -> Backing:
+                 home: array_groups.Group) -> ArrayVolume:
         """What backs a volume that is to join a group; never a view."""
         placement.check_dedup(volume, name, home,
                               volume_types.of(volume).dedup)
@@ -117,8 +117,8 @@ class GroupUpdate:
         return self._array.replication.volumes_of(
             [naming.volume(volume.name_id) for volume in volumes])
 
-    def _as_seen(self, volume: typing.Any, stored: Backing, seen: Seen
-                 ) -> Backing:
+    def _as_seen(self, volume: typing.Any, stored: ArrayVolume, seen: Seen
+                 ) -> ArrayVolume:
         """What backs a volume, if need be looked at once more."""
         if seen.get(naming.volume(volume.name_id)) == (
                 stored.volume, stored.group):
@@ -126,7 +126,7 @@ class GroupUpdate:
         return self._resolver.confirm(volume, stored)
 
     def _leaving(self, volume: typing.Any, home: array_groups.Group,
-                 seen: Seen) -> Backing | None:
+                 seen: Seen) -> ArrayVolume | None:
         """What backs a volume that is to leave a group.
 
         Volumes that failed are asked for; until they have left the group
@@ -160,7 +160,7 @@ class GroupUpdate:
                 self._settle(volume, backing)
             raise
 
-    def _settle(self, volume: typing.Any, backing: Backing) -> None:
+    def _settle(self, volume: typing.Any, backing: ArrayVolume) -> None:
         try:
             with self._array.deadline(fresh=True):
                 self._resolver.note(
@@ -171,7 +171,7 @@ class GroupUpdate:
                         'matters: %(error)s',
                         {'id': volume.id, 'error': error})
 
-    def _drop_former(self, volume: typing.Any, backing: Backing,
+    def _drop_former(self, volume: typing.Any, backing: ArrayVolume,
                      home: int) -> None:
         """Delete the group that a volume has left."""
         with self._array.deadline(fresh=True):
@@ -186,7 +186,7 @@ class GroupUpdate:
                 deletion.delete_own_group_by_name(
                     self._array, naming.volume_group(volume.name_id))
 
-    def _arrive(self, volume: typing.Any, backing: Backing, home: int,
+    def _arrive(self, volume: typing.Any, backing: ArrayVolume, home: int,
                 places: dict[int, int]) -> resolver.ModelUpdate:
         """Have a volume's row say where it is now; the update of it."""
         group = places.get(backing.volume_ref.id, backing.group)

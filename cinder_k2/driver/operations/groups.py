@@ -30,9 +30,9 @@ from cinder import exception
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hidden
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
@@ -70,8 +70,8 @@ class Source:
 
     volume: typing.Any
     size: int
-    taken: SnapshotBacking
-    backing: Backing
+    taken: ArraySnapshot
+    backing: ArrayVolume
 
 
 class Groups:
@@ -203,7 +203,7 @@ class Groups:
 
     def _taken_together(self, group_snapshot: typing.Any,
                         snapshots: Sequence[typing.Any]
-                        ) -> SnapshotBacking | None:
+                        ) -> ArraySnapshot | None:
         """What is behind all snapshots of a group snapshot.
 
         :returns: None if it is gone
@@ -238,7 +238,7 @@ class Groups:
             for volume, backing in zip(volumes, made, strict=True)]
 
     def _copy_member(self, volume: typing.Any, source: Source, group: int
-                     ) -> Backing:
+                     ) -> ArrayVolume:
         order = self._sources.request(volume, source.volume, source.size,
                                       source.backing)
         return self._cloner.from_snapshot(
@@ -283,7 +283,7 @@ class Groups:
         finally:
             self._leave_to_reclaim(made)
 
-    def _leave_to_reclaim(self, made: SnapshotBacking) -> None:
+    def _leave_to_reclaim(self, made: ArraySnapshot) -> None:
         """Let a hidden snapshot go with the last clone; now, without any."""
         try:
             with locks.group_on(self._array, made.group):
@@ -297,7 +297,7 @@ class Groups:
 
     # Members
 
-    def members(self, volumes: Sequence[typing.Any]) -> list[Backing]:
+    def members(self, volumes: Sequence[typing.Any]) -> list[ArrayVolume]:
         """What backs all volumes of a group.
 
         :raises GroupNotSupported: they are not in one volume group
@@ -329,7 +329,7 @@ class Groups:
                 in self._resolver.names_of(volume, backing)}
 
     def check_together(self, volumes: Sequence[typing.Any],
-                       members: Sequence[Backing]) -> None:
+                       members: Sequence[ArrayVolume]) -> None:
         """See by their names that volumes are in one volume group. One call.
 
         :raises GroupNotSupported: one is not

@@ -24,7 +24,7 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import connections
 from cinder_k2 import exceptions
 from cinder_k2 import transport
@@ -49,17 +49,19 @@ class HostCopy:
         self._turns = threading.BoundedSemaphore(
             self._configuration.k2_max_concurrent_copies)
 
-    def copy(self, source: Backing, target: Backing, size: int) -> None:
+    def copy(self, source: ArrayVolume, target: ArrayVolume,
+             size: int) -> None:
         """Copy ``size`` KiB to a volume without data; zeros are left out."""
         self._copy_blocks(source, target, size, sparse=True)
 
-    def overwrite(self, source: Backing, target: Backing, size: int,
+    def overwrite(self, source: ArrayVolume, target: ArrayVolume, size: int,
                   target_size: int) -> None:
         """Copy ``size`` KiB over the data of a volume, and zeros behind."""
         self._copy_blocks(source, target, size, sparse=False,
                           target_size=target_size)
 
-    def _copy_blocks(self, source: Backing, target: Backing, size: int, *,
+    def _copy_blocks(self, source: ArrayVolume, target: ArrayVolume, size: int,
+                     *,
                      sparse: bool, target_size: int = 0) -> None:
         conf = self._configuration
         connector = volume_utils.brick_get_connector_properties(
@@ -112,7 +114,7 @@ class HostCopy:
             self._turns.release()
 
     @contextlib.contextmanager
-    def _attached_here(self, backing: Backing,
+    def _attached_here(self, backing: ArrayVolume,
                        connector: transport.Connector) -> Iterator[str]:
         """Attach a volume or view to this host; the path of its device."""
         with self._array.deadline(fresh=True):

@@ -21,9 +21,9 @@ from cinder.volume import volume_utils
 from oslo_utils import units
 
 from cinder_k2.array import Array
+from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import cache
 from cinder_k2.array import inventory
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import ownership
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
@@ -221,7 +221,7 @@ class Manage:
         return found
 
     def _check_snapshot(self, snapshot: typing.Any,
-                        found: inventory.FoundSnapshot) -> SnapshotBacking:
+                        found: inventory.FoundSnapshot) -> ArraySnapshot:
         """See that Cinder may have a snapshot.
 
         :raises NotManageable: it may not
@@ -231,7 +231,7 @@ class Manage:
             f'it is no snapshot of volume {snapshot.volume_id}']
         manageable.check([*other, *found.reasons()])
         # Somebody may have made views and clones of it.
-        return SnapshotBacking(
+        return ArraySnapshot(
             snapshot=found.snapshot.id, group=volume.group,
             volume=volume.volume or volume.origin, view=volume.view,
             has_clones=True,

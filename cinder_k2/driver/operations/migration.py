@@ -28,7 +28,7 @@ from oslo_log import log as logging
 from oslo_utils import excutils
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import location
 from cinder_k2.driver.operations import flatten
@@ -238,7 +238,7 @@ class Migration:
         new_volume.update(self._resolver.ids(known, volume.id))
         return True
 
-    def _are_free(self, volume_id: str, backing: Backing) -> bool:
+    def _are_free(self, volume_id: str, backing: ArrayVolume) -> bool:
         """Whether nothing but this has the names of that id."""
         volumes = self._array.volumes
         named = volumes.find(naming.volume(volume_id))
@@ -246,7 +246,7 @@ class Migration:
         return ((named is None or named.volume == backing.volume)
                 and group in (None, backing.group))
 
-    def _rename(self, backing: Backing, before: str, after: str) -> None:
+    def _rename(self, backing: ArrayVolume, before: str, after: str) -> None:
         renames.rename(
             self._array, backing,
             name=naming.volume(after), old_name=naming.volume(before),

@@ -18,7 +18,7 @@ import typing
 from cinder.volume import volume_utils
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
@@ -43,7 +43,7 @@ class Placement:
         self._array = array
 
     def into_group(self, volume: typing.Any,
-                   make: Callable[[int | None], Backing]) -> Backing:
+                   make: Callable[[int | None], ArrayVolume]) -> ArrayVolume:
         """Make a volume where it belongs.
 
         The volume group's id is remembered; should that prove wrong, it is

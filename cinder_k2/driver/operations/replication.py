@@ -32,7 +32,7 @@ from oslo_utils import excutils
 from oslo_utils import units
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver import config
 from cinder_k2.driver.db import backend_rows
@@ -144,8 +144,8 @@ class Replication:
 
     # One volume, alone in its group
 
-    def start(self, volume: typing.Any, backing: Backing,
-              link: replication.Link) -> Backing:
+    def start(self, volume: typing.Any, backing: ArrayVolume,
+              link: replication.Link) -> ArrayVolume:
         """Make its session, and its volume on the peer. Three calls.
 
         Three more for the first of the service.
@@ -158,7 +158,7 @@ class Replication:
             volume, backing, link, naming.session(volume.name_id)))
         return dataclasses.replace(backing, replicated=True, target=target)
 
-    def _order_of(self, volume: typing.Any, backing: Backing,
+    def _order_of(self, volume: typing.Any, backing: ArrayVolume,
                   link: replication.Link, name: str) -> replication.Order:
         return replication.Order(
             link, name, backing.group, naming.volume_group(volume.name_id),
@@ -169,7 +169,7 @@ class Replication:
         """Make a session; what an earlier one has left is unmapped first."""
         replication.protect(order, functools.partial(self._release, rows))
 
-    def protect(self, volume: typing.Any, backing: Backing,
+    def protect(self, volume: typing.Any, backing: ArrayVolume,
                 link: replication.Link) -> None:
         """Replicate a volume that was not so far, and say so in its row."""
         order = self._order_of(volume, backing, link, self.session_name(
@@ -179,7 +179,7 @@ class Replication:
             self.begin([volume], order)
 
     @contextlib.contextmanager
-    def noted(self, pairs: Sequence[tuple[typing.Any, Backing]],
+    def noted(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
               order: replication.Order) -> Iterator[None]:
         """Have rows say that they may be replicated.
 
@@ -197,7 +197,7 @@ class Replication:
                     self._array.deadline(fresh=True):
                 self._end_doubt(pairs, order, error)
 
-    def _end_doubt(self, pairs: Sequence[tuple[typing.Any, Backing]],
+    def _end_doubt(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
                    order: replication.Order, error: Exception) -> None:
         if replication.may_be_begun(order):
             LOG.error('Something of replication session %(name)s between the '
@@ -224,7 +224,7 @@ class Replication:
         marked = self._array.volumes.find_group(naming.peer(group_name))
         return naming.peer(name) if marked == group else name
 
-    def unprotect(self, volume: typing.Any, backing: Backing,
+    def unprotect(self, volume: typing.Any, backing: ArrayVolume,
                   name_id: str) -> None:
         """End the replication of a volume; its copy is deleted.
 
@@ -319,18 +319,21 @@ class Replication:
                       {'id': row.id, 'error': error})
             writes.set_replication(row, ERROR)
 
-    def unprotect_for_good(self, volume: typing.Any, backing: Backing) -> None:
+    def unprotect_for_good(self, volume: typing.Any,
+                           backing: ArrayVolume) -> None:
         """End the replication of a volume, and have its row say so."""
         self.unprotect(volume, backing, volume.name_id)
         with self._array.deadline(fresh=True):
             self.note_unreplicated(volume, backing)
 
-    def note_unreplicated(self, volume: typing.Any, backing: Backing) -> None:
+    def note_unreplicated(self, volume: typing.Any,
+                          backing: ArrayVolume) -> None:
         """Have a row say that its volume has no session."""
         self._resolver.note(volume, backing, replicated=False, reserved=False,
                             target=None)
 
-    def grow(self, volume: typing.Any, backing: Backing, size: int) -> None:
+    def grow(self, volume: typing.Any, backing: ArrayVolume,
+             size: int) -> None:
         """Grow a volume to ``size`` KiB, on its peer too if it has one."""
         if not backing.replicated:
             self._array.volumes.grow(backing.volume_ref.id, size,
@@ -342,7 +345,7 @@ class Replication:
         else:
             self._grow_both(volume.name_id, volume, backing, size)
 
-    def _grow_both(self, owner: str, volume: typing.Any, backing: Backing,
+    def _grow_both(self, owner: str, volume: typing.Any, backing: ArrayVolume,
                    size: int) -> None:
         sessions = naming.session_names(owner)
         replication.extend(
@@ -376,7 +379,7 @@ class Replication:
 
     # Helpers
 
-    def member(self, volume: typing.Any, backing: Backing, size: int = 0
+    def member(self, volume: typing.Any, backing: ArrayVolume, size: int = 0
                ) -> replication.Member:
         """A volume as a session has it, of ``size`` KiB if that is not 0."""
         return replication.Member(

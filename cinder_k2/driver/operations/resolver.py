@@ -22,8 +22,8 @@ import datetime
 import typing
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver.db import writes
@@ -35,7 +35,7 @@ from cinder_k2 import volume_types
 ModelUpdate = dict[str, typing.Any]
 
 F = typing.TypeVar('F')
-T = typing.TypeVar('T', Backing, SnapshotBacking)
+T = typing.TypeVar('T', ArrayVolume, ArraySnapshot)
 
 _ATTEMPTS = 5
 #: What Cinder says of volumes and groups that are not replicated.
@@ -77,7 +77,7 @@ class Resolver:
         self._array = array
         self.peers = peers
 
-    def ids(self, made: Backing | SnapshotBacking,
+    def ids(self, made: ArrayVolume | ArraySnapshot,
             name_id: str = '') -> ModelUpdate:
         """The update for the row of what was made.
 
@@ -89,7 +89,7 @@ class Resolver:
             return {'provider_id': provider_id.encode(
                 self._array.system.id, made, name_id)}
 
-    def note(self, volume: typing.Any, backing: Backing,
+    def note(self, volume: typing.Any, backing: ArrayVolume,
              **changes: typing.Any) -> None:
         """Change what a row knows of its volume.
 
@@ -97,7 +97,7 @@ class Resolver:
 
         :raises ConcurrentUpdate: the row changes all the time
         """
-        def change(known: Backing | None) -> Backing:
+        def change(known: ArrayVolume | None) -> ArrayVolume:
             cloned = backing.has_clones or (known and known.has_clones)
             return dataclasses.replace(backing, has_clones=bool(cloned),
                                        **changes)
@@ -148,14 +148,14 @@ class Resolver:
             writes.renew(volume)
             yield
 
-    def known(self, volume: typing.Any) -> Backing | None:
+    def known(self, volume: typing.Any) -> ArrayVolume | None:
         """What backs a volume, by its row alone; None if that says nothing."""
-        return provider_id.decode(Backing, self._array.system.id,
+        return provider_id.decode(ArrayVolume, self._array.system.id,
                                   volume.provider_id, volume.name_id)
 
-    def known_snapshot(self, snapshot: typing.Any) -> SnapshotBacking | None:
+    def known_snapshot(self, snapshot: typing.Any) -> ArraySnapshot | None:
         """The same for a snapshot."""
-        found = provider_id.decode(SnapshotBacking, self._array.system.id,
+        found = provider_id.decode(ArraySnapshot, self._array.system.id,
                                    snapshot.provider_id)
         if found is None or snapshot.created_at is None:
             return found
@@ -175,7 +175,7 @@ class Resolver:
         if system in (None, self._array.system.id):
             return
         others = {peer.array.system.known_id for peer in self.peers.values()}
-        found = provider_id.decode(Backing, system, row.provider_id,
+        found = provider_id.decode(ArrayVolume, system, row.provider_id,
                                    getattr(row, 'name_id', ''))
         if system in others or found is not None and found.replicated:
             raise exceptions.ArrayNotActive(
@@ -185,7 +185,7 @@ class Resolver:
                 'fail over, or back, to it first. If its replication_device '
                 'is gone from cinder.conf, put it back.')
 
-    def resolve(self, volume: typing.Any) -> Backing:
+    def resolve(self, volume: typing.Any) -> ArrayVolume:
         """What backs a volume.
 
         :raises ObjectMissing: the array has nothing of its name
@@ -207,7 +207,7 @@ class Resolver:
             shared=volume.group_id is not None
             and self._array.groups.is_shared(found.group))
 
-    def find(self, volume: typing.Any) -> Backing:
+    def find(self, volume: typing.Any) -> ArrayVolume:
         """What backs a volume, seen by its name. One call mostly.
 
         :raises ObjectMissing: nothing has its name
@@ -216,8 +216,8 @@ class Resolver:
         """
         return self.confirm(volume, self.resolve(volume))
 
-    def confirm(self, volume: typing.Any, stored: Backing, *more: str
-                ) -> Backing:
+    def confirm(self, volume: typing.Any, stored: ArrayVolume, *more: str
+                ) -> ArrayVolume:
         """What backs a volume, seen by its name. One call mostly.
 
         Before anything is done with it: its id may be another object's by
@@ -236,7 +236,8 @@ class Resolver:
                 f'{naming.volume(volume.name_id)}.')
         return found
 
-    def check_not_renamed(self, volume: typing.Any, stored: Backing) -> None:
+    def check_not_renamed(self, volume: typing.Any,
+                          stored: ArrayVolume) -> None:
         """See that a volume is gone, and not just called something else.
 
         Where its group is not Cinder's either, its ids are another's. Two
@@ -251,7 +252,7 @@ class Resolver:
                 f'{self._array.address} is called {now} now. Give it back '
                 'its name there, then try again.')
 
-    def names_of(self, volume: typing.Any, stored: Backing) -> list[str]:
+    def names_of(self, volume: typing.Any, stored: ArrayVolume) -> list[str]:
         """Names that a volume's object may have, the likely ones first."""
         own = naming.volume(volume.name_id)
         names = [own, naming.peer(own)] if self.peers else [own]
@@ -264,7 +265,7 @@ class Resolver:
         return names
 
     def confirm_snapshot(self, snapshot: typing.Any,
-                         stored: SnapshotBacking) -> SnapshotBacking:
+                         stored: ArraySnapshot) -> ArraySnapshot:
         """What backs a snapshot, seen by its name. One call mostly.
 
         The name of one that was managed before digests were stored is noted
@@ -306,7 +307,7 @@ class Resolver:
         except volume_types.InvalidExtraSpec:
             return True
 
-    def settled(self, known: Backing) -> Backing:
+    def settled(self, known: ArrayVolume) -> ArrayVolume:
         """What backs a volume that is moving, where it is now. Two calls.
 
         It counts as moving until somebody has cleared up behind it.
@@ -347,7 +348,7 @@ class Resolver:
         return bool(volume.replication_status
                     == statuses.Replication.FAILED_OVER)
 
-    def resolve_snapshot(self, snapshot: typing.Any) -> SnapshotBacking:
+    def resolve_snapshot(self, snapshot: typing.Any) -> ArraySnapshot:
         """What backs a snapshot.
 
         :raises ObjectMissing: the array has nothing of its name
@@ -365,7 +366,7 @@ class Resolver:
         return found
 
     def _find_snapshot_by_name(self, snapshot: typing.Any
-                               ) -> SnapshotBacking | None:
+                               ) -> ArraySnapshot | None:
         found = self._array.snapshots.find(naming.snapshot(snapshot.id))
         if found is None and snapshot.group_snapshot_id is not None:
             found = self._array.snapshots.find(

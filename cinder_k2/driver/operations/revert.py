@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from oslo_utils import units
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
@@ -76,7 +76,7 @@ class Revert:
             if not self._restore(volume, backing, snapshot):
                 self._copy_back(context, volume, snapshot)
 
-    def _restore(self, volume: typing.Any, backing: Backing,
+    def _restore(self, volume: typing.Any, backing: ArrayVolume,
                  snapshot: typing.Any) -> bool:
         """Let the array restore a volume; whether it could.
 

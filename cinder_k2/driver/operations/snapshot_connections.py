@@ -17,7 +17,7 @@ import typing
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
@@ -69,7 +69,7 @@ class SnapshotConnections:
                 naming.temporary_view(snapshot.id))
             if found is None:
                 return False
-            view = Backing(group=found[1], view=found[0])
+            view = ArrayVolume(group=found[1], view=found[0])
             if connector:
                 done = self._connections.disconnect_backing(view, connector)
             else:
@@ -77,7 +77,7 @@ class SnapshotConnections:
             self._drop_if_unused(view, snapshot)
             return self._connections.report(done)
 
-    def temporary_view(self, snapshot: typing.Any) -> Backing:
+    def temporary_view(self, snapshot: typing.Any) -> ArrayVolume:
         """The view of a snapshot; it is made if it is not there."""
         name = naming.temporary_view(snapshot.id)
         taken = self._resolver.confirm_snapshot(
@@ -86,7 +86,7 @@ class SnapshotConnections:
                 or self._array.snapshots.create_view(
                     name, taken, lasting=False))
 
-    def drop_quietly(self, view: Backing, snapshot: typing.Any) -> None:
+    def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         """Drop a view where something else is to be reported."""
         try:
             with self._array.grace():
@@ -95,7 +95,7 @@ class SnapshotConnections:
             LOG.warning('View %(view)s may be left on the array: %(error)s',
                         {'view': view.view, 'error': error})
 
-    def _drop_if_unused(self, view: Backing, snapshot: typing.Any) -> None:
+    def _drop_if_unused(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         try:
             self._array.snapshots.delete(
                 view.mappable.id, view.group,

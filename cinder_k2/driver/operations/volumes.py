@@ -22,7 +22,7 @@ from oslo_utils import excutils
 from oslo_utils import units
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
@@ -134,7 +134,8 @@ class Volumes:
         raise exceptions.ConcurrentUpdate(
             f'Volume {volume.id} is moved between groups; try again.')
 
-    def _make_volume(self, volume: typing.Any, group: int | None) -> Backing:
+    def _make_volume(self, volume: typing.Any,
+                     group: int | None) -> ArrayVolume:
         name, size = naming.volume(volume.name_id), volume.size * _KIB_PER_GIB
         if group is not None:
             return volumes.create_member(self._array, name=name, size=size,
@@ -145,7 +146,8 @@ class Volumes:
             dedup=volume_types.of(volume).dedup)
 
     def _create(self, volume: typing.Any,
-                make: Callable[[int | None], Backing]) -> resolver.ModelUpdate:
+                make: Callable[[int | None],
+                               ArrayVolume]) -> resolver.ModelUpdate:
         """Make a volume where it belongs; the update of its row.
 
         :param make: as for ``into_group``
@@ -164,7 +166,7 @@ class Volumes:
         return {**self._resolver.ids(started, volume.name_id),
                 **replication.ENABLED}
 
-    def _unmake(self, volume: typing.Any, made: Backing) -> None:
+    def _unmake(self, volume: typing.Any, made: ArrayVolume) -> None:
         try:
             with self._array.deadline(fresh=True):
                 self._deletion.delete_backing(

@@ -20,7 +20,7 @@ import contextlib
 import dataclasses
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2.flows.replication.links import copy_name
@@ -86,8 +86,8 @@ class Copies:
         """
         for name, (volume, group) in self.volumes.items():
             with _in_words(self.array, name):
-                self.array.volumes.check_unmapped(Backing(group=group,
-                                                          volume=volume))
+                self.array.volumes.check_unmapped(ArrayVolume(group=group,
+                                                              volume=volume))
 
     def find_group(self) -> int | None:
         """The group of that name. One call."""

@@ -17,8 +17,8 @@ import contextlib
 import ddt
 
 from cinder_k2 import array
-from cinder_k2.array import backing as backings
 from cinder_k2.array import chap
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 import k2_sim
@@ -146,7 +146,7 @@ def _use(k2, client):
     """What the driver does for volumes, snapshots, clones and hosts."""
     group = k2.volumes.create_group('cvg-1', True)
     volume = k2.volumes.create('cv-1', 1 << 20, group)
-    snapshot = k2.snapshots.create('cs-1', backings.Backing(
+    snapshot = k2.snapshots.create('cs-1', objects.ArrayVolume(
         volume=volume, group=group))
     for step in (
             lambda: k2.snapshots.create_thin_clone(

@@ -15,8 +15,8 @@
 
 from unittest import mock
 
-from cinder_k2.array import backing
 from cinder_k2.array import hidden
+from cinder_k2.array import objects
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -27,7 +27,7 @@ GROUP = rest.Ref('volume_groups', 3)
 ONE = naming.digest('cs-1')
 SNAPSHOT = rest.Snapshot(5, name='vg:cs-1', short_name='cs-1', source=GROUP,
                          volume_group=GROUP)
-TAKEN = backing.SnapshotBacking(snapshot=5, group=3)
+TAKEN = objects.ArraySnapshot(snapshot=5, group=3)
 
 
 def a_group(note=''):
@@ -59,25 +59,26 @@ class RecordedHiddenTest(recorded.RecordedTest):
             3, names=['cvg-1'], description=a_group(note).description)
 
     def test_hide_a_volume(self):
-        self.hidden.hide_volume(backing.Backing(group=3, volume=7), ['cv-1'])
+        self.hidden.hide_volume(
+            objects.ArrayVolume(group=3, volume=7), ['cv-1'])
         self.noted('v7')
         self.client.volumes.update.assert_called_once_with(
             7, names=['cv-1', 'cdel-7'], name='cdel-7')
 
     def test_hide_a_volume_of_any_name(self):
-        self.hidden.hide_volume(backing.Backing(group=3, volume=7))
+        self.hidden.hide_volume(objects.ArrayVolume(group=3, volume=7))
         self.client.volumes.update.assert_called_once_with(
             7, names=[], name='cdel-7')
 
     def test_hide_a_clone(self):
         """Its group tells which one holds its source."""
-        self.hidden.hide_volume(backing.Backing(
+        self.hidden.hide_volume(objects.ArrayVolume(
             group=3, volume=7, parent=1, parent_group=4))
         self.noted('v7 g4')
 
     def test_hide_a_view(self):
         self.live = [SNAPSHOT]
-        self.hidden.hide_volume(backing.Backing(
+        self.hidden.hide_volume(objects.ArrayVolume(
             group=3, view=5, volsnap=1, parent=2))
         self.noted(f's5={ONE}')
 
@@ -91,7 +92,7 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.groups.update.side_effect = None
         self.groups.update.return_value = a_group()
         error = self.raised(exceptions.ObjectInUse, self.hidden.hide_volume,
-                            backing.Backing(group=3, volume=7))
+                            objects.ArrayVolume(group=3, volume=7))
         self.assertEqual(
             'Volume group cvg-1 has clones, and the array takes no note in '
             'its description that the source is deleted: it cuts it off',

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from cinder_k2.array import backing
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
@@ -212,6 +212,6 @@ class AdoptedTest(IdentityTest):
     def test_the_id_is_of_another_of_cinders(self):
         own = self.array.snapshots.create(naming.snapshot(ID[::-1]),
                                           self.volume)
-        self.assertIsNone(self.identity.snapshot(backing.SnapshotBacking(
+        self.assertIsNone(self.identity.snapshot(objects.ArraySnapshot(
             snapshot=own.snapshot, group=own.group, has_clones=True,
             since=2 * self.time), ['x']))

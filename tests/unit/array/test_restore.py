@@ -17,7 +17,7 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import backing
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit import simulated
@@ -35,7 +35,7 @@ class RestoreTest(simulated.SimulatedTest):
         taken = self.client.snapshots.create(
             short_name='cs-1', source=rest.Ref('volume_groups', group),
             retention_policy=rest.Ref('retention_policies', 1))
-        self.snapshot = backing.SnapshotBacking(
+        self.snapshot = objects.ArraySnapshot(
             snapshot=taken.id, group=group)
         self.group = self.client.volume_groups.get(group)
         self.sim.control.clear_journal()
@@ -212,8 +212,8 @@ class RestoreTest(simulated.SimulatedTest):
         taken = self.client.snapshots.create(
             short_name='cs-2', source=self.group.ref,
             retention_policy=rest.Ref('retention_policies', 1))
-        other = backing.SnapshotBacking(snapshot=taken.id,
-                                        group=self.group.id)
+        other = objects.ArraySnapshot(snapshot=taken.id,
+                                      group=self.group.id)
         for self.snapshot in (self.snapshot, other, self.snapshot):
             self.fault('status', status=500, commit='before')
             self.assertRaises(exceptions.RestoreUnsettled, self.restore)

@@ -15,7 +15,7 @@
 
 from unittest import mock
 
-from cinder_k2.array import backing
+from cinder_k2.array import objects
 from cinder_k2.array import snapshots
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -24,7 +24,7 @@ from tests.unit.array import recorded
 GROUP = rest.Ref('volume_groups', 3)
 REF = rest.Ref('snapshots', 5)
 POLICY = rest.Ref('retention_policies', 1)
-SNAPSHOT = backing.SnapshotBacking(snapshot=5, group=3, volume=7)
+SNAPSHOT = objects.ArraySnapshot(snapshot=5, group=3, volume=7)
 VIEW = rest.Snapshot(9, name='vg:view', short_name='view', source=REF,
                      volume_group=GROUP, is_auto_deleteable=False)
 SIBLINGS = mock.call.snapshots.search(volume_group=GROUP)
@@ -57,10 +57,10 @@ class SnapshotsTest(recorded.RecordedTest):
         self.assertIn('"policy"; correct k2_retention_policy', str(error))
 
     def test_create(self):
-        source = backing.Backing(group=3, volume=7, shared=True)
+        source = objects.ArrayVolume(group=3, volume=7, shared=True)
         self.assertEqual(
-            backing.SnapshotBacking(snapshot=9, group=3, volume=7,
-                                    shared=True),
+            objects.ArraySnapshot(snapshot=9, group=3, volume=7,
+                                  shared=True),
             self.snapshots.create('new', source))
         self.assertEqual(
             self.created(source=GROUP, is_exposable=None,
@@ -68,9 +68,9 @@ class SnapshotsTest(recorded.RecordedTest):
             self.client.snapshots.create.call_args_list)
 
     def test_create_of_a_view(self):
-        source = backing.Backing(group=3, view=6, volsnap=1, origin=7)
+        source = objects.ArrayVolume(group=3, view=6, volsnap=1, origin=7)
         self.assertEqual(
-            backing.SnapshotBacking(snapshot=9, group=3, volume=7, view=6),
+            objects.ArraySnapshot(snapshot=9, group=3, volume=7, view=6),
             self.snapshots.create('new', source))
 
     def test_create_when_the_policy_was_made_again(self):
@@ -78,7 +78,7 @@ class SnapshotsTest(recorded.RecordedTest):
             rest.RetentionPolicy(2), rest.RetentionPolicy(1)]
         self.client.snapshots.create.side_effect = [
             rest.Refused('policy'), VIEW]
-        self.snapshots.create('new', backing.Backing(group=3, volume=7))
+        self.snapshots.create('new', objects.ArrayVolume(group=3, volume=7))
         self.assertEqual(
             [mock.call(short_name='new', source=GROUP, is_exposable=None,
                        retention_policy=rest.Ref('retention_policies', id),
@@ -88,12 +88,13 @@ class SnapshotsTest(recorded.RecordedTest):
     def test_create_that_is_refused(self):
         self.client.snapshots.create.side_effect = rest.Refused('no')
         self.raised(rest.Refused, self.snapshots.create, 'new',
-                    backing.Backing(group=3, volume=7))
+                    objects.ArrayVolume(group=3, volume=7))
         self.assertEqual(1, self.client.snapshots.create.call_count)
 
     def test_lasting_view(self):
         self.assertEqual(
-            backing.Backing(group=3, view=9, volsnap=8, origin=7, parent=5),
+            objects.ArrayVolume(group=3, view=9, volsnap=8,
+                                origin=7, parent=5),
             self.snapshots.create_view('new', SNAPSHOT, lasting=True))
         self.assertEqual(
             self.created(source=REF, is_exposable=True,
@@ -109,7 +110,8 @@ class SnapshotsTest(recorded.RecordedTest):
     def test_temporary_view(self):
         self.client.snapshots.create.return_value = rest.Snapshot(9)
         self.assertEqual(
-            backing.Backing(group=3, view=9, volsnap=8, origin=7, parent=5),
+            objects.ArrayVolume(group=3, view=9, volsnap=8,
+                                origin=7, parent=5),
             self.snapshots.create_view('new', SNAPSHOT, lasting=False))
         self.assertEqual(
             self.created(source=REF, is_exposable=True,
@@ -139,13 +141,13 @@ class SnapshotsTest(recorded.RecordedTest):
         self.assertIsNone(self.snapshots.find('cs-1'))
         self.client.snapshots.find.return_value = VIEW
         self.assertEqual(
-            backing.SnapshotBacking(snapshot=9, group=3, view=5,
-                                    has_clones=True),
+            objects.ArraySnapshot(snapshot=9, group=3, view=5,
+                                  has_clones=True),
             self.snapshots.find('cs-1'))
         self.client.snapshots.find.return_value = rest.Snapshot(
             9, source=GROUP, volume_group=GROUP)
         self.assertEqual(
-            backing.SnapshotBacking(snapshot=9, group=3, has_clones=True),
+            objects.ArraySnapshot(snapshot=9, group=3, has_clones=True),
             self.snapshots.find('cs-1'))
         self.assertEqual([mock.call.snapshots.find(short_name='cs-1')] * 3,
                          self.calls())
@@ -172,7 +174,8 @@ class SnapshotsTest(recorded.RecordedTest):
         self.client.snapshots.find.return_value = rest.Snapshot(
             9, volume_group=GROUP)
         self.assertEqual(
-            backing.Backing(group=3, view=9, volsnap=8, origin=7, parent=5),
+            objects.ArrayVolume(group=3, view=9, volsnap=8,
+                                origin=7, parent=5),
             self.snapshots.view_of(SNAPSHOT, 'new'))
         self.assertEqual(
             [mock.call(short_name='new', source=REF)] * 2,

@@ -18,7 +18,7 @@ from unittest import mock
 from cinder import exception
 
 from cinder_k2.array import Array
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups
 from cinder_k2.array import replication
 from cinder_k2.array import snapshots
@@ -91,7 +91,7 @@ class Row:
 
 def ids(system_id=HERE, name_id='v1', **backing):
     """The value of provider_id of a replicated volume."""
-    return provider_id.encode(system_id, Backing(**{
+    return provider_id.encode(system_id, ArrayVolume(**{
         'group': GROUP, 'volume': 1, 'replicated': True, **backing}), name_id)
 
 

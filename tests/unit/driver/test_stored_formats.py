@@ -25,10 +25,10 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hidden
 from cinder_k2.array import notes
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import chap_secrets
 from cinder_k2.driver.db import provider_id
 from cinder_k2 import naming
@@ -49,14 +49,14 @@ SNAPSHOT = ('{"system":"s1","snapshot":1,"group":2,"volume":3,"view":4,'
 class ProviderIdTest(unittest.TestCase):
 
     @ddt.data(
-        (THIN_CLONE, ID, Backing(
+        (THIN_CLONE, ID, ArrayVolume(
             group=1, volume=2, parent=3, parent_group=4, hidden_parent=True,
             has_clones=True, shared=True, moving=True, replicated=True,
             reserved=True, target='s2')),
-        (VIEW, ID, Backing(
+        (VIEW, ID, ArrayVolume(
             group=1, view=2, volsnap=3, origin=4, parent=5,
             unfinished=True)),
-        (SNAPSHOT, '', SnapshotBacking(
+        (SNAPSHOT, '', ArraySnapshot(
             snapshot=1, group=2, volume=3, view=4, has_clones=True,
             shared=True, named='0a1b2c3d')))
     @ddt.unpack
@@ -67,8 +67,8 @@ class ProviderIdTest(unittest.TestCase):
 
     def test_every_field_is_above(self):
         """But for the time, which comes from the row."""
-        for kind, texts in ((Backing, (THIN_CLONE, VIEW)),
-                            (SnapshotBacking, (SNAPSHOT,))):
+        for kind, texts in ((ArrayVolume, (THIN_CLONE, VIEW)),
+                            (ArraySnapshot, (SNAPSHOT,))):
             keys = {key for text in texts for key in json.loads(text)}
             self.assertEqual(
                 {field.name for field in dataclasses.fields(kind)}

@@ -12,18 +12,18 @@
 
 from unittest import mock
 
-from cinder_k2.array import backing
 from cinder_k2.array import hidden
+from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
 from cinder_k2 import rest
 from tests.unit.driver import doubles
 from tests.unit import simulated
 
-VOLUME = backing.Backing(group=3, volume=7)
-VIEW = backing.Backing(group=3, view=9, volsnap=8)
-SNAPSHOT = backing.SnapshotBacking(snapshot=5, group=3)
-FOUND = backing.SnapshotBacking(snapshot=6, group=4)
+VOLUME = objects.ArrayVolume(group=3, volume=7)
+VIEW = objects.ArrayVolume(group=3, view=9, volsnap=8)
+SNAPSHOT = objects.ArraySnapshot(snapshot=5, group=3)
+FOUND = objects.ArraySnapshot(snapshot=6, group=4)
 USED = exceptions.ObjectInUse('Volume 7', 'is needed by: x.')
 MAPPED = exceptions.StillMapped('Volume 7', 'is mapped to host h.')
 
@@ -51,7 +51,7 @@ class DeleteVolumeTest(doubles.TestCase):
                          self.calls())
 
     def test_a_volume_of_a_consistency_group(self):
-        self.delete(backing.Backing(group=3, volume=7, shared=True))
+        self.delete(objects.ArrayVolume(group=3, volume=7, shared=True))
         self.assertEqual([self.DELETE_VOLUME], self.calls())
 
     def test_a_view(self):
@@ -216,8 +216,8 @@ class RetireSnapshotTest(doubles.TestCase):
 class ParentTest(doubles.TestCase):
     """The snapshot that was made for one clone."""
 
-    CLONE = backing.Backing(group=3, volume=7, parent=5, parent_group=4,
-                            hidden_parent=True)
+    CLONE = objects.ArrayVolume(group=3, volume=7, parent=5, parent_group=4,
+                                hidden_parent=True)
     DELETE = mock.call.array.snapshots.delete_parent(
         5, 4, ['ccs-1', 'ccs-2'])
     HIDE = mock.call.array.hidden.keep(
@@ -240,13 +240,13 @@ class ParentTest(doubles.TestCase):
         self.assertEqual([self.HIDE], self.calls())
 
     def test_a_snapshot_of_cinder(self):
-        clone = backing.Backing(group=3, volume=7, parent=5)
+        clone = objects.ArrayVolume(group=3, volume=7, parent=5)
         self.delete(clone)
         deletion.hide_parent(self.array, clone)
         self.assertEqual([], self.calls())
 
     def test_no_snapshot(self):
-        volume = backing.Backing(group=3, volume=7, hidden_parent=True)
+        volume = objects.ArrayVolume(group=3, volume=7, hidden_parent=True)
         self.delete(volume)
         deletion.hide_parent(self.array, volume)
         self.assertEqual([], self.calls())
@@ -259,7 +259,7 @@ class LongListTest(simulated.SimulatedTest):
         super().setUp()
         group = self.array.volumes.create_group('cvg-1', True)
         self.volume = self.array.volumes.create('cv-1', simulated.GIB, group)
-        self.source = backing.Backing(volume=self.volume, group=group)
+        self.source = objects.ArrayVolume(volume=self.volume, group=group)
         self.snapshots = {
             name: self.array.snapshots.create(name, self.source)
             for name in ('cs-1', 'cs-2', 'cs-3')}

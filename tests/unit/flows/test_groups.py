@@ -16,7 +16,7 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups as array_groups
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
@@ -251,7 +251,7 @@ class RecordedMoveTest(doubles.TestCase):
     def test_members_get_all_the_time(self):
         """One that fails takes those before it along."""
         self.array.volumes.create_group.return_value = 9
-        made = Backing(group=9, volume=7, shared=True)
+        made = ArrayVolume(group=9, volume=7, shared=True)
         first, second = mock.Mock(return_value=made), mock.Mock(
             side_effect=rest.Refused('no'))
         self.raised(rest.Refused, lambda: groups.make(

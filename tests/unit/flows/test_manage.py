@@ -13,7 +13,7 @@
 
 from unittest import mock
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import inventory
 from cinder_k2.flows import manage
 from cinder_k2 import rest
@@ -45,7 +45,7 @@ class TakeTest(doubles.TestCase):
                            size=5)
 
     def test_both(self):
-        self.assertEqual(Backing(group=3, volume=7, has_clones=True),
+        self.assertEqual(ArrayVolume(group=3, volume=7, has_clones=True),
                          self.take())
         self.assertEqual([TAKE_GROUP, TAKE_VOLUME], self.calls())
 

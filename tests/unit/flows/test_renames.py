@@ -13,12 +13,12 @@
 
 from unittest import mock
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.flows import renames
 from cinder_k2 import rest
 from tests.unit.driver import doubles
 
-BACKING = Backing(group=3, volume=7)
+BACKING = ArrayVolume(group=3, volume=7)
 NAMES = {'name': 'new', 'group_name': 'new group',
          'old_name': 'old', 'old_group_name': 'old group'}
 SET_GROUP = mock.call.array.names.set_group(3, 'new group', 'old group')

@@ -17,17 +17,17 @@ import uuid
 from cinder import context
 import ddt
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import ownership
 from cinder_k2.driver.db import provider_id
 from cinder_k2 import rest
 from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
-VOLUME = Backing(group=5, volume=31)
-VIEW = Backing(group=5, view=40, origin=30)
-TAKEN = SnapshotBacking(snapshot=8, group=5)
+VOLUME = ArrayVolume(group=5, volume=31)
+VIEW = ArrayVolume(group=5, view=40, origin=30)
+TAKEN = ArraySnapshot(snapshot=8, group=5)
 ID, NAME_ID = (str(uuid.UUID(int=number)) for number in (1, 2))
 
 

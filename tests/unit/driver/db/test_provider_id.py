@@ -15,54 +15,55 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import provider_id
 
 ids = st.integers(min_value=1, max_value=2 ** 63)
 flags = st.booleans()
-backings = st.one_of(
-    st.builds(Backing, group=ids, volume=ids, has_clones=flags,
+objects = st.one_of(
+    st.builds(ArrayVolume, group=ids, volume=ids, has_clones=flags,
               shared=flags, unfinished=flags),
-    st.builds(Backing, group=ids, volume=ids, parent=ids, parent_group=ids,
+    st.builds(ArrayVolume, group=ids, volume=ids, parent=ids, parent_group=ids,
               hidden_parent=flags, has_clones=flags, shared=flags),
-    st.builds(Backing, group=ids, view=ids, volsnap=ids, origin=ids,
+    st.builds(ArrayVolume, group=ids, view=ids, volsnap=ids, origin=ids,
               parent=ids, hidden_parent=flags, has_clones=flags))
 snapshots = st.builds(
-    SnapshotBacking, snapshot=ids, group=ids, volume=st.none() | ids,
+    ArraySnapshot, snapshot=ids, group=ids, volume=st.none() | ids,
     view=st.none() | ids, has_clones=flags, shared=flags)
 
 
 class ProviderIdTest(unittest.TestCase):
 
-    @given(backings)
+    @given(objects)
     def test_what_is_written_is_read_back(self, backing):
         value = provider_id.encode('0123456789abcdef', backing, '8' * 36)
         self.assertLessEqual(len(value), 255)
         self.assertEqual(backing, provider_id.decode(
-            Backing, '0123456789abcdef', value, '8' * 36))
+            ArrayVolume, '0123456789abcdef', value, '8' * 36))
 
     @given(snapshots)
     def test_snapshots_too(self, snapshot):
         value = provider_id.encode('a1b2', snapshot)
         self.assertEqual(snapshot,
-                         provider_id.decode(SnapshotBacking, 'a1b2', value))
+                         provider_id.decode(ArraySnapshot, 'a1b2', value))
 
     @given(st.none() | st.text() | st.sampled_from(
         ['[]', '{}', 'null', '7', '{"system":"a1b2"}',
          '{"system":"a1b2","group":1,"colour":2}']))
     def test_any_other_text_reads_as_nothing(self, value):
-        self.assertIsNone(provider_id.decode(Backing, 'a1b2', value))
+        self.assertIsNone(provider_id.decode(ArrayVolume, 'a1b2', value))
 
     def test_ids_of_another_array_are_not_used(self):
-        value = provider_id.encode('a1b2', Backing(group=1, volume=2))
-        self.assertIsNone(provider_id.decode(Backing, 'c3d4', value))
+        value = provider_id.encode('a1b2', ArrayVolume(group=1, volume=2))
+        self.assertIsNone(provider_id.decode(ArrayVolume, 'c3d4', value))
 
     def test_ids_of_another_row_are_not_used(self):
         """Cinder copies them to rows of migration targets."""
-        backing = Backing(group=1, volume=2)
+        backing = ArrayVolume(group=1, volume=2)
         value = provider_id.encode('a1b2', backing, 'c0ffee00-1')
-        self.assertIsNone(provider_id.decode(Backing, 'a1b2', value,
+        self.assertIsNone(provider_id.decode(ArrayVolume, 'a1b2', value,
                                              'c0ffee01-1'))
-        self.assertEqual(backing, provider_id.decode(Backing, 'a1b2', value,
+        self.assertEqual(backing, provider_id.decode(ArrayVolume, 'a1b2',
+                                                     value,
                                                      'c0ffee00-1'))

@@ -18,9 +18,9 @@ The flows and the arrays are replaced; the rows are in memory.
 import ddt
 import testtools
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as sessions
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.failover import volumes as volume_failover
@@ -34,7 +34,7 @@ from tests.unit.driver import replicated
 
 LOG = volume_failover.LOG.logger
 TIMEOUT = 77.0
-PARENT = clone_sources.Parent(SnapshotBacking(snapshot=5, group=6), True)
+PARENT = clone_sources.Parent(ArraySnapshot(snapshot=5, group=6), True)
 OVERTAKEN = 'It was changed while it was failed over, or back.'
 NEVER_MADE = 'It was never made.'
 
@@ -83,7 +83,8 @@ class Case(testtools.TestCase):
         """Where the database says that a volume is, and its backing."""
         value = row.stored['provider_id']
         system = provider_id.system_of(value)
-        return system, provider_id.decode(Backing, system, value, row.name_id)
+        return system, provider_id.decode(ArrayVolume, system, value,
+                                          row.name_id)
 
 
 @ddt.ddt
@@ -160,8 +161,8 @@ class FailoverTest(Case):
             'replication_status': 'failed-over',
             'replication_extended_status': None}}, self.over(row))
         self.assertIsNone(row.stored['replication_extended_status'])
-        self.assertEqual(('moon', Backing(group=40, volume=41,
-                                          replicated=True, target='home')),
+        self.assertEqual(('moon', ArrayVolume(group=40, volume=41,
+                                              replicated=True, target='home')),
                          self.backing(row))
         self.assertEqual('failed-over', row.stored['replication_status'])
         self.flow.assert_called_once_with(self.moon.array, [unit()])
@@ -188,7 +189,7 @@ class FailoverTest(Case):
     def test_what_is_known_of_it_stays(self):
         row = self.volume(backing={'has_clones': True})
         self.over(row)
-        self.assertEqual(Backing(
+        self.assertEqual(ArrayVolume(
             group=40, volume=41, replicated=True, target='home',
             has_clones=True), self.backing(row)[1])
 
@@ -197,7 +198,7 @@ class FailoverTest(Case):
             'volume': 41, 'group': 40, 'reserved': True, 'has_clones': True,
             'target': 'home', 'replicated': False})
         self.over(row)
-        self.assertEqual(('moon', Backing(
+        self.assertEqual(('moon', ArrayVolume(
             group=40, volume=41, replicated=True, has_clones=True,
             target='home')), self.backing(row))
 
@@ -208,21 +209,21 @@ class FailoverTest(Case):
         row = self.volume(system_id=system, backing={
             'volume': number, 'group': 99, 'origin': 98})
         self.over(row)
-        self.assertEqual(Backing(group=40, volume=41, replicated=True,
-                                 target=system), self.backing(row)[1])
+        self.assertEqual(ArrayVolume(group=40, volume=41, replicated=True,
+                                     target=system), self.backing(row)[1])
 
     def test_one_without_ids(self):
         row = self.volume(system_id=None)
         self.over(row)
-        self.assertEqual(('moon', Backing(group=40, volume=41,
-                                          replicated=True)),
+        self.assertEqual(('moon', ArrayVolume(group=40, volume=41,
+                                              replicated=True)),
                          self.backing(row))
 
     def test_a_clone_keeps_its_parent(self):
         self.parents.side_effect = lambda array, volumes: {'v1': PARENT}
         row = self.volume()
         self.over(row)
-        self.assertEqual(Backing(
+        self.assertEqual(ArrayVolume(
             group=40, volume=41, replicated=True, target='home', parent=5,
             parent_group=6, hidden_parent=True), self.backing(row)[1])
 
@@ -233,7 +234,7 @@ class FailoverTest(Case):
         updates = self.over(*rows)
         self.assertEqual({'v1', 'v2'}, set(updates))
         for row, number in zip(rows, (42, 41)):
-            self.assertEqual(Backing(
+            self.assertEqual(ArrayVolume(
                 group=40, volume=number, replicated=True, shared=True,
                 target='home'), self.backing(row)[1])
 
@@ -424,7 +425,7 @@ class SavedTest(Case):
     def test_a_clone_was_made(self):
         self.change(provider_id=replicated.ids('home', has_clones=True))
         self.assertNotIn('provider_id', self.over())
-        self.assertEqual(('moon', Backing(
+        self.assertEqual(('moon', ArrayVolume(
             group=40, volume=41, replicated=True, target='home',
             has_clones=True)), self.backing(self.row))
         self.assertEqual(2, len(self.row.writes))
@@ -518,7 +519,7 @@ class FailbackTest(AwayCase):
         self.assertEqual({'v1': {
             'replication_status': 'enabled',
             'replication_extended_status': None}}, self.bring(row))
-        self.assertEqual(('home', Backing(
+        self.assertEqual(('home', ArrayVolume(
             group=40, volume=41, replicated=True, target='moon')),
             self.backing(row))
         call, = self.flow.mock_calls
@@ -621,7 +622,7 @@ class FailbackTest(AwayCase):
         self.outcomes = {'v1': left(in_doubt=True)}
         keys, ((system, backing),) = self.reserved(self.away())
         self.assertEqual(['v1'], keys)
-        self.assertEqual(('moon', Backing(
+        self.assertEqual(('moon', ArrayVolume(
             group=10, volume=1, replicated=True, reserved=True)),
             (system, backing))
 
@@ -669,11 +670,11 @@ class FailbackTest(AwayCase):
         rows = [self.away('v1', group=group), self.away('v2', group=group)]
         rows[0].on_write = lambda: 1 / 0
         self.outcomes = {'g1': left(in_doubt=True)}
-        keys, backings = self.reserved(*rows, keys=('g1',))
-        self.assertEqual(([], True), (keys, backings[1][1].reserved))
+        keys, objects = self.reserved(*rows, keys=('g1',))
+        self.assertEqual(([], True), (keys, objects[1][1].reserved))
 
-    @ddt.data((Backing(group=20, volume=21), False, ['v1']),
-              (Backing(group=20, volume=21), True, ['g1']),
+    @ddt.data((ArrayVolume(group=20, volume=21), False, ['v1']),
+              (ArrayVolume(group=20, volume=21), True, ['g1']),
               (None, False, []))
     @ddt.unpack
     def test_a_row_without_ids(self, found, in_group, expected):
@@ -688,7 +689,7 @@ class FailbackTest(AwayCase):
         keys, ((_, backing),) = self.reserved(row, keys=(key,))
         self.moon.array.volumes.find.assert_called_with('cv-v1', 'rcv-v1')
         self.assertEqual(expected, keys)
-        self.assertEqual(found and Backing(
+        self.assertEqual(found and ArrayVolume(
             group=20, volume=21, replicated=True, shared=in_group,
             reserved=True), backing)
 

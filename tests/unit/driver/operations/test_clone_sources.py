@@ -18,8 +18,8 @@ from unittest import mock
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
@@ -53,17 +53,17 @@ class CloneSourcesTest(base.BaseTestCase):
         return self.sources.taken(self.snapshot)
 
     def test_a_snapshot_that_knows_its_volume(self):
-        found = SnapshotBacking(snapshot=3, group=5, volume=6)
+        found = ArraySnapshot(snapshot=3, group=5, volume=6)
         self.assertIs(found, self.taken(found))
         self.resolver.resolve_snapshot.assert_called_once_with(self.snapshot)
         self.resolver.resolve.assert_not_called()
 
-    @ddt.data((Backing(group=5, volume=6), 6),
-              (Backing(group=5, view=8, origin=7), 7),
-              (Backing(group=5, volume=6, origin=7), 6))
+    @ddt.data((ArrayVolume(group=5, volume=6), 6),
+              (ArrayVolume(group=5, view=8, origin=7), 7),
+              (ArrayVolume(group=5, volume=6, origin=7), 6))
     @ddt.unpack
     def test_the_volume_of_a_snapshot(self, source, volume):
-        found = SnapshotBacking(snapshot=3, group=5)
+        found = ArraySnapshot(snapshot=3, group=5)
         self.assertEqual(dataclasses.replace(found, volume=volume),
                          self.taken(found, source))
         self.resolver.resolve.assert_called_once_with(self.snapshot.volume)
@@ -71,16 +71,16 @@ class CloneSourcesTest(base.BaseTestCase):
     @ddt.data((False, False), (True, False), (False, True))
     @ddt.unpack
     def test_images_of_other_volumes(self, by_itself, by_source):
-        found = SnapshotBacking(snapshot=3, group=5, shared=by_itself)
+        found = ArraySnapshot(snapshot=3, group=5, shared=by_itself)
         self.assertIs(
             by_itself or by_source,
-            self.taken(found, Backing(group=5, volume=6, shared=by_source)
+            self.taken(found, ArrayVolume(group=5, volume=6, shared=by_source)
                        ).shared)
 
     def test_a_volume_that_has_left_the_group(self):
-        found = SnapshotBacking(snapshot=3, group=5)
+        found = ArraySnapshot(snapshot=3, group=5)
         self.assertIs(found, self.taken(
-            found, Backing(group=50, volume=6, shared=True)))
+            found, ArrayVolume(group=50, volume=6, shared=True)))
 
     def test_a_row_is_marked(self):
         noted = self.sources.marked(self.snapshot, mock.sentinel.find)
@@ -88,8 +88,8 @@ class CloneSourcesTest(base.BaseTestCase):
         row, find, change = self.resolver.rewrite.call_args.args
         self.assertEqual((self.snapshot, mock.sentinel.find), (row, find))
         self.assertEqual(
-            SnapshotBacking(snapshot=3, group=5, named='x', has_clones=True),
-            change(SnapshotBacking(snapshot=3, group=5, named='x')))
+            ArraySnapshot(snapshot=3, group=5, named='x', has_clones=True),
+            change(ArraySnapshot(snapshot=3, group=5, named='x')))
 
     def test_what_is_asked_for(self):
         volume = rows.volume(id=CLONE_ID, name_id=DATA_ID, size=3)
@@ -101,12 +101,12 @@ class CloneSourcesTest(base.BaseTestCase):
                 size=3 * KIB_PER_GIB, dedup=True,
                 source_size=2 * KIB_PER_GIB, source_dedup=True),
             self.sources.request(volume, rows.volume(), 2,
-                                 Backing(group=5, volume=6)))
+                                 ArrayVolume(group=5, volume=6)))
         self.replication.link_for_new.assert_called_once_with(volume)
 
     def test_types_of_clone_and_source(self):
         kind = rows.volume_type(NODEDUP)
-        backing = Backing(group=5, volume=6)
+        backing = ArrayVolume(group=5, volume=6)
         for volume, source, expected in [
                 (kind, None, (False, True)), (None, kind, (True, False))]:
             order = self.sources.request(
@@ -117,13 +117,13 @@ class CloneSourcesTest(base.BaseTestCase):
     def test_replicated_clones_and_sources(self):
         self.replication.link_for_new.return_value = mock.sentinel.link
         order = self.sources.request(rows.volume(), rows.volume(), 2,
-                                     Backing(group=5, volume=6))
+                                     ArrayVolume(group=5, volume=6))
         self.assertEqual((True, False),
                          (order.replicated, order.source_replicated))
         self.replication.link_for_new.return_value = None
         order = self.sources.request(
             rows.volume(), rows.volume(), 2,
-            Backing(group=5, volume=6, replicated=True))
+            ArrayVolume(group=5, volume=6, replicated=True))
         self.assertEqual((False, True),
                          (order.replicated, order.source_replicated))
 
@@ -140,8 +140,8 @@ class FindTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.array = autospec.array(autospec.Journal(), 'snapshots')
-        self.shown = SnapshotBacking(snapshot=3, group=5)
-        self.hidden = SnapshotBacking(snapshot=4, group=6)
+        self.shown = ArraySnapshot(snapshot=3, group=5)
+        self.hidden = ArraySnapshot(snapshot=4, group=6)
         self.clone = rows.volume(id=CLONE_ID, name_id=DATA_ID,
                                  snapshot_id=rows.SNAPSHOT_ID)
 
@@ -175,9 +175,9 @@ class FindTest(base.BaseTestCase):
 
     def test_a_clone_with_its_parent(self):
         self.assertEqual(
-            Backing(group=1, volume=2, parent=4, parent_group=6,
-                    hidden_parent=True),
+            ArrayVolume(group=1, volume=2, parent=4, parent_group=6,
+                        hidden_parent=True),
             clone_sources.Parent(self.hidden, True).of(
-                Backing(group=1, volume=2)))
+                ArrayVolume(group=1, volume=2)))
         self.assertIs(False, clone_sources.Parent(self.shown, False).of(
-            Backing(group=1, volume=2)).hidden_parent)
+            ArrayVolume(group=1, volume=2)).hidden_parent)

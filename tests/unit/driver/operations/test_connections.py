@@ -19,7 +19,7 @@ import ddt
 from oslotest import base
 
 from cinder_k2.array import access
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.db import attachments
@@ -43,7 +43,7 @@ IQN = 'iqn.2024:a'
 HOST, OTHER_HOST = 71, 72
 RECORDS = {IQN: 9}
 OURS = rest.Host(HOST, 'cinder-node1-01234567')
-BACKING = Backing(group=5, volume=6)
+BACKING = ArrayVolume(group=5, volume=6)
 CONNECTOR = {'host': 'node', 'initiator': IQN}
 GROUP = rest.Ref('host_groups', 3)
 
@@ -195,7 +195,7 @@ class ConnectTest(ConnectionsCase):
         self.assertEqual([], self.events)
 
     def test_nothing_is_connected_in_a_failback(self):
-        self.resolver.known.return_value = Backing(
+        self.resolver.known.return_value = ArrayVolume(
             group=5, volume=6, reserved=True)
         error = self.assertRaises(
             exceptions.ObjectInUse,
@@ -391,8 +391,8 @@ class MeanwhileTest(ConnectionsCase):
         self.now = rows.volume(BACKING)
         self.current = autospec.patched(self, writes, 'current')
         self.current.return_value = self.now
-        self.backings = {self.now: BACKING}
-        self.resolver.known.side_effect = self.backings.get
+        self.objects = {self.now: BACKING}
+        self.resolver.known.side_effect = self.objects.get
 
     def connect(self):
         return self.connections.connect_backing(
@@ -419,14 +419,14 @@ class MeanwhileTest(ConnectionsCase):
         self.resolver.known.assert_not_called()
 
     def test_it_began(self):
-        self.backings[self.now] = Backing(group=5, volume=6, reserved=True)
+        self.objects[self.now] = ArrayVolume(group=5, volume=6, reserved=True)
         self.assertRaisesRegex(exceptions.ObjectInUse, 'failed back',
                                self.connect)
         self.assertIn('revoke', self.events)
         self.zoning.connected.assert_not_called()
 
     def test_it_is_over(self):
-        self.backings.clear()
+        self.objects.clear()
         self.now.provider_id = rows.volume(
             BACKING, system='moon').provider_id
         self.assertRaisesRegex(exceptions.ObjectInUse, 'just moved',
@@ -435,7 +435,7 @@ class MeanwhileTest(ConnectionsCase):
 
     def test_other_changes_of_the_row_do_no_harm(self):
         self.now.provider_id = rows.volume(
-            Backing(group=5, volume=6, has_clones=True)).provider_id
+            ArrayVolume(group=5, volume=6, has_clones=True)).provider_id
         self.connect()
 
 
@@ -780,7 +780,7 @@ class EverywhereTest(ConnectionsCase):
 
     def test_one_that_is_moving(self):
         """Finding it asks the array, so nothing is asked beside that."""
-        moving = Backing(group=5, volume=6, moving=True)
+        moving = ArrayVolume(group=5, volume=6, moving=True)
         self.resolver.known.return_value = moving
         self.resolver.find.return_value = moving
         self.array.access.busy.return_value = {HOST}
@@ -790,7 +790,7 @@ class EverywhereTest(ConnectionsCase):
             BACKING.mappable)
 
     def test_one_that_is_another_now(self):
-        self.resolver.find.return_value = Backing(group=5, volume=60)
+        self.resolver.find.return_value = ArrayVolume(group=5, volume=60)
         others = [mapping(2)]
         self.mapped['volumes/60'] = {HOST: others}
         self.connections.terminate_connection(self.volume, None)
@@ -887,7 +887,7 @@ class KeptTest(ConnectionsCase):
         self.assertEqual([self.mapping], self.kept.every())
 
     def test_the_row_has_other_data_by_now(self):
-        self.resolver.find.return_value = Backing(group=5, volume=60)
+        self.resolver.find.return_value = ArrayVolume(group=5, volume=60)
         self.assertIs(True, self.disconnect(self.volume))
         self.assertNotIn('revoke', self.events)
         self.assertEqual([], self.kept.every())

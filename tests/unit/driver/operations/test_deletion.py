@@ -17,9 +17,9 @@ from unittest.mock import call
 from cinder import exception
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hidden
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
@@ -35,11 +35,11 @@ from tests.unit.driver import doubles
 SYSTEM = doubles.SYSTEM
 NONE = frozenset()
 
-PLAIN = Backing(group=5, volume=31)
-THIN = Backing(group=5, volume=31, parent=8, parent_group=6)
+PLAIN = ArrayVolume(group=5, volume=31)
+THIN = ArrayVolume(group=5, volume=31, parent=8, parent_group=6)
 HIDING = dataclasses.replace(THIN, hidden_parent=True)
-VIEW = Backing(group=6, view=40, origin=30, parent=8, hidden_parent=True)
-TAKEN = SnapshotBacking(snapshot=8, group=6, volume=30)
+VIEW = ArrayVolume(group=6, view=40, origin=30, parent=8, hidden_parent=True)
+TAKEN = ArraySnapshot(snapshot=8, group=6, volume=30)
 
 IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
 MAPPED = exceptions.StillMapped('cv-v1', 'is mapped')
@@ -177,7 +177,7 @@ class DeleteVolumeTest(DeletionTestCase):
             self.volume, PLAIN)
         self.assertEqual([], self.done())
 
-    @ddt.data(None, Backing(group=5, volume=32))
+    @ddt.data(None, ArrayVolume(group=5, volume=32))
     def test_ids_of_something_else_delete_nothing(self, found):
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = found
@@ -468,7 +468,7 @@ class DeleteByNameTest(DeletionTestCase):
             call.deadline(fresh=True),
             call.delete_own_group_by_name(self.array, 'cvg-v1'),
             call.forget_group(SYSTEM, 5),
-            call.connections.disconnect_all(Backing(group=6, view=41)),
+            call.connections.disconnect_all(ArrayVolume(group=6, view=41)),
             call.array.snapshots.delete(41, 6, ['cview-v1']),
             call.hold(6),
             call.array.snapshots.delete_parent(8, 6, ['ccs-v1']),
@@ -526,7 +526,7 @@ class DeleteByNameTest(DeletionTestCase):
         self.assertEqual([], self.calls('replication.sweep'))
 
     @ddt.data((TAKEN, None, True), (None, TAKEN, False), (
-        TAKEN, SnapshotBacking(snapshot=1, group=2), True))
+        TAKEN, ArraySnapshot(snapshot=1, group=2), True))
     @ddt.unpack
     def test_its_parent(self, parent, shown, hides):
         """A snapshot made for it alone comes before one that Cinder has."""
@@ -561,16 +561,16 @@ class PartsTest(DeletionTestCase):
     def test_copies_are_unmapped(self):
         self.deletion.release_copies([1, 2])
         self.assertEqual(
-            [call.connections.disconnect_ours(Backing(group=0, volume=1)),
-             call.connections.disconnect_ours(Backing(group=0, volume=2))],
+            [call.connections.disconnect_ours(ArrayVolume(group=0, volume=1)),
+             call.connections.disconnect_ours(ArrayVolume(group=0, volume=2))],
             self.done())
 
     def test_copies_leave_their_parents(self):
         find = self.function(clone_sources, 'find')
         find.return_value = {'v1': clone_sources.Parent(TAKEN, True)}
         self.deletion.leave_copies([self.volume])
-        copy = Backing(group=0, volume=0, parent=8, parent_group=6,
-                       hidden_parent=True)
+        copy = ArrayVolume(group=0, volume=0, parent=8, parent_group=6,
+                           hidden_parent=True)
         self.assertEqual([
             call.find(self.array, [self.volume]), call.hold(6),
             call.delete_parent(self.array, copy, []), call.free(6),
@@ -721,7 +721,8 @@ class DeleteSnapshotTest(DeletionTestCase):
                 call.retire_snapshot(self.array, TAKEN, ['cs-s1']),
                 call.free(6)]
         self.assertEqual([
-            *held, call.connections.disconnect_all(Backing(group=6, view=41)),
+            *held, call.connections.disconnect_all(ArrayVolume(group=6,
+                                                               view=41)),
             call.array.snapshots.delete(41, 6, ['cview-s1']), *held],
             self.delete()[2:])
         self.array.snapshots.find_view.assert_called_once_with('cview-s1')

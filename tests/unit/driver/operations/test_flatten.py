@@ -15,7 +15,7 @@
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
@@ -31,10 +31,10 @@ from tests.unit.driver import rows
 
 DATA_ID = '88888888-eeee-4eee-8eee-888888888888'
 KIB_PER_GIB = 1024 * 1024
-STORED = Backing(group=5, view=8)
-VIEW = Backing(group=5, view=8, volsnap=9)
-MADE = Backing(group=1, volume=2)
-NOTED = Backing(group=1, volume=2, has_clones=True)
+STORED = ArrayVolume(group=5, view=8)
+VIEW = ArrayVolume(group=5, view=8, volsnap=9)
+MADE = ArrayVolume(group=1, volume=2)
+NOTED = ArrayVolume(group=1, volume=2, has_clones=True)
 WHY = 'which the array cannot do'
 FRESH = '+deadline fresh=True'
 

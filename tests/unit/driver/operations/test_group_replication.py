@@ -16,7 +16,7 @@ from unittest.mock import call
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import group_replication
@@ -30,8 +30,8 @@ from cinder_k2 import rest
 from cinder_k2 import volume_types
 from tests.unit.driver import doubles
 
-FIRST = Backing(group=5, volume=31, shared=True)
-SECOND = Backing(group=5, volume=32, shared=True)
+FIRST = ArrayVolume(group=5, volume=31, shared=True)
+SECOND = ArrayVolume(group=5, volume=32, shared=True)
 LINK = mock.sentinel.link
 
 ENABLED = {'replication_status': 'enabled'}
@@ -59,15 +59,15 @@ class GroupReplicationTestCase(doubles.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.backings = {'v1': FIRST, 'v2': SECOND}
+        self.objects = {'v1': FIRST, 'v2': SECOND}
         self.known = self.double('resolver', resolver.Resolver)
         for name in ('known', 'resolve'):
             getattr(self.known, name).side_effect = (
-                lambda volume: self.backings[volume.id])
+                lambda volume: self.objects[volume.id])
         self.known.confirm.side_effect = lambda volume, stored: stored
         self.members = self.double('groups', groups.Groups)
         self.members.members.side_effect = lambda volumes: [
-            self.backings[volume.id] for volume in volumes]
+            self.objects[volume.id] for volume in volumes]
         self.members.seen.return_value = {'v1', 'v2'}
         self.sessions = self.double('replication', replication.Replication)
         self.sessions.link.return_value = LINK
@@ -78,7 +78,7 @@ class GroupReplicationTestCase(doubles.TestCase):
         self.deletion = self.double('deletion', deletion.Deletion)
         self.flattening = self.double('flattening', flatten.Flattening)
         self.flattening.full.side_effect = (
-            lambda volume, what: self.backings[volume.id])
+            lambda volume, what: self.objects[volume.id])
         self.function(placement, 'is_consistent').return_value = (
             self.consistent)
         self.group = doubles.Row(id='g')
@@ -96,7 +96,7 @@ class GroupReplicationTestCase(doubles.TestCase):
         return noted
 
     def are_replicated(self):
-        self.backings = {'v1': replicated(FIRST), 'v2': replicated(SECOND)}
+        self.objects = {'v1': replicated(FIRST), 'v2': replicated(SECOND)}
 
     def enable(self):
         return self.replication.enable_replication(None, self.group,
@@ -133,7 +133,7 @@ class ConsistentTest(GroupReplicationTestCase):
 
     def test_it_is_on_for_some(self):
         """An earlier attempt was cut short."""
-        self.backings['v1'] = replicated(FIRST)
+        self.objects['v1'] = replicated(FIRST)
         self.enable()
         self.assertEqual(1, self.sessions.begin.call_count)
 
@@ -159,7 +159,7 @@ class ConsistentTest(GroupReplicationTestCase):
         self.assertEqual([], self.calls('groups', 'replication'))
 
     def ended(self, *known, rows=('v1', 'v2')):
-        """Calls that end the session of rows with their backings."""
+        """Calls that end the session of rows with their objects."""
         by_id = {'v1': self.one, 'v2': self.two}
         return [call.replication.end('g', 5, 'ccg-g', {
             id: by_id[id] for id in rows}), call.deadline(fresh=True),
@@ -180,7 +180,7 @@ class ConsistentTest(GroupReplicationTestCase):
         self.assertEqual([], self.calls('groups', 'replication'))
 
     def test_a_volume_that_was_never_made(self):
-        self.backings['v1'] = replicated(FIRST)
+        self.objects['v1'] = replicated(FIRST)
         self.known.resolve.side_effect = [
             replicated(FIRST), exceptions.ObjectMissing('v2')]
         self.disable()
@@ -241,7 +241,7 @@ class ConsistentTest(GroupReplicationTestCase):
     @ddt.unpack
     def test_rows_that_are_not_right_do_not_count(self, seen, ends):
         self.are_replicated()
-        self.backings['v1'] = None
+        self.objects['v1'] = None
         self.members.seen.return_value = seen
         self.delete()
         self.assertEqual(self.ended((self.two, replicated(SECOND)))
@@ -259,7 +259,7 @@ class SeparateTest(GroupReplicationTestCase):
 
     def test_on(self):
         """What is on already stays as it is."""
-        self.backings['v2'] = replicated(SECOND)
+        self.objects['v2'] = replicated(SECOND)
         self.assertEqual((ENABLED, updates(ON, ON)), self.enable())
         what = 'which the array cannot replicate'
         self.assertEqual([

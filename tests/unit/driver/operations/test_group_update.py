@@ -16,7 +16,7 @@ from unittest.mock import call
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups as array_groups
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
@@ -32,8 +32,8 @@ from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
 HOME = array_groups.Group(id=5, dedup=True)
-OUTSIDE = Backing(group=9, volume=31)
-INSIDE = Backing(group=5, volume=32, shared=True)
+OUTSIDE = ArrayVolume(group=9, volume=31)
+INSIDE = ArrayVolume(group=5, volume=32, shared=True)
 
 
 @ddt.ddt
@@ -41,17 +41,17 @@ class GroupUpdateTest(doubles.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.backings = {'v1': OUTSIDE, 'v2': INSIDE}
+        self.objects = {'v1': OUTSIDE, 'v2': INSIDE}
         self.known = self.double('resolver', resolver.Resolver)
         self.known.resolve.side_effect = (
-            lambda volume: self.backings[volume.id])
+            lambda volume: self.objects[volume.id])
         self.known.confirm.side_effect = lambda volume, stored: stored
         self.known.names_of.side_effect = (
             lambda volume, backing: [f'cv-{volume.name_id}'])
         self.known.note.side_effect = self.note
         self.flattening = self.double('flattening', flatten.Flattening)
         self.flattening.full.side_effect = (
-            lambda volume, what: self.backings[volume.id])
+            lambda volume, what: self.objects[volume.id])
         self.array.groups.ensure.return_value = HOME
         self.array.replication.volumes_of.return_value = {}
         self.function(placement, 'dedup_of').return_value = True
@@ -151,7 +151,7 @@ class GroupUpdateTest(doubles.TestCase):
 
     def test_what_was_moved_before_is_not_moved_again(self):
         """By a service that was killed; its own group may be left."""
-        self.backings = {
+        self.objects = {
             'v1': dataclasses.replace(OUTSIDE, group=5, moving=True),
             'v2': dataclasses.replace(INSIDE, group=20, shared=False)}
         result = self.run_update([self.one], [self.two])
@@ -184,7 +184,7 @@ class GroupUpdateTest(doubles.TestCase):
         self.assertEqual([], self.calls('check_unreplicated'))
 
     def test_a_replicated_volume(self):
-        self.backings['v1'] = dataclasses.replace(OUTSIDE, replicated=True)
+        self.objects['v1'] = dataclasses.replace(OUTSIDE, replicated=True)
         self.assertEqual(
             'volume v1 is replicated by itself. Retype it to a type without '
             'replication first.', self.refused([self.one]))
@@ -200,7 +200,7 @@ class GroupUpdateTest(doubles.TestCase):
     @ddt.unpack
     def test_the_array_is_asked_where_one_is(self, status, stored):
         self.two.status = status
-        self.backings['v2'] = stored
+        self.objects['v2'] = stored
         self.known.settled.return_value = INSIDE
         self.run_update(remove=[self.two])
         self.assertEqual([call.resolver.settled(stored)],

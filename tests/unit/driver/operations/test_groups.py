@@ -17,10 +17,10 @@ from unittest.mock import call
 from cinder import exception
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups as array_groups
 from cinder_k2.array import hidden
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import groups
@@ -33,9 +33,9 @@ from cinder_k2.flows import groups as flows
 from cinder_k2 import rest
 from tests.unit.driver import doubles
 
-FIRST = Backing(group=5, volume=31, shared=True)
-SECOND = Backing(group=5, volume=32, shared=True)
-TAKEN = SnapshotBacking(snapshot=8, group=5)
+FIRST = ArrayVolume(group=5, volume=31, shared=True)
+SECOND = ArrayVolume(group=5, volume=32, shared=True)
+TAKEN = ArraySnapshot(snapshot=8, group=5)
 IN_USE = exceptions.ObjectInUse('cv-v1', 'is needed')
 
 
@@ -51,12 +51,12 @@ class GroupsTestCase(doubles.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.backings = {'v1': FIRST, 'v2': SECOND}
+        self.objects = {'v1': FIRST, 'v2': SECOND}
         self.known = self.double('resolver', resolver.Resolver)
         self.known.peers = {}
         for name in ('known', 'resolve'):
             getattr(self.known, name).side_effect = (
-                lambda volume: self.backings[volume.id])
+                lambda volume: self.objects[volume.id])
         self.known.names_of.side_effect = (
             lambda volume, backing: [f'cv-{volume.name_id}'])
         self.known.ids.side_effect = (
@@ -145,7 +145,7 @@ class DeleteTest(GroupsTestCase):
 
     def test_clones_of_one_may_be_of_all(self):
         """Their snapshots hold the others, too."""
-        self.backings['v2'] = dataclasses.replace(SECOND, has_clones=True)
+        self.objects['v2'] = dataclasses.replace(SECOND, has_clones=True)
         self.delete()
         self.assertEqual([
             call.sources.marked(self.volumes[0], self.known.resolve),
@@ -156,7 +156,7 @@ class DeleteTest(GroupsTestCase):
                         order.index('deletion.delete_volume'))
 
     def test_rows_that_say_nothing_are_not_marked(self):
-        self.backings = {
+        self.objects = {
             'v1': None, 'v2': dataclasses.replace(
                 SECOND, has_clones=True, moving=True)}
         self.delete()
@@ -211,7 +211,8 @@ class CopyTest(GroupsTestCase):
         super().setUp()
         self.new = [doubles.a_volume('n1', name_id='m1'),
                     doubles.a_volume('n2', name_id='m2')]
-        self.made = [Backing(group=7, volume=41), Backing(group=7, volume=42)]
+        self.made = [ArrayVolume(group=7, volume=41),
+                     ArrayVolume(group=7, volume=42)]
         self.cloner.from_snapshot.side_effect = list(self.made)
         self.make.side_effect = lambda array, *, group_name, dedup, members: [
             member(7) for member in members.values()]
@@ -417,7 +418,7 @@ class MembersTest(GroupsTestCase):
     @ddt.data(dataclasses.replace(FIRST, shared=False),
               dataclasses.replace(FIRST, group=6))
     def test_one_is_elsewhere(self, backing):
-        self.backings['v1'] = backing
+        self.objects['v1'] = backing
         error = self.raised(exceptions.GroupNotSupported, self.groups.members,
                             self.volumes)
         self.assertEqual(
@@ -431,10 +432,10 @@ class MembersTest(GroupsTestCase):
 
     def test_those_that_are_seen(self):
         """One call for each volume group, and none for what moves."""
-        self.backings.update(
+        self.objects.update(
             v3=dataclasses.replace(FIRST, volume=33), v4=None,
             v5=dataclasses.replace(FIRST, volume=35, moving=True),
-            v6=Backing(group=6, view=40))
+            v6=ArrayVolume(group=6, view=40))
         rows = [doubles.a_volume(f'v{number}') for number in range(1, 7)]
         self.array.volumes.names_in.return_value = {
             31: 'cv-v1', 32: 'other', 35: 'cv-v5'}

@@ -21,15 +21,15 @@ from cinder.volume import volume_utils
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import host_copy
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit.driver import autospec
 
-SOURCE = Backing(group=1, view=2)
-TARGET = Backing(group=3, volume=4)
+SOURCE = ArrayVolume(group=1, view=2)
+TARGET = ArrayVolume(group=3, volume=4)
 CONNECTOR = {'initiator': 'iqn.here'}
 FRESH = '+deadline fresh=True'
 KIB_PER_GIB = 1024 * 1024

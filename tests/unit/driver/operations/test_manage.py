@@ -20,9 +20,9 @@ from cinder import exception
 from cinder.volume import volume_types
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import inventory
-from cinder_k2.array import SnapshotBacking
 from cinder_k2.driver.db import ownership
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import manage
@@ -41,7 +41,7 @@ GROUP = rest.VolumeGroup(id=5, name='theirs', volumes_count=1,
                          is_dedup=True)
 VOLUME = rest.Volume(id=31, name='mine', size=GIB + 1,
                      volume_group=GROUP.ref, description='')
-TAKEN = Backing(group=5, volume=31)
+TAKEN = ArrayVolume(group=5, volume=31)
 STARTED = dataclasses.replace(TAKEN, replicated=True)
 NAMED = {'source-name': 'mine'}
 
@@ -227,7 +227,7 @@ class SnapshotTest(ManageTestCase):
         id=8, name='theirs:mine', short_name='mine', volume_group=GROUP.ref,
         source=GROUP.ref, is_auto_deleteable=False,
         volsnaps_provisioned_capacity=3 * GIB - 1)
-    BACKING = SnapshotBacking(
+    BACKING = ArraySnapshot(
         snapshot=8, group=5, volume=31, has_clones=True,
         named=naming.digest('mine'))
 
@@ -295,7 +295,7 @@ class SnapshotTest(ManageTestCase):
             inventory.Reference(name='mine'), 5)
 
     def test_one_of_a_view(self):
-        self.known.resolve.return_value = Backing(
+        self.known.resolve.return_value = ArrayVolume(
             group=5, view=40, origin=30)
         self.finds(source=rest.Ref('snapshots', 40))
         self.assertEqual(

@@ -16,7 +16,7 @@ from unittest.mock import call
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as array_replication
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import migration
@@ -30,7 +30,7 @@ from cinder_k2 import volume_types
 from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
-FOUND = Backing(group=5, volume=31)
+FOUND = ArrayVolume(group=5, volume=31)
 SESSION = array_replication.Session(
     id=3, name='ssn-v1', group=5, role=array_replication.SOURCE,
     state=array_replication.IN_SYNC, peer=1, rpo=300)
@@ -331,8 +331,8 @@ class UpdateMigratedTest(MigrationTestCase):
         self.assertEqual(self.KEPT, self.update())
         self.assertEqual([], self.calls('array', 'rename', 'update'))
 
-    @ddt.data((Backing(group=9, volume=40), None), (None, 9),
-              (Backing(group=9, volume=40), 5))
+    @ddt.data((ArrayVolume(group=9, volume=40), None), (None, 9),
+              (ArrayVolume(group=9, volume=40), 5))
     @ddt.unpack
     def test_names_of_something_else(self, volume, group):
         self.array.volumes.find.return_value = volume

@@ -18,7 +18,7 @@ from cinder.volume import group_types
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import groups
 from cinder_k2.driver.operations import placement
 from cinder_k2 import exceptions
@@ -28,7 +28,7 @@ from cinder_k2 import volume_types
 from tests.unit.driver import autospec
 from tests.unit.driver import rows
 
-MADE = Backing(group=1, volume=2)
+MADE = ArrayVolume(group=1, volume=2)
 NAME = naming.consistency_group(rows.GROUP_ID)
 SNAPSHOTS = 'consistent_group_snapshot_enabled'
 REPLICATION = 'consistent_group_replication_enabled'

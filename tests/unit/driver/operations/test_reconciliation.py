@@ -16,7 +16,7 @@ from unittest.mock import call
 
 import ddt
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import backend_rows
@@ -30,8 +30,8 @@ from cinder_k2 import transport
 from tests.unit.driver import doubles
 
 INTERVAL = 600.0
-BACKING = Backing(group=5, volume=6)
-OTHER = Backing(group=8, volume=7)
+BACKING = ArrayVolume(group=5, volume=6)
+OTHER = ArrayVolume(group=8, volume=7)
 HOST, GROUP = rest.Ref('hosts', 71), rest.Ref('host_groups', 3)
 MAPPING = kept.Mapping('v1', BACKING.mappable, hosts.Sought(('iqn.1',)))
 SEARCH = {'multiattach': True}
@@ -181,7 +181,7 @@ class LookTest(ReconciliationTestCase):
     @ddt.data('reserved', 'moving', 'unfinished')
     def test_the_driver_is_at_work(self, what):
         self.resolver.known.side_effect = None
-        self.resolver.known.return_value = Backing(
+        self.resolver.known.return_value = ArrayVolume(
             group=5, volume=6, **{what: True})
         self.assertEqual([0] * 3, [self.look() for _ in range(3)])
         self.assertEqual([MAPPING], self.kept.every())

@@ -20,7 +20,7 @@ import ddt
 from oslo_utils import units
 import testtools
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver import config
 from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver import locks
@@ -34,8 +34,8 @@ from cinder_k2 import volume_types
 from tests.unit.driver import autospec
 from tests.unit.driver import replicated
 
-BACKING = Backing(group=10, volume=1)
-REPLICATED = Backing(group=10, volume=1, replicated=True)
+BACKING = ArrayVolume(group=10, volume=1)
+REPLICATED = ArrayVolume(group=10, volume=1, replicated=True)
 
 
 class Case(testtools.TestCase):
@@ -167,7 +167,7 @@ class BeginTest(Case):
     def test_start(self):
         found = self.replication.start(self.row, BACKING, self.link())
         self.assertEqual(
-            Backing(group=10, volume=1, replicated=True, target='there'),
+            ArrayVolume(group=10, volume=1, replicated=True, target='there'),
             found)
         self.begun.assert_called_once_with(self.order, mock.ANY)
 
@@ -402,7 +402,7 @@ class EndTest(Case):
         self.alone()
         self.unprotect()
         confirm = self.ended.call_args.kwargs['confirm']
-        self.resolver.known.return_value = Backing(
+        self.resolver.known.return_value = ArrayVolume(
             group=10, volume=1, reserved=reserved)
         self.rows.is_moving.return_value = moving
         if refused:
@@ -493,7 +493,7 @@ class GrowTest(Case):
         """Two at once would both suspend it."""
         self.extended.side_effect = lambda *args, **more: self.assertEqual(
             [(self.here, 10)], self.locked)
-        self.replication.grow(self.row, Backing(
+        self.replication.grow(self.row, ArrayVolume(
             group=10, volume=1, replicated=True, shared=True), 99)
         self.extended.assert_called_once_with(
             self.here, self.link(), ('ssn-g1', 'rssn-g1'), group=10,

@@ -17,7 +17,7 @@ import dataclasses
 import ddt
 import testtools
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.array import replication as sessions
 from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver.operations import replication
@@ -34,7 +34,7 @@ IN_SYNC = sessions.IN_SYNC
 LONG = 900
 WHY_PAUSED = ('Replication session ssn-v1 on the array at here.example.org '
               'is suspended')
-KNOWN = Backing(group=10, volume=1, replicated=True)
+KNOWN = ArrayVolume(group=10, volume=1, replicated=True)
 
 
 def half(name='rssn-v1', **values):

@@ -19,8 +19,8 @@ from unittest.mock import call
 
 import ddt
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
@@ -31,9 +31,9 @@ from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
 
-FOUND = Backing(group=5, volume=31)
-VIEW = Backing(group=6, view=40, origin=30)
-TAKEN = SnapshotBacking(snapshot=8, group=6)
+FOUND = ArrayVolume(group=5, volume=31)
+VIEW = ArrayVolume(group=6, view=40, origin=30)
+TAKEN = ArraySnapshot(snapshot=8, group=6)
 DIGEST = 'c0ffee00'
 
 

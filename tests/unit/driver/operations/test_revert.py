@@ -19,8 +19,8 @@ from cinder import exception
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
@@ -35,12 +35,12 @@ from tests.unit.driver import autospec
 from tests.unit.driver import rows
 
 KIB_PER_GIB = 1024 * 1024
-BACKING = Backing(group=5, volume=6)
-FOUND = Backing(group=5, volume=6, has_clones=True)
-TAKEN = SnapshotBacking(snapshot=3, group=5)
-SEEN = SnapshotBacking(snapshot=3, group=5, volume=6)
+BACKING = ArrayVolume(group=5, volume=6)
+FOUND = ArrayVolume(group=5, volume=6, has_clones=True)
+TAKEN = ArraySnapshot(snapshot=3, group=5)
+SEEN = ArraySnapshot(snapshot=3, group=5, volume=6)
 BEFORE = rest.VolumeGroup(id=5, name='cvg-1')
-VIEW = Backing(group=5, view=12)
+VIEW = ArrayVolume(group=5, view=12)
 CONTEXT = mock.sentinel.context
 FRESH = '+deadline fresh=True'
 
@@ -144,7 +144,7 @@ class RestoreTest(RevertCase):
 
     def test_a_volume_that_grew_keeps_its_size(self):
         self.volume.size = 3
-        self.resolver.confirm.return_value = Backing(group=5, volume=66)
+        self.resolver.confirm.return_value = ArrayVolume(group=5, volume=66)
         self.resolver.names_of.return_value = mock.sentinel.names
         self.start()
         self.assertEqual(held('confirm', 'group?', 'restore', 'grow'),
@@ -161,21 +161,21 @@ class RestoreTest(RevertCase):
         self.array.volumes.restore.assert_not_called()
         self.driver._create_temp_snapshot.assert_not_called()
 
-    @ddt.data(Backing(group=5, view=8), Backing(group=50, volume=6),
-              Backing(group=5, volume=6, shared=True))
+    @ddt.data(ArrayVolume(group=5, view=8), ArrayVolume(group=50, volume=6),
+              ArrayVolume(group=5, volume=6, shared=True))
     def test_a_volume_that_the_array_cannot_restore(self, backing):
         self.resolver.resolve.return_value = backing
         self.copies_instead()
         self.array.volumes.restore.assert_not_called()
 
     def test_a_snapshot_of_a_view(self):
-        self.sources.taken.return_value = SnapshotBacking(
+        self.sources.taken.return_value = ArraySnapshot(
             snapshot=3, group=5, view=8)
         self.copies_instead()
         self.array.volumes.restore.assert_not_called()
 
     def test_a_snapshot_that_is_in_another_group_by_now(self):
-        self.resolver.confirm_snapshot.return_value = SnapshotBacking(
+        self.resolver.confirm_snapshot.return_value = ArraySnapshot(
             snapshot=3, group=50)
         self.copies_instead()
         self.array.volumes.restore.assert_not_called()
@@ -205,7 +205,7 @@ class CopyBackTest(RevertCase):
 
     def setUp(self):
         super().setUp()
-        self.resolver.resolve.return_value = Backing(group=5, view=8)
+        self.resolver.resolve.return_value = ArrayVolume(group=5, view=8)
         self.volume.size = 3
 
     def test_copy_back(self):

@@ -15,8 +15,8 @@
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import resolver
@@ -27,9 +27,9 @@ from cinder_k2 import rest
 from tests.unit.driver import autospec
 from tests.unit.driver import rows
 
-TAKEN = SnapshotBacking(snapshot=8, group=5)
-CONFIRMED = SnapshotBacking(snapshot=9, group=5)
-VIEW = Backing(group=5, view=12)
+TAKEN = ArraySnapshot(snapshot=8, group=5)
+CONFIRMED = ArraySnapshot(snapshot=9, group=5)
+VIEW = ArrayVolume(group=5, view=12)
 CONNECTOR = {'initiator': 'iqn.a'}
 NAME = naming.temporary_view(rows.SNAPSHOT_ID)
 DONE = connections.Disconnected(idle={'iqn.a'})
@@ -97,7 +97,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
             None, VIEW, CONNECTOR)
 
     def test_another_host(self):
-        there = Backing(group=5, view=13)
+        there = ArrayVolume(group=5, view=13)
         self.array.snapshots.view_of.return_value = there
         self.attach()
         self.array.snapshots.create_view.assert_not_called()

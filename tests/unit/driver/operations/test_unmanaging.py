@@ -13,7 +13,7 @@
 from unittest import mock
 from unittest.mock import call
 
-from cinder_k2.array import Backing
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
@@ -21,7 +21,7 @@ from cinder_k2.driver.operations import unmanaging
 from cinder_k2 import exceptions
 from tests.unit.driver import doubles
 
-FOUND = Backing(group=5, volume=31)
+FOUND = ArrayVolume(group=5, volume=31)
 
 
 class UnmanagingTest(doubles.TestCase):
@@ -77,7 +77,7 @@ class UnmanagingTest(doubles.TestCase):
 
     def test_one_without_ids(self):
         self.known.known.return_value = None
-        self.array.volumes.find.return_value = Backing(group=9, volume=31)
+        self.array.volumes.find.return_value = ArrayVolume(group=9, volume=31)
         self.unmanaging.unmanage(self.volume)
         self.assertEqual([call.array.volumes.find('cv-n1'),
                           *self.given_back(9)], self.done())

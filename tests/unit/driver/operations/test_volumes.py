@@ -18,8 +18,8 @@ from unittest import mock
 import ddt
 from oslotest import base
 
-from cinder_k2.array import Backing
-from cinder_k2.array import SnapshotBacking
+from cinder_k2.array import ArraySnapshot
+from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import flatten
@@ -37,12 +37,12 @@ from tests.unit.driver import rows
 
 DATA_ID = '88888888-eeee-4eee-8eee-888888888888'
 KIB_PER_GIB = 1024 * 1024
-MADE = Backing(group=1, volume=2)
-STARTED = Backing(group=1, volume=2, replicated=True)
-SOURCE = Backing(group=5, volume=6)
-CONFIRMED = Backing(group=5, volume=6, has_clones=True)
-TAKEN = SnapshotBacking(snapshot=3, group=5)
-TAKEN_CONFIRMED = SnapshotBacking(snapshot=3, group=5, has_clones=True)
+MADE = ArrayVolume(group=1, volume=2)
+STARTED = ArrayVolume(group=1, volume=2, replicated=True)
+SOURCE = ArrayVolume(group=5, volume=6)
+CONFIRMED = ArrayVolume(group=5, volume=6, has_clones=True)
+TAKEN = ArraySnapshot(snapshot=3, group=5)
+TAKEN_CONFIRMED = ArraySnapshot(snapshot=3, group=5, has_clones=True)
 ORDER = clones.Order(name='n', group_name='g', view_name='v', size=1,
                      dedup=True, source_size=1, source_dedup=True)
 FRESH = ['+deadline fresh=True', '-deadline']
@@ -290,7 +290,7 @@ class SnapshotTest(VolumesCase):
 
     def test_the_volume_is_in_another_group_by_now(self):
         """That one is held instead."""
-        moved = Backing(group=50, volume=6)
+        moved = ArrayVolume(group=50, volume=6)
         self.resolver.find.return_value = moved
         self.resolver.resolve.side_effect = [SOURCE, moved]
         self.create()
@@ -299,7 +299,7 @@ class SnapshotTest(VolumesCase):
             *self.held('refresh', 'find', 'create', group=50)], self.events)
 
     def test_it_moves_all_the_time(self):
-        self.resolver.find.return_value = Backing(group=50, volume=6)
+        self.resolver.find.return_value = ArrayVolume(group=50, volume=6)
         error = self.assertRaises(exceptions.ConcurrentUpdate, self.create)
         self.assertEqual(f'Volume {self.volume.id} is moved between groups; '
                          'try again.', str(error))

@@ -18,7 +18,7 @@ from cinder_k2 import rest
 
 
 @dataclasses.dataclass(frozen=True)
-class Backing:
+class ArrayVolume:
     """The array's objects behind one volume: a volume or a view.
 
     All fields are ids on the array. Exactly one of ``volume`` and ``view``
@@ -104,7 +104,7 @@ class Backing:
 
 
 @dataclasses.dataclass(frozen=True)
-class SnapshotBacking:
+class ArraySnapshot:
     """The array's snapshot behind a Cinder snapshot.
 
     :ivar snapshot: id in ``/snapshots``
