@@ -184,7 +184,7 @@ class Hidden:
 
         :param names: those that it may have
         """
-        home = {backing.home} if backing.parent is not None else set()
+        home = {backing.source_group} if backing.parent is not None else set()
         marks = Marks(homes=frozenset(home - {backing.group}))
         if backing.view is not None:
             marks |= Marks(snapshots=frozenset({backing.view}))

@@ -39,12 +39,12 @@ class ArrayVolume:
         may hold objects that Cinder does not show: look before deleting
     :ivar shared: other volumes may be in its group, that of a consistency
         group
-    :ivar unfinished: a view that is to be replaced by a volume with its
+    :ivar flattening: a view that is to be replaced by a volume with its
         data, or such a volume while the view is still to be given up
-    :ivar moving: it is being moved to another group, or was when its
+    :ivar regrouping: it is being moved to another group, or was when its
         service was killed: the array knows which group it is in
-    :ivar reserved: a failback is handing it over to the other array, or was
-        when its service was killed: no host may get it meanwhile
+    :ivar failback_in_progress: a failback is handing it over to the other
+        array, or was when its service was killed: no host may get it meanwhile
     :ivar replicated: a replication session may exist for its group
     :ivar target: system id of the array that it is copied to; None if it is
         not replicated, or was before that was noted
@@ -60,14 +60,14 @@ class ArrayVolume:
     hidden_parent: bool = False
     has_clones: bool = False
     shared: bool = False
-    unfinished: bool = False
-    moving: bool = False
+    flattening: bool = False
+    regrouping: bool = False
     replicated: bool = False
-    reserved: bool = False
+    failback_in_progress: bool = False
     target: str | None = None
 
     @property
-    def home(self) -> int:
+    def source_group(self) -> int:
         """The group of its parent."""
         return self.parent_group or self.group
 

@@ -124,7 +124,7 @@ def hide_parent(array: Array, backing: ArrayVolume) -> None:
     The caller holds the group of the snapshot.
     """
     if backing.hidden_parent and backing.parent is not None:
-        array.hidden.keep(backing.home, hidden.Marks(
+        array.hidden.keep(backing.source_group, hidden.Marks(
             snapshots=frozenset({backing.parent})))
 
 
@@ -139,7 +139,7 @@ def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]
     if backing.hidden_parent and backing.parent is not None:
         try:
             array.snapshots.delete_parent(
-                backing.parent, backing.home,
+                backing.parent, backing.source_group,
                 list(map(naming.clone_source_of, names)))
         except rest.Refused:
             # Somebody made a view of it.

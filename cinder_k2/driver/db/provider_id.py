@@ -39,8 +39,8 @@ _KEYS: dict[type, dict[str, str]] = {
         'volsnap': 'volsnap', 'origin': 'origin', 'parent': 'parent',
         'parent_group': 'parent_group', 'hidden_parent': 'hidden_parent',
         'has_clones': 'has_clones', 'shared': 'shared',
-        'unfinished': 'unfinished', 'moving': 'moving',
-        'replicated': 'replicated', 'reserved': 'reserved',
+        'flattening': 'unfinished', 'regrouping': 'moving',
+        'replicated': 'replicated', 'failback_in_progress': 'reserved',
         'target': 'target'},
     ArraySnapshot: {
         'snapshot': 'snapshot', 'group': 'group', 'volume': 'volume',

@@ -345,8 +345,8 @@ class _Reserver:
             if known is None:
                 return False
             done = _rewrite(volume, _dumped(
-                volume, self._array, dataclasses.replace(known,
-                                                         reserved=True)))
+                volume, self._array,
+                dataclasses.replace(known, failback_in_progress=True)))
             if done is not False or not _is_as_before(volume):
                 return bool(done)
         return False
@@ -385,7 +385,8 @@ def _is_plain(volume: typing.Any, side: ArrayOperations) -> bool:
 
 def _are_reserved(volumes: Volumes) -> bool:
     """Whether an earlier failback has kept hosts from volumes."""
-    return all(known and known.reserved for known in map(_known, volumes))
+    return all(known and known.failback_in_progress for known in map(_known,
+                                                                     volumes))
 
 
 def _known(volume: typing.Any) -> ArrayVolume | None:
@@ -503,9 +504,10 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
                 **_said(outcome.reason)}
     known = _known(volume)
     freed: Update = {}
-    if known is not None and known.reserved and not outcome.in_doubt:
+    if (known is not None and known.failback_in_progress
+            and not outcome.in_doubt):
         freed = _dumped(volume, side,
-                        dataclasses.replace(known, reserved=False))
+                        dataclasses.replace(known, failback_in_progress=False))
     return {**freed, **_mended(volume),
             **replication.in_error(outcome.reason or _UNMADE.reason)}
 
@@ -525,7 +527,7 @@ def _ids(volume: typing.Any, array: Array, ids: failover.Ids,
     if (known is not None and known.volume == number and array.system.id
             == provider_id.system_of(volume.provider_id)):
         return _dumped(volume, array, dataclasses.replace(
-            known, replicated=True, reserved=False))
+            known, replicated=True, failback_in_progress=False))
     made = ArrayVolume(group=group, volume=number, replicated=True,
                        shared=_key(volume) != volume.name_id,
                        has_clones=known is not None and known.has_clones,

@@ -132,7 +132,7 @@ class Connections:
         :raises ObjectInUse: it is; what is written now would be lost
         """
         known = self._resolver.known(volume)
-        if known is not None and known.reserved:
+        if known is not None and known.failback_in_progress:
             raise exceptions.ObjectInUse(
                 f'Volume {volume.id}', 'is being failed back, or that was '
                 'cut short: then fail the back end back, or over, once more.')
@@ -333,7 +333,7 @@ class Connections:
     def _disconnect_everywhere(self, volume: typing.Any) -> Disconnected:
         """Unmap a volume from all hosts, which are looked up meanwhile."""
         stored = self._resolver.known(volume)
-        if stored is None or stored.moving:
+        if stored is None or stored.regrouping:
             return self.disconnect_all(self._mapped_backing(volume))
         backing, found = self._array.beside(
             lambda: self._mapped_backing(volume),

@@ -138,16 +138,16 @@ class Deletion:
             it, without its hidden parent if that is gone
         """
         def look() -> bool:
-            if known.moving:
+            if known.regrouping:
                 return self._moves_as_noted(volume, known)
             return seen or self._is_as_noted(volume, known)
 
         parent = known.parent
         if parent is None or not known.hidden_parent:
             return look(), known
-        if known.view is not None and not known.moving:
+        if known.view is not None and not known.regrouping:
             # It is in the group of that snapshot, so one call shows both.
-            siblings = self._array.snapshots.of_group(known.home)
+            siblings = self._array.snapshots.of_group(known.source_group)
             as_noted = seen or self._array.identity.is_view_among(
                 known, self._resolver.names_of(volume, known),
                 siblings) or look()
@@ -155,7 +155,8 @@ class Deletion:
         else:
             as_noted, there = self._array.beside(
                 look,
-                lambda: self._array.snapshots.is_hidden(parent, known.home))
+                lambda: self._array.snapshots.is_hidden(parent,
+                                                        known.source_group))
         return as_noted, known if there else dataclasses.replace(
             known, hidden_parent=False)
 
@@ -176,7 +177,7 @@ class Deletion:
 
     def _delete_single(self, volume: typing.Any, known: ArrayVolume) -> None:
         """Delete a volume that has no copy any more."""
-        if known.moving:
+        if known.regrouping:
             known = self._delete_moving(volume, known)
         else:
             self.delete_backing(known, self._resolver.names_of(volume, known))
@@ -187,7 +188,7 @@ class Deletion:
                 shared = self._array.volumes.group(known.group)
                 if naming.is_own_group(shared.name):
                     self.drop_if_empty(known.group, shared.name)
-        if known.unfinished:
+        if known.flattening:
             self.drop_unfinished(volume.name_id)
             self._delete_former_view(volume.name_id)
 
@@ -323,14 +324,14 @@ class Deletion:
 
         :param names: those that the volume may have
         """
-        with locks.group_on(self._array, backing.home):
+        with locks.group_on(self._array, backing.source_group):
             if gone:
                 deletion.delete_parent(self._array, backing, names)
             else:
                 deletion.hide_parent(self._array, backing)
         # Clones of a hidden one may have gone just now.
-        for group in {backing.home} if gone else {backing.group,
-                                                  backing.home}:
+        for group in ({backing.source_group} if gone else
+                      {backing.group, backing.source_group}):
             reclaim.run(self._array, group,
                         frozenset() if gone else _ids_of(backing))
 

@@ -100,7 +100,7 @@ class Flattening:
         self._check_detached(now, view, what)
         self._deletion.drop_unfinished(volume.name_id)
         # Whoever deletes the volume from now on looks for what is left.
-        self._resolver.note(volume, view, unfinished=True)
+        self._resolver.note(volume, view, flattening=True)
         made = clones.promote(
             self._array, self._host_copy.copy, view=view,
             name=naming.unfinished_volume(volume.name_id),
@@ -108,7 +108,7 @@ class Flattening:
             size=volume.size * _KIB_PER_GIB,
             dedup=volume_types.of(volume).dedup)
         with self._array.deadline(fresh=True):
-            self._resolver.note(volume, made, unfinished=True)
+            self._resolver.note(volume, made, flattening=True)
             self._finish_promotion(volume, view, made)
         return self._resolver.resolve(volume)
 
@@ -149,7 +149,7 @@ class Flattening:
                 made.volume_ref.id, naming.volume(volume.name_id),
                 naming.unfinished_volume(volume.name_id))
             self._deletion.give_up(view)
-            self._resolver.note(volume, made, unfinished=False)
+            self._resolver.note(volume, made, flattening=False)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Volume %(id)s has its own data now; clearing up '
                         'behind it failed: %(error)s',

@@ -151,7 +151,7 @@ class GroupUpdate:
                  ) -> dict[int, int]:
         """Move volumes, and have their rows right if that fails."""
         for volume, backing in moving:
-            self._resolver.note(volume, backing, moving=True)
+            self._resolver.note(volume, backing, regrouping=True)
         try:
             return groups.regroup(self._array, moves, functools.partial(
                 locks.group_on, self._array))
@@ -164,7 +164,7 @@ class GroupUpdate:
         try:
             with self._array.deadline(fresh=True):
                 self._resolver.note(
-                    volume, self._resolver.settled(backing), moving=False)
+                    volume, self._resolver.settled(backing), regrouping=False)
         except _BROKEN as error:
             LOG.warning('The array does not say in which volume group '
                         'volume %(id)s is; it is asked again when that '
@@ -191,7 +191,7 @@ class GroupUpdate:
         """Have a volume's row say where it is now; the update of it."""
         group = places.get(backing.volume_ref.id, backing.group)
         self._resolver.note(volume, backing, group=group, shared=group == home,
-                            moving=False)
+                            regrouping=False)
         return {'id': volume.id, 'provider_id': volume.provider_id}
 
     def _joins(self, joining: Moving, name: str, home: array_groups.Group

@@ -321,7 +321,7 @@ class Groups:
         """
         known = [(volume, backing) for volume in volumes
                  if (backing := self._resolver.known(volume)) is not None
-                 and backing.volume is not None and not backing.moving]
+                 and backing.volume is not None and not backing.regrouping]
         names = {group: self._array.volumes.names_in(group)
                  for group in {backing.group for _, backing in known}}
         return {volume.id for volume, backing in known
@@ -354,7 +354,7 @@ class Groups:
         """
         known = [(volume, backing) for volume in volumes
                  if (backing := self._resolver.known(volume)) is not None
-                 and not backing.moving]
+                 and not backing.regrouping]
         if any(backing.has_clones for _, backing in known):
             for volume, _ in known:
                 self._sources.marked(volume, self._resolver.resolve)

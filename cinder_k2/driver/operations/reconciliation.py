@@ -138,7 +138,7 @@ class Reconciliation:
         """Whether the driver is giving a volume other data, or a place."""
         known = self._resolver.known(volume)
         return known is not None and (
-            known.reserved or known.moving or known.unfinished)
+            known.failback_in_progress or known.regrouping or known.flattening)
 
     def _remove(self, mapping: kept.Mapping) -> None:
         """Remove a mapping, if that is still right when the host is held."""

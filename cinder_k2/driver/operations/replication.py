@@ -273,7 +273,7 @@ class Replication:
             current = writes.current(row)
             self._resolver.check_here(current)
             known = self._resolver.known(current)
-            reserved = known is not None and known.reserved
+            reserved = known is not None and known.failback_in_progress
             if (opened or reserved) and self._backend_rows.is_moving(current):
                 raise exceptions.ConcurrentUpdate(
                     f'Volume {row.id} is being failed over, or back; try '
@@ -329,7 +329,8 @@ class Replication:
     def note_unreplicated(self, volume: typing.Any,
                           backing: ArrayVolume) -> None:
         """Have a row say that its volume has no session."""
-        self._resolver.note(volume, backing, replicated=False, reserved=False,
+        self._resolver.note(volume, backing, replicated=False,
+                            failback_in_progress=False,
                             target=None)
 
     def grow(self, volume: typing.Any, backing: ArrayVolume,

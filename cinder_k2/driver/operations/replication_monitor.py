@@ -166,7 +166,7 @@ class ReplicationMonitor:
         """
         known = self._resolver.known(volume)
         return (self._is_here(volume) and volume.status in _WORKING
-                and not (known and known.reserved))
+                and not (known and known.failback_in_progress))
 
     def _resume(self, paused: Sequence[Session]) -> bool:
         """Let sessions run that can; whether one of them does."""
@@ -315,7 +315,7 @@ class ReplicationMonitor:
         then before Cinder saved so.
         """
         known = self._resolver.known(volume)
-        return known is not None and not known.reserved
+        return known is not None and not known.failback_in_progress
 
     def _without_session(self, rows: Sequence[typing.Any]
                          ) -> list[typing.Any]:

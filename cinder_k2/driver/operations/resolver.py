@@ -193,7 +193,7 @@ class Resolver:
         """
         known = self.known(volume)
         if known is not None:
-            return self.settled(known) if known.moving else known
+            return self.settled(known) if known.regrouping else known
         self.check_here(volume)
         names = [name for name_id in self.name_ids(volume)
                  for name in self.names(volume, name_id)]
@@ -258,7 +258,7 @@ class Resolver:
         names = [own, naming.peer(own)] if self.peers else [own]
         if self.may_be_copy(volume):
             names.reverse()
-        if stored.unfinished:
+        if stored.flattening:
             names.append(naming.unfinished_volume(volume.name_id))
         if volume.id != volume.name_id:
             names.append(naming.volume(volume.id))

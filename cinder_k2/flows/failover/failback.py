@@ -148,7 +148,8 @@ class _Journey:
     def _prepare(self) -> None:
         self._insist(self._all, lambda one: one.phase is not Phase.PASSING,
                      PATIENCE)
-        self._spare([one for one in self._all if not one.unit.reserved
+        self._spare([one for one in self._all
+                     if not one.unit.failback_in_progress
                      and one.phase is Phase.TAKEN_OVER])
         units = [one.unit for one in self._all]
         for side, array in self._arrays.items():

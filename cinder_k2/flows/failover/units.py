@@ -42,14 +42,14 @@ class Unit:
     :ivar sessions: names that its session may have on either array
     :ivar volumes: names of its volumes; an array has each under this name,
         or under that which naming.peer makes of it
-    :ivar reserved: no host can have got it since an earlier failback was
-        about to hand it over
+    :ivar failback_in_progress: no host can have got it since an earlier
+        failback was about to hand it over
     """
 
     key: str
     sessions: tuple[str, ...]
     volumes: tuple[str, ...]
-    reserved: bool = False
+    failback_in_progress: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

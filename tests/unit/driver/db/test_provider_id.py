@@ -23,7 +23,7 @@ ids = st.integers(min_value=1, max_value=2 ** 63)
 flags = st.booleans()
 objects = st.one_of(
     st.builds(ArrayVolume, group=ids, volume=ids, has_clones=flags,
-              shared=flags, unfinished=flags),
+              shared=flags, flattening=flags),
     st.builds(ArrayVolume, group=ids, volume=ids, parent=ids, parent_group=ids,
               hidden_parent=flags, has_clones=flags, shared=flags),
     st.builds(ArrayVolume, group=ids, view=ids, volsnap=ids, origin=ids,

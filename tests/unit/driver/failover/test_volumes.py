@@ -39,9 +39,9 @@ OVERTAKEN = 'It was changed while it was failed over, or back.'
 NEVER_MADE = 'It was never made.'
 
 
-def unit(key='v1', *volumes, reserved=False):
+def unit(key='v1', *volumes, failback_in_progress=False):
     return flow.Unit(key, (f'ssn-{key}', f'rssn-{key}'),
-                     volumes or (f'cv-{key}',), reserved)
+                     volumes or (f'cv-{key}',), failback_in_progress)
 
 
 def there(*names, group=40, **values):
@@ -120,13 +120,15 @@ class UnitsTest(Case):
                                                    expected):
         group = replicated.group()
         found, = volume_failover.units([
-            self.volume('v1', group=group, backing={'reserved': first}),
-            self.volume('v2', group=group, backing={'reserved': second})])
-        self.assertIs(expected, found.reserved)
+            self.volume('v1', group=group, backing={
+                        'failback_in_progress': first}),
+            self.volume('v2', group=group,
+                        backing={'failback_in_progress': second})])
+        self.assertIs(expected, found.failback_in_progress)
 
     def test_one_without_ids_is_not_reserved(self):
         found, = volume_failover.units([self.volume(system_id=None)])
-        self.assertFalse(found.reserved)
+        self.assertFalse(found.failback_in_progress)
 
     @ddt.data(('home', 'moon', True), ('home', None, True),
               ('home', 'mars', False), ('moon', 'mars', True),
@@ -195,8 +197,8 @@ class FailoverTest(Case):
 
     def test_one_that_is_there_already(self):
         row = self.volume(system_id='moon', backing={
-            'volume': 41, 'group': 40, 'reserved': True, 'has_clones': True,
-            'target': 'home', 'replicated': False})
+            'volume': 41, 'group': 40, 'failback_in_progress': True,
+            'has_clones': True, 'target': 'home', 'replicated': False})
         self.over(row)
         self.assertEqual(('moon', ArrayVolume(
             group=40, volume=41, replicated=True, has_clones=True,
@@ -567,12 +569,12 @@ class FailbackTest(AwayCase):
     def test_one_that_stays(self, in_doubt, reserved):
         """Hosts may have it again if nobody else can have taken it."""
         self.outcomes = {'v1': left('no link', in_doubt=in_doubt)}
-        row = self.away(backing={'reserved': True})
+        row = self.away(backing={'failback_in_progress': True})
         self.assertEqual({'v1': {
             'replication_status': 'error',
             'replication_extended_status': 'no link'}}, self.bring(row))
         self.assertEqual(('moon', reserved), (
-            self.backing(row)[0], self.backing(row)[1].reserved))
+            self.backing(row)[0], self.backing(row)[1].failback_in_progress))
 
     def test_one_that_stays_and_was_not_reserved(self):
         self.outcomes = {'v1': left('')}
@@ -623,7 +625,7 @@ class FailbackTest(AwayCase):
         keys, ((system, backing),) = self.reserved(self.away())
         self.assertEqual(['v1'], keys)
         self.assertEqual(('moon', ArrayVolume(
-            group=10, volume=1, replicated=True, reserved=True)),
+            group=10, volume=1, replicated=True, failback_in_progress=True)),
             (system, backing))
 
     def test_only_those_that_are_wanted(self):
@@ -631,7 +633,8 @@ class FailbackTest(AwayCase):
         keys, ((_, first), (_, second)) = self.reserved(
             self.away(), self.away('v2'), keys=('v2',))
         self.assertEqual((['v2'], False, True),
-                         (keys, first.reserved, second.reserved))
+                         (keys, first.failback_in_progress,
+                          second.failback_in_progress))
 
     def test_a_row_whose_clone_was_noted_meanwhile(self):
         row = self.away()
@@ -642,7 +645,8 @@ class FailbackTest(AwayCase):
         row.on_write = meanwhile
         keys, ((_, backing),) = self.reserved(row)
         self.assertEqual((['v1'], True, True),
-                         (keys, backing.reserved, backing.has_clones))
+                         (keys, backing.failback_in_progress,
+                          backing.has_clones))
 
     def test_a_row_that_moved_meanwhile(self):
         row = self.away()
@@ -671,7 +675,8 @@ class FailbackTest(AwayCase):
         rows[0].on_write = lambda: 1 / 0
         self.outcomes = {'g1': left(in_doubt=True)}
         keys, objects = self.reserved(*rows, keys=('g1',))
-        self.assertEqual(([], True), (keys, objects[1][1].reserved))
+        self.assertEqual(
+            ([], True), (keys, objects[1][1].failback_in_progress))
 
     @ddt.data((ArrayVolume(group=20, volume=21), False, ['v1']),
               (ArrayVolume(group=20, volume=21), True, ['g1']),
@@ -691,7 +696,7 @@ class FailbackTest(AwayCase):
         self.assertEqual(expected, keys)
         self.assertEqual(found and ArrayVolume(
             group=20, volume=21, replicated=True, shared=in_group,
-            reserved=True), backing)
+            failback_in_progress=True), backing)
 
 
 @ddt.ddt

@@ -196,7 +196,7 @@ class ConnectTest(ConnectionsCase):
 
     def test_nothing_is_connected_in_a_failback(self):
         self.resolver.known.return_value = ArrayVolume(
-            group=5, volume=6, reserved=True)
+            group=5, volume=6, failback_in_progress=True)
         error = self.assertRaises(
             exceptions.ObjectInUse,
             self.connections.initialize_connection, self.volume,
@@ -419,7 +419,8 @@ class MeanwhileTest(ConnectionsCase):
         self.resolver.known.assert_not_called()
 
     def test_it_began(self):
-        self.objects[self.now] = ArrayVolume(group=5, volume=6, reserved=True)
+        self.objects[self.now] = ArrayVolume(
+            group=5, volume=6, failback_in_progress=True)
         self.assertRaisesRegex(exceptions.ObjectInUse, 'failed back',
                                self.connect)
         self.assertIn('revoke', self.events)
@@ -780,7 +781,7 @@ class EverywhereTest(ConnectionsCase):
 
     def test_one_that_is_moving(self):
         """Finding it asks the array, so nothing is asked beside that."""
-        moving = ArrayVolume(group=5, volume=6, moving=True)
+        moving = ArrayVolume(group=5, volume=6, regrouping=True)
         self.resolver.known.return_value = moving
         self.resolver.find.return_value = moving
         self.array.access.busy.return_value = {HOST}

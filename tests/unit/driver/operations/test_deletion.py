@@ -301,7 +301,7 @@ class DeleteVolumeTest(DeletionTestCase):
                                call.reclaim(self.array, 6, {31})], done[7:])
 
     def test_a_view_that_moves_is_looked_at_by_itself(self):
-        self.has(dataclasses.replace(VIEW, moving=True))
+        self.has(dataclasses.replace(VIEW, regrouping=True))
         self.array.snapshots.is_hidden.return_value = True
         self.delete()
         self.assertEqual([], self.calls('array.snapshots.of_group'))
@@ -343,7 +343,7 @@ class DeleteVolumeTest(DeletionTestCase):
     # What was cut short
 
     def test_one_that_was_moved_goes_where_it_is(self):
-        moving = dataclasses.replace(PLAIN, moving=True)
+        moving = dataclasses.replace(PLAIN, regrouping=True)
         there = dataclasses.replace(moving, group=9, shared=True)
         self.has(moving)
         self.known.settled.side_effect = lambda known: there
@@ -358,18 +358,18 @@ class DeleteVolumeTest(DeletionTestCase):
             there, ['cv-v1', 'cdel-31'])
 
     def test_one_that_was_moved_and_is_gone_leaves_its_group(self):
-        self.has(dataclasses.replace(PLAIN, moving=True))
+        self.has(dataclasses.replace(PLAIN, regrouping=True))
         self.known.settled.side_effect = rest.NotFound('gone')
         self.assertEqual([
             call.deadline(fresh=True),
             call.delete_own_group_by_name(self.array, 'cvg-v1')],
             self.delete())
         self.assertEqual(
-            [call(dataclasses.replace(PLAIN, moving=True))] * 2,
+            [call(dataclasses.replace(PLAIN, regrouping=True))] * 2,
             self.known.settled.call_args_list)
 
     def test_one_that_was_moved_may_be_another_by_now(self):
-        self.has(dataclasses.replace(PLAIN, moving=True))
+        self.has(dataclasses.replace(PLAIN, regrouping=True))
         self.array.identity.volume.side_effect = None
         self.array.identity.volume.return_value = PLAIN
         self.delete()
@@ -398,7 +398,7 @@ class DeleteVolumeTest(DeletionTestCase):
 
     def test_what_a_flattening_left(self):
         """The copy, and the view that was to be given up."""
-        self.has(dataclasses.replace(PLAIN, unfinished=True))
+        self.has(dataclasses.replace(PLAIN, flattening=True))
         self.array.volumes.find_view.return_value = dataclasses.replace(
             VIEW, hidden_parent=False)
         self.array.snapshots.find.return_value = TAKEN
@@ -415,7 +415,7 @@ class DeleteVolumeTest(DeletionTestCase):
     @ddt.data((TAKEN, 1), (None, 0))
     @ddt.unpack
     def test_a_flattening_whose_view_is_gone(self, parent, count):
-        self.has(dataclasses.replace(PLAIN, unfinished=True))
+        self.has(dataclasses.replace(PLAIN, flattening=True))
         self.array.snapshots.find.return_value = parent
         self.delete()
         self.assertEqual([call.reclaim(self.array, 6)] * count,

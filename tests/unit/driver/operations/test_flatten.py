@@ -72,8 +72,8 @@ class FlatteningCase(base.BaseTestCase):
                 (self.renew, 'renew')]:
             self.journal.record(double, name)
         self.resolver.note.side_effect = (
-            lambda volume, backing, unfinished: self.events.append(
-                f'note {backing.mappable.resource} {unfinished}'))
+            lambda volume, backing, flattening: self.events.append(
+                f'note {backing.mappable.resource} {flattening}'))
         self.resolver.confirm.return_value = VIEW
         self.resolver.resolve.side_effect = self.journal.recorded(
             'resolve', [STORED, STORED, NOTED])
@@ -118,8 +118,8 @@ class FlattenTest(FlatteningCase):
     def test_what_is_noted(self):
         noted = []
         self.resolver.note.side_effect = (
-            lambda volume, backing, unfinished: noted.append(
-                (volume, backing, unfinished)))
+            lambda volume, backing, flattening: noted.append(
+                (volume, backing, flattening)))
         self.full()
         self.assertEqual([(self.volume, VIEW, True), (self.volume, MADE, True),
                           (self.volume, MADE, False)], noted)

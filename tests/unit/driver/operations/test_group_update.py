@@ -103,14 +103,14 @@ class GroupUpdateTest(doubles.TestCase):
                 self.one, 'which cannot join a consistency group'),
             call.resolver.confirm(self.one, OUTSIDE),
             call.resolver.names_of(self.one, OUTSIDE),
-            call.resolver.note(self.one, OUTSIDE, moving=True),
+            call.resolver.note(self.one, OUTSIDE, regrouping=True),
             call.regroup(self.array, mock.ANY, mock.ANY),
             call.deadline(fresh=True),
             call.resolver.names_of(self.one, OUTSIDE),
             call.delete_own_group(self.array, 9, ['cvg-n1']),
             call.forget_group(SYSTEM, 9),
             call.resolver.note(self.one, OUTSIDE, group=5, shared=True,
-                               moving=False)], self.calls())
+                               regrouping=False)], self.calls())
 
     def test_one_leaves(self):
         """It gets a group of its own, and the former one stays."""
@@ -123,10 +123,10 @@ class GroupUpdateTest(doubles.TestCase):
                           'delete_own_group', 'delete_own_group_by_name')
         self.assertEqual([
             call.check_unreplicated(self.group),
-            call.resolver.note(self.two, INSIDE, moving=True),
+            call.resolver.note(self.two, INSIDE, regrouping=True),
             call.regroup(self.array, mock.ANY, mock.ANY),
             call.resolver.note(self.two, INSIDE, group=20, shared=False,
-                               moving=False)], done)
+                               regrouping=False)], done)
         self.assertEqual([], self.calls('resolver.settled', 'flattening',
                                         'array.replication'))
 
@@ -152,7 +152,7 @@ class GroupUpdateTest(doubles.TestCase):
     def test_what_was_moved_before_is_not_moved_again(self):
         """By a service that was killed; its own group may be left."""
         self.objects = {
-            'v1': dataclasses.replace(OUTSIDE, group=5, moving=True),
+            'v1': dataclasses.replace(OUTSIDE, group=5, regrouping=True),
             'v2': dataclasses.replace(INSIDE, group=20, shared=False)}
         result = self.run_update([self.one], [self.two])
         self.assertEqual([], self.moves())
@@ -227,7 +227,7 @@ class GroupUpdateTest(doubles.TestCase):
         self.assertEqual([
             call.deadline(fresh=True), call.resolver.settled(OUTSIDE),
             call.deadline(fresh=True), call.resolver.settled(INSIDE),
-            call.resolver.note(self.two, there, moving=False)],
+            call.resolver.note(self.two, there, regrouping=False)],
             self.calls()[-5:])
 
     def test_a_row_that_cannot_be_put_right(self):
@@ -236,5 +236,5 @@ class GroupUpdateTest(doubles.TestCase):
         self.known.settled.side_effect = exceptions.GroupNotSupported
         self.assertRaises(ZeroDivisionError, self.run_update, [self.one])
         self.assertEqual(
-            [call.resolver.note(self.one, OUTSIDE, moving=True)],
+            [call.resolver.note(self.one, OUTSIDE, regrouping=True)],
             self.calls('resolver.note'))

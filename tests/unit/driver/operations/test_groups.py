@@ -158,7 +158,7 @@ class DeleteTest(GroupsTestCase):
     def test_rows_that_say_nothing_are_not_marked(self):
         self.objects = {
             'v1': None, 'v2': dataclasses.replace(
-                SECOND, has_clones=True, moving=True)}
+                SECOND, has_clones=True, regrouping=True)}
         self.delete()
         self.assertEqual([], self.calls('sources'))
 
@@ -434,7 +434,7 @@ class MembersTest(GroupsTestCase):
         """One call for each volume group, and none for what moves."""
         self.objects.update(
             v3=dataclasses.replace(FIRST, volume=33), v4=None,
-            v5=dataclasses.replace(FIRST, volume=35, moving=True),
+            v5=dataclasses.replace(FIRST, volume=35, regrouping=True),
             v6=ArrayVolume(group=6, view=40))
         rows = [doubles.a_volume(f'v{number}') for number in range(1, 7)]
         self.array.volumes.names_in.return_value = {

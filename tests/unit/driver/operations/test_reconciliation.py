@@ -178,7 +178,7 @@ class LookTest(ReconciliationTestCase):
         self.rows[0].__dict__.update(values)
         self.assertEqual([0, 1], [self.look() for _ in range(2)])
 
-    @ddt.data('reserved', 'moving', 'unfinished')
+    @ddt.data('failback_in_progress', 'regrouping', 'flattening')
     def test_the_driver_is_at_work(self, what):
         self.resolver.known.side_effect = None
         self.resolver.known.return_value = ArrayVolume(

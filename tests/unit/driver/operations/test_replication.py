@@ -238,7 +238,8 @@ class BeginTest(Case):
                           BACKING, self.link())
         self.assertEqual([
             mock.call(self.row, BACKING, replicated=True, target='there'),
-            mock.call(self.row, BACKING, replicated=False, reserved=False,
+            mock.call(self.row, BACKING, replicated=False,
+                      failback_in_progress=False,
                       target=None)], self.resolver.note.mock_calls)
         self.assertEqual([(), ('fresh',)], self.noted_within)
         self.may_be_begun.assert_called_once_with(self.order)
@@ -261,7 +262,8 @@ class BeginTest(Case):
                 self.replication.noted(pairs, self.order):
             raise KeyError
         on, off = (dict(replicated=True, target='there'),
-                   dict(replicated=False, reserved=False, target=None))
+                   dict(replicated=False, failback_in_progress=False,
+                        target=None))
         self.assertEqual(
             [mock.call(*pair, **changes) for changes in (on, off)
              for pair in pairs], self.resolver.note.mock_calls)
@@ -403,7 +405,7 @@ class EndTest(Case):
         self.unprotect()
         confirm = self.ended.call_args.kwargs['confirm']
         self.resolver.known.return_value = ArrayVolume(
-            group=10, volume=1, reserved=reserved)
+            group=10, volume=1, failback_in_progress=reserved)
         self.rows.is_moving.return_value = moving
         if refused:
             self.assertIn('v1', str(self.assertRaises(
@@ -443,7 +445,7 @@ class EndTest(Case):
         self.assertEqual((10, 'cvg-n1', ['cv-n1']), (
             more['group'], more['group_name'], more['volume_names']))
         self.resolver.note.assert_called_once_with(
-            self.row, REPLICATED, replicated=False, reserved=False,
+            self.row, REPLICATED, replicated=False, failback_in_progress=False,
             target=None)
 
     def test_a_failure_to_unprotect_for_good(self):

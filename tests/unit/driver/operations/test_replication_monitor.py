@@ -267,7 +267,7 @@ class ResumeTest(Case):
 
     def test_a_failback_deals_with_a_reserved_one(self):
         self.resolver.known.return_value = dataclasses.replace(
-            KNOWN, reserved=True)
+            KNOWN, failback_in_progress=True)
         self.assertIs(True, self.watch())
         self.assertEqual([], self.commands())
 
@@ -573,7 +573,7 @@ class MissingTest(Case):
             'ssn-v1': replicated.session(state=sessions.IDLE)}
         self.assertTrue(self.told())
 
-    @ddt.data(None, dataclasses.replace(KNOWN, reserved=True))
+    @ddt.data(None, dataclasses.replace(KNOWN, failback_in_progress=True))
     def test_one_that_is_not_here_or_on_its_way(self, known):
         self.resolver.known.return_value = known
         self.assertFalse(self.told())

@@ -140,9 +140,9 @@ class RowsTest(ResolverTestCase):
     # Notes
 
     def test_a_note(self):
-        self.resolver.note(self.volume, FOUND, moving=True)
+        self.resolver.note(self.volume, FOUND, regrouping=True)
         self.assertEqual([call.set_if_unmoved(self.volume, {
-            'provider_id': ids(dataclasses.replace(FOUND, moving=True),
+            'provider_id': ids(dataclasses.replace(FOUND, regrouping=True),
                                'v1')})], self.calls('set_if_unmoved'))
 
     @ddt.data((True, False), (False, True))
@@ -151,7 +151,7 @@ class RowsTest(ResolverTestCase):
         self.volume.provider_id = ids(dataclasses.replace(
             FOUND, has_clones=in_row), 'v1')
         self.resolver.note(self.volume, dataclasses.replace(
-            FOUND, has_clones=in_hand), moving=True)
+            FOUND, has_clones=in_hand), regrouping=True)
         self.assertIn('"has_clones":true',
                       self.write.call_args.args[1]['provider_id'])
 
@@ -268,11 +268,11 @@ class VolumesTest(ResolverTestCase):
 
     def test_one_that_moves_is_asked_for(self):
         self.volume.provider_id = ids(dataclasses.replace(
-            FOUND, moving=True), 'v1')
+            FOUND, regrouping=True), 'v1')
         self.array.groups.group_of.return_value = 9
         self.array.groups.is_shared.return_value = True
         self.assertEqual(
-            dataclasses.replace(FOUND, moving=True, group=9, shared=True),
+            dataclasses.replace(FOUND, regrouping=True, group=9, shared=True),
             self.resolver.resolve(self.volume))
         self.assertEqual([call.array.groups.group_of(31),
                           call.array.groups.is_shared(9)], self.calls())
@@ -376,13 +376,13 @@ class VolumesTest(ResolverTestCase):
         self.assertEqual(expected, self.names())
 
     def test_names_of_one_that_is_being_made(self):
-        self.assertEqual(['cv-v1', 'cnew-v1'], self.names(unfinished=True))
+        self.assertEqual(['cv-v1', 'cnew-v1'], self.names(flattening=True))
 
     def test_names_of_a_migrated_one(self):
         self.volume.name_id = 'n1'
         self.assertEqual(['cv-n1', 'cv-v1'], self.names())
         self.assertEqual(['cv-n1', 'cnew-n1', 'cv-v1'],
-                         self.names(unfinished=True))
+                         self.names(flattening=True))
 
     @ddt.data(('failed-over', ['cv-x', 'rcv-x']), ('enabled', ['cv-x']))
     @ddt.unpack

@@ -220,7 +220,8 @@ class PairTest(base.BaseTestCase):
         """As a caller does whose rows keep what is reserved."""
         outcomes = failover.fail_back(
             self.two.array, self.one.array, [
-                dataclasses.replace(unit, reserved=unit.key in self.reserved)
+                dataclasses.replace(
+                    unit, failback_in_progress=unit.key in self.reserved)
                 for unit in units or self.units], timeout=timeout,
             unmap=unmap or self.unmap, reserve=self.reserve,
             clock=self.clock)
