@@ -16,15 +16,15 @@ from collections.abc import Callable
 import contextlib
 from typing import TypeVar
 
-from cinder_k2.array import access
 from cinder_k2.array import chap
 from cinder_k2.array import groups
 from cinder_k2.array import hidden
 from cinder_k2.array import hosts
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
+from cinder_k2.array import mappings
 from cinder_k2.array import names
-from cinder_k2.array import originals
+from cinder_k2.array import original_names
 from cinder_k2.array import replication
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
@@ -62,11 +62,11 @@ class Array:
         self.hidden = hidden.Hidden(client, self.volumes)
         self.iscsi_hosts = hosts.Hosts(client, hosts.IQN, host_type)
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN, host_type)
-        self.access = access.Access(client)
+        self.mappings = mappings.Mappings(client)
         self.identity = identity.Identity(client)
         self.names = names.Names(client)
         self.inventory = inventory.Inventory(client)
-        self.originals = originals.Originals(client)
+        self.original_names = original_names.OriginalNames(client)
         self.chap = chap.Profiles(client)
         self.replication = replication.Replication(client,
                                                    replication_policy)

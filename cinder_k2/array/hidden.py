@@ -28,8 +28,8 @@ import dataclasses
 import re
 import typing
 
+from cinder_k2.array import description_tags
 from cinder_k2.array import images
-from cinder_k2.array import notes
 from cinder_k2.array import objects
 from cinder_k2.array import replication
 from cinder_k2.array import volumes
@@ -283,7 +283,8 @@ class Hidden:
                 'cannot be read, so nothing can be noted in it.')
         if marks != marks_of(record):
             record = self._client.volume_groups.update(
-                record.id, names=[record.name], description=notes.write(
+                record.id, names=[record.name],
+                description=description_tags.write(
                     record.description, NOTE, str(marks)))
         return marks_of(record)
 
@@ -383,7 +384,7 @@ class Hidden:
 
 def marks_of(record: rest.VolumeGroup) -> Marks:
     """What the note of a volume group names."""
-    return Marks.parse(notes.read(record.description, NOTE))
+    return Marks.parse(description_tags.read(record.description, NOTE))
 
 
 def _is_of_group(snapshot: rest.Snapshot) -> bool:

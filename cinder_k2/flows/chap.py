@@ -142,9 +142,9 @@ class Guard:
         return not hindrance
 
     def _hindrance(self, host: int) -> str | None:
-        if self._array.access.is_mapped(host):
+        if self._array.mappings.is_mapped(host):
             return 'it has volumes, so it cannot be given a CHAP profile now'
-        if self._array.access.group_of(host) is not None:
+        if self._array.mappings.group_of(host) is not None:
             return 'it is a member of a host group'
         names = {name.lower() for name in self._registry.initiators(host)}
         if names != {self._initiator.lower()}:
@@ -158,8 +158,8 @@ class Guard:
     def _renew(self, profile: rest.HostAuthProfile, host: int
                ) -> chap.Login:
         """Give a profile a new password, because the old one was lost."""
-        if (self._array.access.is_mapped(host)
-                or self._array.access.group_of(host) is not None):
+        if (self._array.mappings.is_mapped(host)
+                or self._array.mappings.group_of(host) is not None):
             raise self._lost()
         login = chap.Login(self.name, self._secrets.generate())
         self._array.chap.set_password(profile, login.password)

@@ -134,7 +134,7 @@ def _attach_known(order: _Order, host: int) -> Attached:
             order.hold.claim()
             return _register(order)
     order.hold.share()
-    return Attached(order.array.access.grant(
+    return Attached(order.array.mappings.map(
         order.backing, host, look_first=order.look_first,
         verify=functools.partial(order.verify, host)), login)
 
@@ -230,10 +230,10 @@ def _map(order: _Order, host: int, steps: undo.Undo) -> int:
         # The mapping may be there, and would keep a new host from being
         # removed. On a host that was there it may be another attachment's.
         if order.may_undo(host):
-            order.array.access.revoke(order.backing, host)
+            order.array.mappings.unmap(order.backing, host)
 
     with steps.step('map volume', unmap, always_in_doubt=True):
-        return order.array.access.grant(
+        return order.array.mappings.map(
             order.backing, host, look_first=order.look_first,
             verify=functools.partial(order.verify, host))
 

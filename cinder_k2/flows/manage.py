@@ -31,20 +31,20 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
     def give_group_back() -> None:
         # Its id may be another group's by now (OBJ-7).
         if array.volumes.find_group(group_name) == group.id:
-            array.originals.undo_group(group, group_name)
+            array.original_names.undo_group(group, group_name)
 
     def give_volume_back() -> None:
         if array.volumes.find_volume(name) == volume.id:
-            array.originals.undo_volume(volume, name)
+            array.original_names.undo_volume(volume, name)
 
     with undo.Undo(array) as steps:
         with steps.step('take over volume group', give_group_back):
-            array.originals.take_group(group, group_name)
+            array.original_names.adopt_group(group, group_name)
         steps.on_failure('take over volume group', give_group_back)
         # The array may refuse the size when it has given the name.
         with steps.step('take over volume', give_volume_back,
                         always_in_doubt=True):
-            array.originals.take_volume(volume, name, size)
+            array.original_names.adopt_volume(volume, name, size)
     # Somebody may have made snapshots and clones of it.
     return ArrayVolume(group=found.group.id, volume=found.volume.id,
                        has_clones=True)

@@ -99,15 +99,15 @@ class RacesTest(GuestsTest):
         """It seemed idle, and keeps its initiators all the time."""
         other, host = self.backend.create_volume(1), self.host()
         self.attach_guests(host)
-        access, made = self.backend.side.array.access, []
-        busy = access.busy
+        mappings, made = self.backend.side.array.mappings, []
+        hosts_in_use = mappings.hosts_in_use
 
         def then_attach(hosts: Any) -> Any:
-            found = busy(hosts)
+            found = hosts_in_use(hosts)
             made.append(self.backend.attach(other, host))
             return found
 
-        with mock.patch.object(access, 'busy', then_attach):
+        with mock.patch.object(mappings, 'hosts_in_use', then_attach):
             self.backend.force_detach(self.volume)
         self.assertEqual([], [c for c in self.calls()
                               if c.startswith('DELETE /api/v2/host')])

@@ -77,7 +77,7 @@ class BadWeatherTest(test_chap.ChapTestCase):
 
     @ddt.data(('chap', 'ensure', 0, 0), ('iscsi_hosts', 'create', 1, 0),
               ('chap', 'give', 1, 1), ('iscsi_hosts', 'add_initiators', 1, 1),
-              ('access', 'grant', 1, 1))
+              ('mappings', 'map', 1, 1))
     @ddt.unpack
     def test_killed(self, part: str, step: str, profiles: int, hosts: int
                     ) -> None:

@@ -23,8 +23,8 @@ import subprocess
 import sys
 from typing import Any
 
+from cinder_k2.array import description_tags
 from cinder_k2.array import hidden
-from cinder_k2.array import notes
 from tests.functional import arrays
 from tests.functional import base
 from tests.functional import cinder_env
@@ -205,8 +205,8 @@ class ClusterTest(base.FunctionalTest):
         """See that database and array say the same."""
         marks = hidden.Marks()
         for group in self.admin.list('volume_groups'):
-            marks |= hidden.Marks.parse(notes.read(group['description'],
-                                                   hidden.NOTE))
+            marks |= hidden.Marks.parse(description_tags.read(
+                group['description'], hidden.NOTE))
         self._check_volumes(rows['volumes'], marks)
         self._check_snapshots(rows['snapshots'], rows['volumes'], marks)
         self._check_mappings(rows['attachments'])

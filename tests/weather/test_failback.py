@@ -163,10 +163,10 @@ class CutShortTest(CuttingTest):
     def test_a_host_is_just_getting_it(self) -> None:
         """It looked before, and is mapped after the row was reserved."""
         side = self.backend.driver._arrays.of(self.volume)
-        grant = side.array.access.grant
+        map_one = side.array.mappings.map
 
         def late(*args: Any, **kwargs: Any) -> Any:
-            found = grant(*args, **kwargs)
+            found = map_one(*args, **kwargs)
             row = self.backend.volume(self.volume.id)
             row.update({'provider_id': json.dumps(
                 {**self.ids(row), 'reserved': True})})
@@ -174,7 +174,7 @@ class CutShortTest(CuttingTest):
             return found
 
         self.volume.refresh()
-        with mock.patch.object(side.array.access, 'grant', late):
+        with mock.patch.object(side.array.mappings, 'map', late):
             self.assertRaises(exceptions.ObjectInUse,
                               side.connections.initialize_connection,
                               self.volume, self.host())

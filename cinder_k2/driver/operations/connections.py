@@ -337,10 +337,10 @@ class Connections:
             return self.disconnect_all(self._mapped_backing(volume))
         backing, found = self._array.beside(
             lambda: self._mapped_backing(volume),
-            lambda: self._array.access.mappings(stored.mappable))
+            lambda: self._array.mappings.of_volumes(stored.mappable))
         if backing != stored:
             return self.disconnect_all(backing)
-        return self._disconnect_from(self._array.access.of_hosts(found))
+        return self._disconnect_from(self._array.mappings.by_host(found))
 
     def disconnect_backing(self, backing: ArrayVolume,
                            connector: transport.Connector) -> Disconnected:
@@ -391,7 +391,7 @@ class Connections:
         with self._host_held(list(sought.initiators)):
             owners = self._transport.hosts(self._array).owners(sought)
             idle = {host for host in owners
-                    if not self._array.access.is_mapped(host)}
+                    if not self._array.mappings.is_mapped(host)}
             for host in idle & done.unsettled:
                 self._remove_idle(host, owners[host])
             if idle != owners.keys():
@@ -406,9 +406,9 @@ class Connections:
 
         :param shared: others unmap from it at the same time
         """
-        done = self._array.access.revoke(backing, host, shared=shared)
+        done = self._array.mappings.unmap(backing, host, shared=shared)
         if not done.found:
-            group = self._array.access.group_of(host)
+            group = self._array.mappings.group_of(host)
             if group is not None:
                 self._revoke_group(volume, backing, group, sought)
                 return True
@@ -420,33 +420,33 @@ class Connections:
         registry = self._transport.hosts(self._array)
         if volume is None:
             if backing is not None:
-                self._array.access.revoke_group(backing, group)
+                self._array.mappings.unmap_from_group(backing, group)
             return
         with locks.host_groups(volume.id):
             for others in self._users.elsewhere(volume,
                                                 list(sought.initiators)):
-                if any(self._array.access.group_of(host) == group
+                if any(self._array.mappings.group_of(host) == group
                        for host in registry.owners(
                            array_hosts.Sought(tuple(others)))):
                     self._keep(volume, backing, sought)
                     return
             if backing is not None:
-                self._array.access.revoke_group(backing, group)
+                self._array.mappings.unmap_from_group(backing, group)
 
     def disconnect_all(self, backing: ArrayVolume | None) -> Disconnected:
         """Unmap a volume from every host and host group."""
         if backing is None:
             return Disconnected()
-        return self._disconnect_from(self._array.access.of_hosts(
-            self._array.access.mappings(backing.mappable)))
+        return self._disconnect_from(self._array.mappings.by_host(
+            self._array.mappings.of_volumes(backing.mappable)))
 
     def disconnect_volumes(self, volumes: Iterable[int]) -> None:
         """Unmap volumes of the array from every host and host group.
 
         :param volumes: the array's ids of them
         """
-        self._disconnect_from(self._array.access.of_hosts(
-            self._array.access.mappings(
+        self._disconnect_from(self._array.mappings.by_host(
+            self._array.mappings.of_volumes(
                 *(rest.Ref('volumes', volume) for volume in volumes))))
 
     def disconnect_ours(self, backing: ArrayVolume) -> None:
@@ -463,7 +463,7 @@ class Connections:
         registry = self._transport.hosts(self._array)
         self._disconnect_from({
             host: mappings for host, mappings
-            in self._array.access.of_hosts(self._array.access.mappings(
+            in self._array.mappings.by_host(self._array.mappings.of_volumes(
                 backing.mappable), groups_too=False).items()
             if registry.ours(host) is not None})
 
@@ -479,13 +479,13 @@ class Connections:
         known = self._transport.hosts(self._array).initiators_of(mapped)
         for host, mappings in mapped.items():
             with self._host_held(list(known.get(host, ()))):
-                self._array.access.unmap(mappings)
+                self._array.mappings.delete(mappings)
         idle: set[str] = set()
-        for host in mapped.keys() - self._array.access.busy(mapped):
+        for host in mapped.keys() - self._array.mappings.hosts_in_use(mapped):
             initiators = list(known.get(host, ()))
             with self._host_held(initiators):
                 # It may have got another volume before it was held.
-                if not self._array.access.is_mapped(host):
+                if not self._array.mappings.is_mapped(host):
                     self._remove_idle(host)
                     self._zoning.now_idle(initiators)
                     idle.update(initiators)

@@ -187,8 +187,8 @@ class Reconciliation:
         if not volumes:
             return
         registry = self._transport.hosts(self._array)
-        mapped = self._array.access.of_hosts(
-            self._array.access.mappings(*volumes), groups_too=False)
+        mapped = self._array.mappings.by_host(
+            self._array.mappings.of_volumes(*volumes), groups_too=False)
         initiators = registry.initiators_of(mapped) if mapped else {}
         for host, names in initiators.items():
             found = [mapping for mapping in (

@@ -71,6 +71,6 @@ class Unmanaging:
         backing = self._resolver.known(volume) or self._array.volumes.find(
             naming.volume(volume.name_id))
         with locks.group_on(self._array, backing.group if backing else 0):
-            self._array.originals.give_back(
+            self._array.original_names.restore(
                 naming.volume(volume.name_id),
                 naming.volume_group(volume.name_id))

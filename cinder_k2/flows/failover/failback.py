@@ -313,7 +313,7 @@ class _Journey:
         """Those that no host has got after all."""
         here = self._arrays[HERE]
         with here.deadline(fresh=True):
-            mapped = here.access.mapped([
+            mapped = here.mappings.mapped([
                 ids[0] for one in batch for ids in one.volumes[HERE].values()])
         for one in batch:
             if not mapped.isdisjoint(

@@ -122,7 +122,7 @@ class ByNameTest(HostsTest):
                          self.hosts.locate(self.sought()))
         volume = volumes.create(self.array, name='v', group_name='g',
                                 size=simulated.GIB, dedup=True)
-        self.array.access.grant(volume, host)
+        self.array.mappings.map(volume, host)
         for calls in (2, 1):
             self.sim.control.clear_journal()
             self.assertEqual(self.found(host, by_name=True),

@@ -155,7 +155,7 @@ class TakeTest(WithVolumeTest):
         self.take('cv-2')
         self.assertEqual(('cv-2', 'cv-2-group'), self.names())
         self.assertEqual(2 * GIB, self.found().volume.size)
-        self.array.originals.give_back('cv-2', 'cv-2-group')
+        self.array.original_names.restore('cv-2', 'cv-2-group')
         self.assertEqual(('data', 'db'), self.names())
         self.assertEqual(('for Ann', None), self.descriptions())
 

@@ -24,14 +24,14 @@ import types
 from unittest import mock
 
 from cinder_k2 import array as arrays
-from cinder_k2.array import access
 from cinder_k2.array import groups
 from cinder_k2.array import hidden
 from cinder_k2.array import hosts
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
+from cinder_k2.array import mappings
 from cinder_k2.array import names
-from cinder_k2.array import originals
+from cinder_k2.array import original_names
 from cinder_k2.array import replication
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
@@ -40,11 +40,11 @@ from cinder_k2.driver import locks
 from tests.unit.driver import rows
 
 _PARTS = {
-    'access': access.Access, 'fc_hosts': hosts.Hosts,
+    'mappings': mappings.Mappings, 'fc_hosts': hosts.Hosts,
     'groups': groups.Groups, 'hidden': hidden.Hidden,
     'identity': identity.Identity, 'inventory': inventory.Inventory,
     'iscsi_hosts': hosts.Hosts, 'names': names.Names,
-    'originals': originals.Originals,
+    'original_names': original_names.OriginalNames,
     'replication': replication.Replication,
     'snapshots': snapshots.Snapshots, 'volumes': volumes.Volumes}
 

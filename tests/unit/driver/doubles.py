@@ -22,13 +22,13 @@ import inspect
 import unittest
 from unittest import mock
 
-from cinder_k2.array import access
 from cinder_k2.array import groups
 from cinder_k2.array import hidden
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
+from cinder_k2.array import mappings
 from cinder_k2.array import names
-from cinder_k2.array import originals
+from cinder_k2.array import original_names
 from cinder_k2.array import replication
 from cinder_k2.array import snapshots
 from cinder_k2.array import system
@@ -38,10 +38,10 @@ from cinder_k2.driver import locks
 SYSTEM = 'sys'
 
 PARTS = {
-    'access': access.Access, 'groups': groups.Groups,
+    'mappings': mappings.Mappings, 'groups': groups.Groups,
     'hidden': hidden.Hidden, 'identity': identity.Identity,
     'inventory': inventory.Inventory, 'names': names.Names,
-    'originals': originals.Originals,
+    'original_names': original_names.OriginalNames,
     'replication': replication.Replication,
     'snapshots': snapshots.Snapshots, 'system': system.System,
     'volumes': volumes.Volumes}

@@ -27,8 +27,8 @@ import ddt
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import description_tags
 from cinder_k2.array import hidden
-from cinder_k2.array import notes
 from cinder_k2.driver.db import chap_secrets
 from cinder_k2.driver.db import provider_id
 from cinder_k2 import naming
@@ -89,16 +89,16 @@ class DescriptionsTest(unittest.TestCase):
 
     def test_what_is_to_be_deleted(self):
         text = 'of a user [cinder deleted: v5 v6 s7 s8=0a1b2c3d g9]'
-        marks = hidden.Marks.parse(notes.read(text, hidden.NOTE))
+        marks = hidden.Marks.parse(description_tags.read(text, hidden.NOTE))
         self.assertEqual(hidden.Marks(
             volumes=frozenset({5, 6}), snapshots=frozenset({7, 8}),
             homes=frozenset({9}), digests=frozenset({(8, '0a1b2c3d')})),
             marks)
-        self.assertEqual(text, notes.write('of a user', hidden.NOTE,
-                                           str(marks)))
+        self.assertEqual(text, description_tags.write('of a user', hidden.NOTE,
+                                                      str(marks)))
 
     def test_original_names(self):
-        self.assertEqual('was mine', notes.read(
+        self.assertEqual('was mine', description_tags.read(
             'text [cinder original name: was mine]', 'original name'))
 
 

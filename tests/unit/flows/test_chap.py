@@ -75,7 +75,7 @@ class GuardTest(simulated.SimulatedTest):
         host = self.registry.create('another')
         self.array.chap.give(host, self.name)
         if mapped:
-            self.array.access.grant(self.backing, host)
+            self.array.mappings.map(self.backing, host)
         return host
 
     def test_new_profile(self):
@@ -193,7 +193,7 @@ class RecordedGuardTest(doubles.TestCase):
         self.secrets = self.double('secrets', chap.Secrets)
         self.secrets.keep.side_effect = lambda initiator, secret: secret
         self.secrets.generate.return_value = 'Generated-0001'
-        self.array.access.is_mapped.return_value = False
+        self.array.mappings.is_mapped.return_value = False
         self.registry.initiators.return_value = {IQN: 1}
         self.array.chap.of_others.return_value = []
         self.array.chap.was_given.return_value = False
@@ -213,8 +213,8 @@ class RecordedGuardTest(doubles.TestCase):
     def test_may_give(self):
         self.assertIs(True, self.guard().may_give(5))
         self.assertEqual(
-            [mock.call.array.access.is_mapped(5),
-             mock.call.array.access.group_of(5),
+            [mock.call.array.mappings.is_mapped(5),
+             mock.call.array.mappings.group_of(5),
              mock.call.registry.initiators(5),
              mock.call.profiles.of_others()], self.calls())
 
@@ -229,12 +229,12 @@ class RecordedGuardTest(doubles.TestCase):
         self.assertEqual([], self.calls())
 
     def test_may_not_give_with_volumes(self):
-        self.array.access.is_mapped.return_value = True
+        self.array.mappings.is_mapped.return_value = True
         self.may_not('it has volumes, so it cannot be given a CHAP profile '
                      'now')
 
     def test_may_not_give_in_a_host_group(self):
-        self.array.access.group_of.return_value = rest.Ref('host_groups', 1)
+        self.array.mappings.group_of.return_value = rest.Ref('host_groups', 1)
         self.may_not('it is a member of a host group')
 
     def test_may_not_give_with_other_initiators(self):
@@ -263,8 +263,8 @@ class RecordedGuardTest(doubles.TestCase):
         self.assertEqual(
             [mock.call.secrets.find(IQN),
              mock.call.profiles.find(self.name),
-             mock.call.array.access.is_mapped(5),
-             mock.call.array.access.group_of(5),
+             mock.call.array.mappings.is_mapped(5),
+             mock.call.array.mappings.group_of(5),
              mock.call.secrets.generate(),
              mock.call.profiles.set_password(self.IN_USE, 'Generated-0001'),
              mock.call.secrets.keep(IQN, 'Generated-0001'),
@@ -281,7 +281,7 @@ class RecordedGuardTest(doubles.TestCase):
             self.calls('profiles.set_password'))
 
     def test_login_that_nobody_knows(self):
-        self.array.access.is_mapped.return_value = True
+        self.array.mappings.is_mapped.return_value = True
         self.array.chap.find.return_value = self.IN_USE
         error = self.raised(exceptions.ChapSecretLost,
                             self.guard().login, 5)

@@ -75,7 +75,7 @@ class HostIdsTest(simulated.SimulatedTest):
         """
         self.attach()
         (number, known), = self.registry.owners(self.sought).items()
-        self.array.access.revoke(self.backing, number)
+        self.array.mappings.unmap(self.backing, number)
         return self.registry.ours(number), known
 
     def take_ids(self, bare):
@@ -296,7 +296,7 @@ class AttachTest(HostIdsTest):
                 self.assertEqual(1, self.attach().lun)
             (host, known), = self.registry.owners(self.sought).items()
             self.assertEqual(sorted(self.initiators), sorted(known))
-            self.array.access.revoke(self.backing, host)
+            self.array.mappings.unmap(self.backing, host)
             hosts.remove(self.array, self.registry, self.registry.ours(host))
             self.assertEqual([], self.client.hosts.search())
 

@@ -54,7 +54,7 @@ class HostsTest(simulated.SimulatedTest):
 
     def detach(self, registry, initiators):
         host = registry.locate(sought(initiators)).host
-        self.assertFalse(self.array.access.revoke(self.backing, host).busy)
+        self.assertFalse(self.array.mappings.unmap(self.backing, host).busy)
         hosts.remove(self.array, registry, self.seen(host))
         self.assertEqual(self.before, self.leftovers())
 
@@ -130,7 +130,7 @@ class HostsTest(simulated.SimulatedTest):
         self.assertEqual(3 + calls, len(self.calls()), self.calls())
         registry = self.array.fc_hosts
         (host, known), = registry.owners(sought(PORTS)).items()
-        self.array.access.revoke(self.backing, host)
+        self.array.mappings.unmap(self.backing, host)
         self.sim.control.clear_journal()
         hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(calls + 1, len(self.calls()), self.calls())
@@ -142,7 +142,7 @@ class HostsTest(simulated.SimulatedTest):
         registry = self.array.fc_hosts
         self.attach(registry, PORTS)
         (host, known), = registry.owners(sought(PORTS)).items()
-        self.array.access.revoke(self.backing, host)
+        self.array.mappings.unmap(self.backing, host)
         self.sim.control.clear_journal()
         hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(1, len(self.calls()), self.calls())
@@ -189,7 +189,7 @@ class HostsTest(simulated.SimulatedTest):
         registry = self.array.fc_hosts
         self.attach(registry, PORTS)
         (host, known), = registry.owners(sought(PORTS)).items()
-        self.array.access.revoke(self.backing, host)
+        self.array.mappings.unmap(self.backing, host)
         before = self.leftovers()
         self.sim.control.add_fault(
             kind='status', status=status, commit=commit, method='DELETE',
@@ -207,7 +207,7 @@ class HostsTest(simulated.SimulatedTest):
         (host, known), = registry.owners(sought(PORTS[:1])).items()
         self.client.host_fc_ports.create(
             pwwn=PORTS[1], host=self.client.hosts.ref(host))
-        self.array.access.revoke(self.backing, host)
+        self.array.mappings.unmap(self.backing, host)
         hosts.remove(self.array, registry, self.seen(host), known)
         self.assertEqual(self.before, self.leftovers())
 
@@ -217,7 +217,7 @@ class HostsTest(simulated.SimulatedTest):
         (host, known), = registry.owners(sought(PORTS)).items()
         self.client.host_iqns.create(iqn=IQN,
                                      host=self.client.hosts.ref(host))
-        self.array.access.revoke(self.backing, host)
+        self.array.mappings.unmap(self.backing, host)
         before = self.leftovers()
         self.assertRaises(rest.Refused, hosts.remove, self.array, registry,
                           self.seen(host), known)
@@ -245,7 +245,7 @@ class HostsTest(simulated.SimulatedTest):
                                             volume=self.backing.mappable)
         self.assertEqual(lun, mapping.lun)
         self.assertFalse(
-            self.array.access.revoke(self.backing, host.id).found)
-        self.array.access.revoke_group(
-            self.backing, self.array.access.group_of(host.id))
+            self.array.mappings.unmap(self.backing, host.id).found)
+        self.array.mappings.unmap_from_group(
+            self.backing, self.array.mappings.group_of(host.id))
         self.assertEqual(0, self.client.mappings.count())

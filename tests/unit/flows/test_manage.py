@@ -22,14 +22,14 @@ from tests.unit.driver import doubles
 GROUP = rest.VolumeGroup(id=3, name='theirs')
 VOLUME = rest.Volume(id=7, name='their volume', size=1)
 FOUND = inventory.FoundVolume(VOLUME, GROUP, 0)
-TAKE_GROUP = mock.call.array.originals.take_group(GROUP, 'cvg')
-TAKE_VOLUME = mock.call.array.originals.take_volume(VOLUME, 'cv', 5)
+TAKE_GROUP = mock.call.array.original_names.adopt_group(GROUP, 'cvg')
+TAKE_VOLUME = mock.call.array.original_names.adopt_volume(VOLUME, 'cv', 5)
 GROUP_BACK = [mock.call.grace(),
               mock.call.array.volumes.find_group('cvg'),
-              mock.call.array.originals.undo_group(GROUP, 'cvg')]
+              mock.call.array.original_names.undo_group(GROUP, 'cvg')]
 VOLUME_BACK = [mock.call.grace(),
                mock.call.array.volumes.find_volume('cv'),
-               mock.call.array.originals.undo_volume(VOLUME, 'cv')]
+               mock.call.array.original_names.undo_volume(VOLUME, 'cv')]
 
 
 class TakeTest(doubles.TestCase):
@@ -50,18 +50,21 @@ class TakeTest(doubles.TestCase):
         self.assertEqual([TAKE_GROUP, TAKE_VOLUME], self.calls())
 
     def test_the_group_is_refused(self):
-        self.array.originals.take_group.side_effect = rest.Refused('taken')
+        self.array.original_names.adopt_group.side_effect = rest.Refused(
+            'taken')
         self.raised(rest.Refused, self.take)
         self.assertEqual([TAKE_GROUP], self.calls())
 
     def test_the_group_is_in_doubt(self):
-        self.array.originals.take_group.side_effect = rest.Unreachable('gone')
+        self.array.original_names.adopt_group.side_effect = rest.Unreachable(
+            'gone')
         self.raised(rest.Unreachable, self.take)
         self.assertEqual([TAKE_GROUP, *GROUP_BACK], self.calls())
 
     def test_the_volume_is_refused(self):
         """It may have the name by now, and not the size."""
-        self.array.originals.take_volume.side_effect = rest.Refused('quota')
+        self.array.original_names.adopt_volume.side_effect = rest.Refused(
+            'quota')
         self.raised(rest.Refused, self.take)
         self.assertEqual(
             [TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK, *GROUP_BACK],
@@ -71,15 +74,17 @@ class TakeTest(doubles.TestCase):
         """Ids may come back (OBJ-7)."""
         self.array.volumes.find_group.return_value = 4
         self.array.volumes.find_volume.return_value = 8
-        self.array.originals.take_volume.side_effect = rest.Refused('quota')
+        self.array.original_names.adopt_volume.side_effect = rest.Refused(
+            'quota')
         self.raised(rest.Refused, self.take)
         self.assertEqual([TAKE_GROUP, TAKE_VOLUME, *VOLUME_BACK[:2],
                           *GROUP_BACK[:2]], self.calls())
 
     def test_what_cannot_be_undone_is_told(self):
-        self.array.originals.take_volume.side_effect = rest.Refused('quota')
-        self.array.originals.undo_volume.side_effect = OSError('name')
-        self.array.originals.undo_group.side_effect = OSError('group')
+        self.array.original_names.adopt_volume.side_effect = rest.Refused(
+            'quota')
+        self.array.original_names.undo_volume.side_effect = OSError('name')
+        self.array.original_names.undo_group.side_effect = OSError('group')
         with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:
             self.raised(rest.Refused, self.take)
         self.assertEqual(
@@ -88,8 +93,9 @@ class TakeTest(doubles.TestCase):
             [record.getMessage() for record in told.records])
 
     def test_a_group_in_doubt_that_cannot_be_undone_is_told(self):
-        self.array.originals.take_group.side_effect = rest.Unreachable('gone')
-        self.array.originals.undo_group.side_effect = OSError('no')
+        self.array.original_names.adopt_group.side_effect = rest.Unreachable(
+            'gone')
+        self.array.original_names.undo_group.side_effect = OSError('no')
         with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:
             self.raised(rest.Unreachable, self.take)
         self.assertEqual('Could not undo step "take over volume group": no',

@@ -18,10 +18,10 @@ from unittest import mock
 import ddt
 from oslotest import base
 
-from cinder_k2.array import access
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts as array_hosts
+from cinder_k2.array import mappings
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
@@ -69,7 +69,7 @@ class ConnectionsCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.journal = autospec.Journal()
-        self.array = autospec.array(self.journal, 'access')
+        self.array = autospec.array(self.journal, 'mappings')
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.peers = {}
         self.resolver.held.side_effect = (
@@ -117,20 +117,20 @@ class ConnectionsCase(base.BaseTestCase):
     def _record(self):
         for double, name in [
                 (self.attach, 'attach'), (self.remove, 'remove'),
-                (self.array.access.revoke, 'revoke'),
-                (self.array.access.revoke_group, 'revoke_group'),
-                (self.array.access.unmap, 'unmap'),
-                (self.array.access.is_mapped, 'is_mapped'),
+                (self.array.mappings.unmap, 'unmap'),
+                (self.array.mappings.unmap_from_group, 'unmap_from_group'),
+                (self.array.mappings.delete, 'delete'),
+                (self.array.mappings.is_mapped, 'is_mapped'),
                 (self.registry.owners, 'owners'),
                 (self.hold.share, 'share'),
                 (self.users.at, 'at'), (self.users.using, 'using'),
                 (self.zoning.connected, 'connected'),
                 (self.zoning.now_idle, 'now_idle')]:
             self.journal.record(double, name)
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=True, busy=False)
-        self.array.access.is_mapped.return_value = False
-        self.array.access.group_of.return_value = None
+        self.array.mappings.is_mapped.return_value = False
+        self.array.mappings.group_of.return_value = None
         self.registry.owners.return_value = {HOST: RECORDS}
         self.registry.ours.return_value = OURS
 
@@ -299,17 +299,17 @@ class FailedConnectTest(ConnectionsCase):
     def test_it_is_taken_back(self):
         self.connect(self.volume)
         self.assertEqual([*held(
-            'at', 'attach', 'connected', '+grace', 'owners', 'revoke',
+            'at', 'attach', 'connected', '+grace', 'owners', 'unmap',
             'remove', 'now_idle', '-grace', what=self.volume.id),
             '+grace', '-grace'], self.events)
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.sought)
 
     def test_it_is_taken_back_when_mapping_failed(self):
         self.attach.side_effect = rest.Unreachable('fabric')
         self.connect()
-        self.assertIn('revoke', self.events)
+        self.assertIn('unmap', self.events)
         self.zoning.connected.assert_not_called()
 
     def test_what_another_attachment_has_stays(self):
@@ -323,15 +323,15 @@ class FailedConnectTest(ConnectionsCase):
         self.hold.is_alone = False
         self.connect(self.volume)
         self.assertEqual([
-            *held('at', 'attach', 'connected', '+grace', 'owners', 'revoke',
+            *held('at', 'attach', 'connected', '+grace', 'owners', 'unmap',
                   '-grace', what=self.volume.id),
             '+grace', *held('owners', 'is_mapped', 'remove', 'now_idle'),
             '-grace'], self.events)
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=True)
 
     def test_the_first_error_is_reported_when_it_cannot_be_taken_back(self):
-        self.array.access.revoke.side_effect = rest.Unreachable('array')
+        self.array.mappings.unmap.side_effect = rest.Unreachable('array')
         with self.assertLogs(connections.LOG.logger, 'WARNING') as logs:
             self.connect(self.volume)
         self.assertIn(str(BACKING.mappable), logs.output[0])
@@ -341,7 +341,7 @@ class FailedConnectTest(ConnectionsCase):
 
     def test_the_first_error_is_reported_when_the_host_stays(self):
         self.hold.is_alone = False
-        self.array.access.is_mapped.side_effect = rest.Unreachable('array')
+        self.array.mappings.is_mapped.side_effect = rest.Unreachable('array')
         with self.assertLogs(connections.LOG.logger, 'WARNING') as logs:
             self.connect(self.volume)
         self.assertIn('A host without volumes may be left', logs.output[0])
@@ -349,12 +349,12 @@ class FailedConnectTest(ConnectionsCase):
 
     def test_it_is_taken_back_from_a_host_group(self):
         """Other members that use the volume keep it."""
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.access.group_of.return_value = GROUP
+        self.array.mappings.group_of.return_value = GROUP
         self.connect(self.volume)
         self.users.elsewhere.assert_called_once_with(self.volume, [IQN])
-        self.array.access.revoke_group.assert_called_once_with(
+        self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
 
     def test_another_one_may_have_mapped_it(self):
@@ -363,7 +363,7 @@ class FailedConnectTest(ConnectionsCase):
         self.users.coming.return_value = 2
         self.connect(self.volume)
         self.users.coming.assert_called_once_with(self.volume)
-        self.assertNotIn('revoke', self.events)
+        self.assertNotIn('unmap', self.events)
         mapping, = self.kept.every()
         self.assertEqual(self.sought, mapping.host)
 
@@ -371,7 +371,7 @@ class FailedConnectTest(ConnectionsCase):
         self.volume.multiattach = True
         self.users.coming.return_value = 1
         self.connect(self.volume)
-        self.assertIn('revoke', self.events)
+        self.assertIn('unmap', self.events)
         self.assertEqual([], self.kept.every())
 
     def test_one_that_must_be_alone_has_mapped_nothing(self):
@@ -379,7 +379,7 @@ class FailedConnectTest(ConnectionsCase):
         self.assertRaises(hosts.MustBeAlone,
                           self.connections.connect_backing, self.volume,
                           BACKING, CONNECTOR)
-        self.assertNotIn('revoke', self.events)
+        self.assertNotIn('unmap', self.events)
 
 
 class MeanwhileTest(ConnectionsCase):
@@ -423,7 +423,7 @@ class MeanwhileTest(ConnectionsCase):
             group=5, volume=6, failback_in_progress=True)
         self.assertRaisesRegex(exceptions.ObjectInUse, 'failed back',
                                self.connect)
-        self.assertIn('revoke', self.events)
+        self.assertIn('unmap', self.events)
         self.zoning.connected.assert_not_called()
 
     def test_it_is_over(self):
@@ -432,7 +432,7 @@ class MeanwhileTest(ConnectionsCase):
             BACKING, system='moon').provider_id
         self.assertRaisesRegex(exceptions.ObjectInUse, 'just moved',
                                self.connect)
-        self.assertIn('revoke', self.events)
+        self.assertIn('unmap', self.events)
 
     def test_other_changes_of_the_row_do_no_harm(self):
         self.now.provider_id = rows.volume(
@@ -450,13 +450,13 @@ class DisconnectTest(ConnectionsCase):
     def test_the_last_volume_of_a_host(self):
         self.assertIs(mock.sentinel.report, self.disconnect())
         self.assertEqual(held(
-            'owners', 'using', 'share', 'revoke', 'remove', 'now_idle',
+            'owners', 'using', 'share', 'unmap', 'remove', 'now_idle',
             what=self.volume.id), self.events)
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.users.using.assert_called_once_with(self.volume, [IQN])
         self.assertEqual([], self.kept.every())
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None)
@@ -476,13 +476,13 @@ class DisconnectTest(ConnectionsCase):
         self.resolver.find.assert_called_once_with(self.volume)
 
     def test_a_host_that_has_other_volumes(self):
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=True, busy=True)
         self.disconnect()
         self.assertNotIn('remove', self.events)
         self.zoning.now_idle.assert_not_called()
         self.zoning.report.assert_called_once_with(frozenset())
-        self.array.access.group_of.assert_not_called()
+        self.array.mappings.group_of.assert_not_called()
 
     def test_another_attachment_needs_it(self):
         self.users.using.return_value = 2
@@ -497,7 +497,7 @@ class DisconnectTest(ConnectionsCase):
     def test_the_row_of_the_one_that_leaves_is_gone(self):
         self.users.using.return_value = 0
         self.disconnect()
-        self.assertIn('revoke', self.events)
+        self.assertIn('unmap', self.events)
 
     @ddt.data((0, True), (1, False))
     @ddt.unpack
@@ -505,7 +505,7 @@ class DisconnectTest(ConnectionsCase):
         self.users.using.return_value = users
         found = self.disconnect({**CONNECTOR, connections.INTERNAL: True})
         self.users.using.assert_called_once_with(self.volume, [IQN])
-        self.assertEqual(unmapped, 'revoke' in self.events)
+        self.assertEqual(unmapped, 'unmap' in self.events)
         self.assertEqual(unmapped, found is not True)
         self.assertEqual(unmapped, not self.kept.every())
 
@@ -521,21 +521,21 @@ class DisconnectTest(ConnectionsCase):
         with self.assertLogs(connections.LOG.logger, 'WARNING') as logs:
             self.disconnect()
         self.assertIn(f'{self.volume.id}: gone', logs.output[0])
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             None, HOST, shared=False)
         self.assertIn('remove', self.events)
 
     def test_a_volume_that_was_renamed(self):
         self.resolver.find.side_effect = exceptions.ObjectRenamed('now')
         self.assertRaises(exceptions.ObjectRenamed, self.disconnect)
-        self.assertNotIn('revoke', self.events)
+        self.assertNotIn('unmap', self.events)
 
     def test_initiators_of_two_hosts(self):
         """One of them has other volumes, so the zones stay."""
         self.registry.owners.return_value = {HOST: RECORDS,
                                              OTHER_HOST: {'iqn.b': 8}}
-        self.array.access.revoke.side_effect = lambda _, host, shared: (
-            access.Revoked(found=True, busy=host == OTHER_HOST))
+        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
+            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None)
@@ -544,7 +544,7 @@ class DisconnectTest(ConnectionsCase):
     def test_a_host_that_the_array_does_not_know(self):
         self.registry.owners.return_value = {}
         self.disconnect()
-        self.assertNotIn('revoke', self.events)
+        self.assertNotIn('unmap', self.events)
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.zoning.report.assert_called_once_with({IQN})
 
@@ -571,10 +571,10 @@ class DisconnectTest(ConnectionsCase):
     def test_what_has_no_row(self):
         self.assertEqual(IDLE, self.connections.disconnect_backing(
             BACKING, CONNECTOR))
-        self.assertEqual(held('share', 'owners', 'revoke', 'remove',
+        self.assertEqual(held('share', 'owners', 'unmap', 'remove',
                               'now_idle', what=BACKING.mappable),
                          self.events)
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
 
 
@@ -591,11 +591,11 @@ class SharedHoldTest(ConnectionsCase):
     def test_the_host_is_held_alone_to_be_removed(self):
         self.disconnect()
         self.assertEqual([
-            *held('owners', 'using', 'share', 'revoke',
+            *held('owners', 'using', 'share', 'unmap',
                   what=self.volume.id),
             *held('owners', 'is_mapped', 'remove', 'now_idle')],
             self.events)
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=True)
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None)
@@ -605,9 +605,9 @@ class SharedHoldTest(ConnectionsCase):
         self.assertEqual(first, second)
 
     def test_it_got_a_volume_meanwhile(self):
-        self.array.access.is_mapped.return_value = True
+        self.array.mappings.is_mapped.return_value = True
         self.disconnect()
-        self.array.access.is_mapped.assert_called_once_with(HOST)
+        self.array.mappings.is_mapped.assert_called_once_with(HOST)
         self.assertNotIn('remove', self.events)
         self.zoning.now_idle.assert_not_called()
         self.zoning.report.assert_called_once_with(frozenset())
@@ -628,14 +628,14 @@ class SharedHoldTest(ConnectionsCase):
         """One that was busy before is not removed by this detach."""
         self.registry.owners.return_value = {HOST: RECORDS,
                                              OTHER_HOST: {'iqn.b': 8}}
-        self.array.access.revoke.side_effect = lambda _, host, shared: (
-            access.Revoked(found=True, busy=host == OTHER_HOST))
+        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
+            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None)
 
     def test_a_busy_host_is_not_looked_at_again(self):
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=True, busy=True)
         self.disconnect()
         self.assertNotIn('is_mapped', self.events)
@@ -645,7 +645,7 @@ class SharedHoldTest(ConnectionsCase):
         self.assertEqual(IDLE, self.connections.disconnect_backing(
             BACKING, CONNECTOR))
         self.assertEqual([
-            *held('share', 'owners', 'revoke', what=BACKING.mappable),
+            *held('share', 'owners', 'unmap', what=BACKING.mappable),
             *held('owners', 'is_mapped', 'remove', 'now_idle')],
             self.events)
 
@@ -655,9 +655,9 @@ class HostGroupTest(ConnectionsCase):
 
     def setUp(self):
         super().setUp()
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.access.group_of.side_effect = {HOST: GROUP}.get
+        self.array.mappings.group_of.side_effect = {HOST: GROUP}.get
         self.journal.record(self.users.elsewhere, 'elsewhere')
 
     def disconnect(self):
@@ -666,26 +666,26 @@ class HostGroupTest(ConnectionsCase):
     def test_the_last_member(self):
         self.disconnect()
         self.assertEqual(held(
-            'owners', 'using', 'share', 'revoke',
-            f'+host_groups {self.volume.id}', 'elsewhere', 'revoke_group',
+            'owners', 'using', 'share', 'unmap',
+            f'+host_groups {self.volume.id}', 'elsewhere', 'unmap_from_group',
             '-host_groups', what=self.volume.id), self.events)
-        self.array.access.revoke_group.assert_called_once_with(
+        self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
         self.users.elsewhere.assert_called_once_with(self.volume, [IQN])
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_a_host_without_a_group(self):
         """It did not have the volume, and goes if it is idle."""
-        self.array.access.group_of.side_effect = {}.get
+        self.array.mappings.group_of.side_effect = {}.get
         self.disconnect()
-        self.array.access.group_of.assert_called_once_with(HOST)
-        self.array.access.revoke_group.assert_not_called()
+        self.array.mappings.group_of.assert_called_once_with(HOST)
+        self.array.mappings.unmap_from_group.assert_not_called()
         self.assertIn('remove', self.events)
 
     def test_a_busy_host_without_a_group(self):
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=True)
-        self.array.access.group_of.side_effect = {}.get
+        self.array.mappings.group_of.side_effect = {}.get
         self.disconnect()
         self.assertNotIn('remove', self.events)
 
@@ -695,13 +695,13 @@ class HostGroupTest(ConnectionsCase):
         self.registry.owners.side_effect = lambda sought: (
             {OTHER_HOST: {'iqn.b': 8}} if sought.initiators == ('iqn.b',)
             else {HOST: RECORDS})
-        self.array.access.group_of.side_effect = {
+        self.array.mappings.group_of.side_effect = {
             HOST: GROUP, OTHER_HOST: group}.get
 
     def test_another_member_uses_it(self):
         self.elsewhere(GROUP)
         self.disconnect()
-        self.array.access.revoke_group.assert_not_called()
+        self.array.mappings.unmap_from_group.assert_not_called()
         mapping, = self.kept.every()
         self.assertEqual((self.volume.id, BACKING.mappable, [IQN]), (
             mapping.volume_id, mapping.mappable, mapping.initiators))
@@ -709,19 +709,19 @@ class HostGroupTest(ConnectionsCase):
     def test_a_host_of_another_group_uses_it(self):
         self.elsewhere(rest.Ref('host_groups', 4))
         self.disconnect()
-        self.array.access.revoke_group.assert_called_once_with(
+        self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
         self.assertEqual([], self.kept.every())
 
     def test_a_volume_that_is_gone(self):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.disconnect()
-        self.array.access.revoke_group.assert_not_called()
+        self.array.mappings.unmap_from_group.assert_not_called()
 
     def test_what_has_no_row(self):
         self.assertEqual(SETTLED, self.connections.disconnect_backing(
             BACKING, CONNECTOR))
-        self.array.access.revoke_group.assert_called_once_with(
+        self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
         self.users.elsewhere.assert_not_called()
 
@@ -731,24 +731,24 @@ class EverywhereTest(ConnectionsCase):
 
     def setUp(self):
         super().setUp()
-        self.array.access.mappings.side_effect = lambda *refs: [
+        self.array.mappings.of_volumes.side_effect = lambda *refs: [
             f'{ref.resource}/{ref.id}' for ref in refs]
         self.mappings = [mapping(1)]
         self.mapped = {'volumes/6': {HOST: self.mappings}}
-        self.array.access.of_hosts.side_effect = (
+        self.array.mappings.by_host.side_effect = (
             lambda found, **_: self.mapped[found[0]])
         self.registry.initiators_of.return_value = {HOST: [IQN]}
         self.registry.initiators.return_value = RECORDS
-        self.array.access.busy.return_value = set()
+        self.array.mappings.hosts_in_use.return_value = set()
 
     def test_all_hosts(self):
         self.assertIs(mock.sentinel.report,
                       self.connections.terminate_connection(
                           self.volume, None))
         self.assertEqual([
-            *held('unmap'), *held('is_mapped', 'remove', 'now_idle')],
+            *held('delete'), *held('is_mapped', 'remove', 'now_idle')],
             self.events)
-        self.array.access.unmap.assert_called_once_with(self.mappings)
+        self.array.mappings.delete.assert_called_once_with(self.mappings)
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.registry.initiators_of.assert_called_once_with(
@@ -763,10 +763,10 @@ class EverywhereTest(ConnectionsCase):
             self.array, self.registry, OURS, RECORDS, None)
 
     def test_mappings_are_read_beside_the_volume(self):
-        self.array.access.busy.return_value = {HOST}
+        self.array.mappings.hosts_in_use.return_value = {HOST}
         self.connections.terminate_connection(self.volume, None)
         self.assertEqual(1, self.array.beside.call_count)
-        self.array.access.mappings.assert_called_once_with(
+        self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
         self.resolver.known.assert_called_once_with(self.volume)
         self.resolver.find.assert_called_once_with(self.volume)
@@ -774,9 +774,9 @@ class EverywhereTest(ConnectionsCase):
     def test_a_row_without_ids(self):
         self.resolver.known.return_value = None
         self.connections.terminate_connection(self.volume, None)
-        self.array.access.mappings.assert_called_once_with(
+        self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
-        self.array.access.unmap.assert_called_once_with(self.mappings)
+        self.array.mappings.delete.assert_called_once_with(self.mappings)
         self.resolver.find.assert_called_once_with(self.volume)
 
     def test_one_that_is_moving(self):
@@ -784,10 +784,10 @@ class EverywhereTest(ConnectionsCase):
         moving = ArrayVolume(group=5, volume=6, regrouping=True)
         self.resolver.known.return_value = moving
         self.resolver.find.return_value = moving
-        self.array.access.busy.return_value = {HOST}
+        self.array.mappings.hosts_in_use.return_value = {HOST}
         self.connections.terminate_connection(self.volume, None)
         self.array.beside.assert_not_called()
-        self.array.access.mappings.assert_called_once_with(
+        self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
 
     def test_one_that_is_another_now(self):
@@ -795,26 +795,26 @@ class EverywhereTest(ConnectionsCase):
         others = [mapping(2)]
         self.mapped['volumes/60'] = {HOST: others}
         self.connections.terminate_connection(self.volume, None)
-        self.array.access.unmap.assert_called_once_with(others)
+        self.array.mappings.delete.assert_called_once_with(others)
 
     def test_one_that_is_gone(self):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.connections.terminate_connection(self.volume, None)
-        self.array.access.unmap.assert_not_called()
+        self.array.mappings.delete.assert_not_called()
         self.zoning.report.assert_called_once_with(frozenset())
 
     def test_a_host_with_other_volumes(self):
-        self.array.access.busy.return_value = {HOST}
+        self.array.mappings.hosts_in_use.return_value = {HOST}
         self.assertEqual(SETTLED, self.connections.disconnect_all(BACKING))
-        self.array.access.busy.assert_called_once_with(
+        self.array.mappings.hosts_in_use.assert_called_once_with(
             {HOST: self.mappings})
-        self.assertIn('unmap', self.events)
+        self.assertIn('delete', self.events)
         self.assertNotIn('is_mapped', self.events)
 
     def test_a_host_that_got_a_volume_meanwhile(self):
-        self.array.access.is_mapped.return_value = True
+        self.array.mappings.is_mapped.return_value = True
         self.assertEqual(SETTLED, self.connections.disconnect_all(BACKING))
-        self.array.access.is_mapped.assert_called_once_with(HOST)
+        self.array.mappings.is_mapped.assert_called_once_with(HOST)
         self.assertNotIn('remove', self.events)
         self.zoning.now_idle.assert_not_called()
 
@@ -829,7 +829,7 @@ class EverywhereTest(ConnectionsCase):
         self.mapped['volumes/6'][OTHER_HOST] = [mapping(2, OTHER_HOST)]
         self.registry.initiators_of.return_value = {
             HOST: [IQN], OTHER_HOST: ['iqn.b']}
-        self.array.access.busy.return_value = {HOST}
+        self.array.mappings.hosts_in_use.return_value = {HOST}
         self.assertEqual(connections.Disconnected(idle={'iqn.b'}),
                          self.connections.disconnect_all(BACKING))
         self.assertEqual(
@@ -839,22 +839,22 @@ class EverywhereTest(ConnectionsCase):
 
     def test_nothing_to_disconnect(self):
         self.assertEqual(SETTLED, self.connections.disconnect_all(None))
-        self.array.access.mappings.assert_not_called()
+        self.array.mappings.of_volumes.assert_not_called()
 
     def test_volumes_by_id(self):
         self.connections.disconnect_volumes([6, 7])
-        self.array.access.mappings.assert_called_once_with(
+        self.array.mappings.of_volumes.assert_called_once_with(
             rest.Ref('volumes', 6), rest.Ref('volumes', 7))
-        self.array.access.unmap.assert_called_once_with(self.mappings)
+        self.array.mappings.delete.assert_called_once_with(self.mappings)
 
     def test_ours_alone(self):
         self.mapped['volumes/6'][OTHER_HOST] = [mapping(2, OTHER_HOST)]
         self.registry.ours.side_effect = {HOST: OURS, OTHER_HOST: None}.get
         self.connections.disconnect_ours(BACKING)
-        self.assertNotIn('revoke', self.events)
-        self.array.access.of_hosts.assert_called_once_with(
+        self.assertNotIn('unmap', self.events)
+        self.array.mappings.by_host.assert_called_once_with(
             ['volumes/6'], groups_too=False)
-        self.array.access.unmap.assert_called_once_with(self.mappings)
+        self.array.mappings.delete.assert_called_once_with(self.mappings)
 
 
 class KeptTest(ConnectionsCase):
@@ -874,9 +874,9 @@ class KeptTest(ConnectionsCase):
     def test_it_is_unmapped_as_by_a_detach(self):
         """Alone, and the host is waited for as long as was said."""
         self.assertIs(True, self.disconnect(self.volume))
-        self.assertEqual(held('find', 'owners', 'revoke', 'remove',
+        self.assertEqual(held('find', 'owners', 'unmap', 'remove',
                               'now_idle', patience=5.0), self.events)
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.mapping.host)
         self.assertEqual([], self.kept.every())
@@ -890,39 +890,39 @@ class KeptTest(ConnectionsCase):
     def test_the_row_has_other_data_by_now(self):
         self.resolver.find.return_value = ArrayVolume(group=5, volume=60)
         self.assertIs(True, self.disconnect(self.volume))
-        self.assertNotIn('revoke', self.events)
+        self.assertNotIn('unmap', self.events)
         self.assertEqual([], self.kept.every())
 
     def test_the_volume_is_gone(self):
         """The host may go, too."""
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.assertIs(True, self.disconnect(self.volume))
-        self.array.access.revoke.assert_called_once_with(
+        self.array.mappings.unmap.assert_called_once_with(
             None, HOST, shared=False)
         self.assertEqual([], self.kept.every())
 
     def test_the_array_fails(self):
-        self.array.access.revoke.side_effect = rest.Unreachable('gone')
+        self.array.mappings.unmap.side_effect = rest.Unreachable('gone')
         self.assertRaises(rest.Unreachable, self.disconnect, self.volume)
         self.assertEqual([self.mapping], self.kept.every())
 
     def in_a_group(self, *elsewhere):
-        self.array.access.revoke.return_value = access.Revoked(
+        self.array.mappings.unmap.return_value = mappings.Unmapped(
             found=False, busy=False)
-        self.array.access.group_of.return_value = GROUP
+        self.array.mappings.group_of.return_value = GROUP
         self.users.elsewhere.return_value = list(elsewhere)
 
     def test_a_host_group_that_no_member_needs(self):
         self.in_a_group()
         self.disconnect(self.volume)
-        self.array.access.revoke_group.assert_called_once_with(
+        self.array.mappings.unmap_from_group.assert_called_once_with(
             BACKING, GROUP)
 
     def test_a_host_group_that_another_member_needs(self):
         """That one unmaps it when it leaves."""
         self.in_a_group(['iqn.b'])
         self.assertIs(True, self.disconnect(self.volume))
-        self.array.access.revoke_group.assert_not_called()
+        self.array.mappings.unmap_from_group.assert_not_called()
         self.assertEqual([], self.kept.every())
 
     def test_a_volume_that_is_detached_is_released(self):
@@ -933,7 +933,7 @@ class KeptTest(ConnectionsCase):
         self.connections.release(self.volume)
         self.assertCountEqual(
             [mock.call(BACKING, HOST, shared=False)] * 2,
-            self.array.access.revoke.mock_calls)
+            self.array.mappings.unmap.mock_calls)
         self.assertEqual([foreign], self.kept.every())
 
     def test_nothing_to_release(self):
@@ -949,12 +949,12 @@ class KeptTest(ConnectionsCase):
     def test_a_volume_that_is_to_be_deleted(self):
         """Also from a host group, and from hosts that others made."""
         self.in_a_group()
-        self.array.access.mappings.return_value = []
-        self.array.access.of_hosts.return_value = {}
-        self.array.access.busy.return_value = set()
+        self.array.mappings.of_volumes.return_value = []
+        self.array.mappings.by_host.return_value = {}
+        self.array.mappings.hosts_in_use.return_value = set()
         self.registry.initiators_of.return_value = {}
         self.connections.disconnect_ours(BACKING)
-        self.assertEqual(held('owners', 'revoke', 'revoke_group'),
+        self.assertEqual(held('owners', 'unmap', 'unmap_from_group'),
                          self.events)
         self.users.elsewhere.assert_not_called()
         self.assertEqual([], self.kept.every())

@@ -66,8 +66,8 @@ class ReconciliationTestCase(doubles.TestCase):
         self.connections = self.double(
             'connections', connections.Connections)
         self.connections.disconnect_kept.side_effect = self.disconnect
-        self.array.access.mappings.return_value = []
-        self.array.access.of_hosts.side_effect = self.of_hosts
+        self.array.mappings.of_volumes.return_value = []
+        self.array.mappings.by_host.side_effect = self.of_hosts
         self.array.glance = self.array.grace
         self.kept = kept.Kept()
         self.make()
@@ -242,12 +242,12 @@ class SearchTest(ReconciliationTestCase):
         return self.kept.every()
 
     def found(self, *mappings):
-        self.array.access.mappings.return_value = list(mappings)
+        self.array.mappings.of_volumes.return_value = list(mappings)
 
     def test_a_mapping_without_use(self):
         self.found(mapping(1))
         self.assertEqual([MAPPING], self.search())
-        self.array.access.mappings.assert_called_once_with(
+        self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
         self.registry.ours.assert_called_once_with(HOST.id)
         self.assertEqual(1, self.look())
@@ -298,16 +298,16 @@ class SearchTest(ReconciliationTestCase):
         searches = []
         for _ in range(19):
             self.look()
-            searches.append(len(self.calls('array.access.mappings')))
+            searches.append(len(self.calls('array.mappings.of_volumes')))
         self.assertEqual([1] * 18 + [2], searches)
 
     def test_an_array_that_is_lost(self):
         """It is asked again after an interval."""
-        self.array.access.mappings.side_effect = rest.Unreachable('lost')
+        self.array.mappings.of_volumes.side_effect = rest.Unreachable('lost')
         with self.assertLogs(reconciliation.LOG.logger, 'WARNING') as logs:
             self.assertEqual([], self.search())
         self.assertIn('lost', logs.output[0])
-        self.array.access.mappings.side_effect = None
+        self.array.mappings.of_volumes.side_effect = None
         self.found(mapping(1))
         self.look()
         self.assertEqual([], self.kept.every())

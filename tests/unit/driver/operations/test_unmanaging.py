@@ -34,7 +34,7 @@ class UnmanagingTest(doubles.TestCase):
         self.known.may_be_replicated.return_value = False
         self.sessions = self.double('replication', replication.Replication)
         self.array.volumes.find.return_value = None
-        self.array.originals.give_back.return_value = None
+        self.array.original_names.restore.return_value = None
         self.volume = doubles.a_volume(name_id='n1')
         self.options = mock.Mock(k2_unmanage_restores_names=True)
         self.unmanaging = unmanaging.Unmanaging(
@@ -48,7 +48,7 @@ class UnmanagingTest(doubles.TestCase):
     def given_back(self, group):
         """The names of the volume, while its group is held."""
         return [call.hold(group),
-                call.array.originals.give_back('cv-n1', 'cvg-n1'),
+                call.array.original_names.restore('cv-n1', 'cvg-n1'),
                 call.free(group)]
 
     def test_names_are_given_back(self):

@@ -14,7 +14,7 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
-from cinder_k2.array import notes
+from cinder_k2.array import description_tags
 
 _TEXT = st.text(st.characters(exclude_characters='[]'), max_size=40)
 
@@ -22,20 +22,23 @@ _TEXT = st.text(st.characters(exclude_characters='[]'), max_size=40)
 class NotesTest(testtools.TestCase):
 
     def test_no_description(self) -> None:
-        self.assertEqual('', notes.read(None, 'name'))
-        self.assertEqual('', notes.write(None, 'name', ''))
+        self.assertEqual('', description_tags.read(None, 'name'))
+        self.assertEqual('', description_tags.write(None, 'name', ''))
 
     def test_other_text_stays(self) -> None:
-        noted = notes.write('of the admin', 'name', 'web-1')
+        noted = description_tags.write('of the admin', 'name', 'web-1')
         self.assertEqual('of the admin [cinder name: web-1]', noted)
-        self.assertEqual('of the admin', notes.write(noted, 'name', ''))
+        self.assertEqual(
+            'of the admin', description_tags.write(noted, 'name', ''))
 
     @hypothesis.given(_TEXT, _TEXT, _TEXT)
     def test_notes_do_not_disturb_each_other(
             self, own: str, first: str, second: str) -> None:
-        text = notes.write(notes.write(own, 'a', first), 'b', 'x' + second)
-        text = notes.write(text, 'a', 'y' + first)
-        self.assertEqual('y' + first, notes.read(text, 'a'))
-        self.assertEqual('x' + second, notes.read(text, 'b'))
-        text = notes.write(notes.write(text, 'a', ''), 'b', '')
+        text = description_tags.write(
+            description_tags.write(own, 'a', first), 'b', 'x' + second)
+        text = description_tags.write(text, 'a', 'y' + first)
+        self.assertEqual('y' + first, description_tags.read(text, 'a'))
+        self.assertEqual('x' + second, description_tags.read(text, 'b'))
+        text = description_tags.write(
+            description_tags.write(text, 'a', ''), 'b', '')
         self.assertEqual(own.strip(), text)

@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Revoked:
+class Unmapped:
     """What there was to take from a host.
 
     :ivar found: the volume was mapped to the host itself
@@ -36,15 +36,15 @@ class Revoked:
     busy: bool
 
 
-class Access:
+class Mappings:
     """Mappings of volumes and views to hosts and host groups."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
-    def grant(self, volume: objects.ArrayVolume, host: int, *,
-              look_first: bool = False,
-              verify: Callable[[], object] | None = None) -> int:
+    def map(self, volume: objects.ArrayVolume, host: int, *,
+            look_first: bool = False,
+            verify: Callable[[], object] | None = None) -> int:
         """Map a volume to a host; the LUN. One call where nothing is odd.
 
         A host that is a member of a host group gets it through the group
@@ -77,8 +77,8 @@ class Access:
                 or self._client.mappings.create(
                     host=group, volume=volume.mappable), group)
 
-    def revoke(self, volume: objects.ArrayVolume | None, host: int, *,
-               shared: bool = False) -> Revoked:
+    def unmap(self, volume: objects.ArrayVolume | None, host: int, *,
+              shared: bool = False) -> Unmapped:
         """Take a volume from a host. Two calls where nothing is odd.
 
         All mappings of the pair are removed.
@@ -108,7 +108,7 @@ class Access:
             busy = self.is_mapped(host)
         if busy and shared:
             busy = self.is_mapped(host)
-        return Revoked(found=bool(ours), busy=busy)
+        return Unmapped(found=bool(ours), busy=busy)
 
     def is_mapped(self, host: int) -> bool:
         """Whether anything is mapped to the host itself."""
@@ -119,20 +119,20 @@ class Access:
         """The host group that a host is a member of."""
         return self._client.hosts.get(host).host_group
 
-    def revoke_group(self, volume: objects.ArrayVolume,
-                     group: rest.Ref) -> None:
+    def unmap_from_group(self, volume: objects.ArrayVolume,
+                         group: rest.Ref) -> None:
         """Take a volume from a host group."""
         for mapping in self._client.mappings.search(
                 host=group, volume=volume.mappable):
             self._delete(mapping)
 
-    def mappings(self, *mappable: rest.Ref) -> list[rest.Mapping]:
+    def of_volumes(self, *mappable: rest.Ref) -> list[rest.Mapping]:
         """The mappings of volumes or views. One call."""
         return self._client.mappings.search(
             rest.query.one_of('volume', mappable))
 
-    def of_hosts(self, mappings: Iterable[rest.Mapping], *,
-                 groups_too: bool = True) -> dict[int, list[rest.Mapping]]:
+    def by_host(self, mappings: Iterable[rest.Mapping], *,
+                groups_too: bool = True) -> dict[int, list[rest.Mapping]]:
         """Sort mappings by their hosts.
 
         :param groups_too: remove those of host groups, in one more call
@@ -146,7 +146,7 @@ class Access:
             else:
                 of_groups.append(mapping)
         if groups_too:
-            self.unmap(of_groups)
+            self.delete(of_groups)
         return hosts
 
     def mapped(self, volumes: Iterable[int]) -> set[int]:
@@ -159,13 +159,13 @@ class Access:
             rest.query.one_of('volume', refs))}
         return {ref.id for ref in refs if ref in found or None in found}
 
-    def unmap(self, mappings: Iterable[rest.Mapping]) -> None:
+    def delete(self, mappings: Iterable[rest.Mapping]) -> None:
         """Remove mappings; those that are gone already are fine."""
         self._client.mappings.delete_many({
             mapping.id: {'host': mapping.host, 'volume': mapping.volume}
             for mapping in mappings})
 
-    def busy(self, hosts: Iterable[int]) -> set[int]:
+    def hosts_in_use(self, hosts: Iterable[int]) -> set[int]:
         """Those of the hosts that have volumes. One call.
 
         All of them if the array does not show which.

@@ -17,7 +17,7 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import access
+from cinder_k2.array import mappings
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
 from cinder_k2 import waiting
@@ -31,7 +31,7 @@ class AccessTest(simulated.SimulatedTest):
 
     def setUp(self):
         super().setUp()
-        self.access = self.array.access
+        self.mappings = self.array.mappings
         self.host = self.client.hosts.create(name='one', type='Linux').id
         self.other = self.client.hosts.create(name='two', type='Linux').id
         self.volume = self.make('v')
@@ -54,25 +54,25 @@ class GrantTest(AccessTest):
 
     def test_one_call(self):
         self.sim.control.clear_journal()
-        self.assertEqual(1, self.access.grant(self.volume, self.host))
+        self.assertEqual(1, self.mappings.map(self.volume, self.host))
         self.assertEqual(['POST mappings'], self.calls())
 
     def test_its_own_mapping_that_is_there(self):
         """MAP-8: neither that of another host nor of another volume."""
         second = self.make('second')
-        self.access.grant(self.volume, self.other)
-        self.access.grant(second, self.host)
-        self.assertEqual(2, self.access.grant(self.volume, self.host))
+        self.mappings.map(self.volume, self.other)
+        self.mappings.map(second, self.host)
+        self.assertEqual(2, self.mappings.map(self.volume, self.host))
         for look_first, calls in ((True, ['GET mappings']),
                                   (False, ['POST mappings', 'GET mappings'])):
             self.sim.control.clear_journal()
-            self.assertEqual(2, self.access.grant(
+            self.assertEqual(2, self.mappings.map(
                 self.volume, self.host, look_first=look_first))
             self.assertEqual(calls, self.calls())
 
     def test_none_is_there_yet(self):
         self.sim.control.clear_journal()
-        self.assertEqual(1, self.access.grant(
+        self.assertEqual(1, self.mappings.map(
             self.volume, self.host, look_first=True))
         self.assertEqual(['GET mappings', 'POST mappings'], self.calls())
 
@@ -80,17 +80,17 @@ class GrantTest(AccessTest):
         """By an array on which the host is no member of a group."""
         with mock.patch.object(self.client.mappings, 'create', autospec=True,
                                side_effect=rest.Refused('full')):
-            error = self.assertRaises(rest.Refused, self.access.grant,
+            error = self.assertRaises(rest.Refused, self.mappings.map,
                                       self.volume, self.host)
         self.assertIn('full', str(error))
 
     def test_lun_of_a_view(self):
         """MAP-3: it is that of the volsnap, on this host."""
         view = self.make_view()
-        self.access.grant(self.volume, self.host)
-        self.access.grant(view, self.other)
-        self.assertEqual(2, self.access.grant(view, self.host))
-        self.assertEqual(1, self.access.grant(view, self.other,
+        self.mappings.map(self.volume, self.host)
+        self.mappings.map(view, self.other)
+        self.assertEqual(2, self.mappings.map(view, self.host))
+        self.assertEqual(1, self.mappings.map(view, self.other,
                                               look_first=True))
 
     def test_lun_that_shows_late(self):
@@ -100,7 +100,7 @@ class GrantTest(AccessTest):
                 self.client.mappings, 'find', autospec=True,
                 side_effect=lambda **conditions: (
                     hidden.pop() if hidden else find(**conditions))):
-            self.assertEqual(1, self.access.grant(view, self.host))
+            self.assertEqual(1, self.mappings.map(view, self.host))
         self.assertEqual([], hidden)
 
     def test_lun_that_never_shows(self):
@@ -108,7 +108,7 @@ class GrantTest(AccessTest):
         begin = self.clock.monotonic()
         with mock.patch.object(self.client.mappings, 'find', autospec=True,
                                return_value=None):
-            error = self.assertRaises(waiting.WaitTimeout, self.access.grant,
+            error = self.assertRaises(waiting.WaitTimeout, self.mappings.map,
                                       view, self.host)
         self.assertIn(f'LUN of {view.mappable} in mapping', str(error))
         self.assertAlmostEqual(10, self.clock.monotonic() - begin, delta=0.9)
@@ -120,7 +120,7 @@ class GrantTest(AccessTest):
                 self.client.mappings, 'create', autospec=True,
                 side_effect=lambda **fields: dataclasses.replace(
                     create(**fields), lun=None)):
-            self.assertEqual(1, self.access.grant(self.volume, self.host))
+            self.assertEqual(1, self.mappings.map(self.volume, self.host))
 
     def test_member_of_a_host_group(self):
         """MAP-6: through the group, once for all members."""
@@ -128,11 +128,11 @@ class GrantTest(AccessTest):
         members = [self.client.hosts.create(
             name=name, type='Linux', host_group=group.ref).id
             for name in ('a', 'b')]
-        self.access.grant(self.make('second'), members[0])
+        self.mappings.map(self.make('second'), members[0])
         for member in members:
-            self.assertEqual(2, self.access.grant(self.volume, member))
-            self.assertEqual(group.ref, self.access.group_of(member))
-        self.assertIsNone(self.access.group_of(self.host))
+            self.assertEqual(2, self.mappings.map(self.volume, member))
+            self.assertEqual(group.ref, self.mappings.group_of(member))
+        self.assertIsNone(self.mappings.group_of(self.host))
         self.assertEqual([group.ref] * 2, [
             each.host for each in self.client.mappings.search()])
 
@@ -144,8 +144,8 @@ class RevokeTest(AccessTest):
         super().setUp()
         self.second = self.make('second')
         for volume in (self.volume, self.second):
-            self.access.grant(volume, self.other)
-        self.access.grant(self.volume, self.host)
+            self.mappings.map(volume, self.other)
+        self.mappings.map(self.volume, self.host)
 
     def left(self):
         return {(each.host.id, each.volume.id)
@@ -160,29 +160,29 @@ class RevokeTest(AccessTest):
 
     def test_the_last_volume(self):
         self.sim.control.clear_journal()
-        self.assertEqual(access.Revoked(found=True, busy=False),
-                         self.access.revoke(self.volume, self.host))
+        self.assertEqual(mappings.Unmapped(found=True, busy=False),
+                         self.mappings.unmap(self.volume, self.host))
         self.assertEqual(2, len(self.calls()), self.calls())
         self.assertEqual({(self.other, self.volume.volume),
                           (self.other, self.second.volume)}, self.left())
 
     def test_one_of_two(self):
         self.sim.control.clear_journal()
-        self.assertEqual(access.Revoked(found=True, busy=True),
-                         self.access.revoke(self.volume, self.other))
+        self.assertEqual(mappings.Unmapped(found=True, busy=True),
+                         self.mappings.unmap(self.volume, self.other))
         self.assertEqual(2, len(self.calls()), self.calls())
         self.assertEqual({(self.host, self.volume.volume),
                           (self.other, self.second.volume)}, self.left())
 
     def test_one_that_the_host_does_not_have(self):
         self.sim.control.clear_journal()
-        self.assertEqual(access.Revoked(found=False, busy=True),
-                         self.access.revoke(self.second, self.host))
+        self.assertEqual(mappings.Unmapped(found=False, busy=True),
+                         self.mappings.unmap(self.second, self.host))
         self.assertEqual(['GET mappings'], self.calls())
 
     def test_one_that_is_gone(self):
-        self.assertEqual(access.Revoked(found=False, busy=True),
-                         self.access.revoke(None, self.host))
+        self.assertEqual(mappings.Unmapped(found=False, busy=True),
+                         self.mappings.unmap(None, self.host))
         self.assertEqual(3, len(self.left()))
 
     def test_others_do_the_same(self):
@@ -199,15 +199,15 @@ class RevokeTest(AccessTest):
             with mock.patch.object(self.client.mappings, 'delete',
                                    autospec=True, side_effect=meanwhile):
                 self.assertEqual(
-                    access.Revoked(found=True, busy=busy),
-                    self.access.revoke(self.volume, self.other,
-                                       shared=shared))
+                    mappings.Unmapped(found=True, busy=busy),
+                    self.mappings.unmap(self.volume, self.other,
+                                        shared=shared))
             for volume in (self.volume, self.second):
-                self.access.grant(volume, self.other, look_first=True)
+                self.mappings.map(volume, self.other, look_first=True)
 
     def test_busy_though_others_do_the_same(self):
-        self.assertTrue(self.access.revoke(self.volume, self.other,
-                                           shared=True).busy)
+        self.assertTrue(self.mappings.unmap(self.volume, self.other,
+                                            shared=True).busy)
 
     @ddt.data(([], False), ([rest.Mapping(id=999)], True))
     def test_array_that_does_not_show_all(self, shown):
@@ -215,7 +215,7 @@ class RevokeTest(AccessTest):
         with self.some(shown), mock.patch.object(
                 self.client.mappings, 'search', autospec=True,
                 side_effect=self.client.mappings.search) as search:
-            done = self.access.revoke(self.volume, self.host)
+            done = self.mappings.unmap(self.volume, self.host)
         search.assert_called_once_with(host=self.host_ref(self.host),
                                        volume=self.volume.mappable)
         self.assertTrue(done.found)
@@ -226,30 +226,30 @@ class RevokeTest(AccessTest):
         """There is more than was seen."""
         found = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some((found, False)):
-            self.assertEqual(access.Revoked(found=True, busy=True),
-                             self.access.revoke(self.volume, self.host))
+            self.assertEqual(mappings.Unmapped(found=True, busy=True),
+                             self.mappings.unmap(self.volume, self.host))
 
     def test_mapping_of_what_the_array_does_not_show(self):
         """It is asked again, for it may have gone with the other."""
         found, = self.client.mappings.search(host=self.host_ref(self.host))
         with self.some(([found, rest.Mapping(id=999)], True), ([], True)):
-            self.assertEqual(access.Revoked(found=True, busy=False),
-                             self.access.revoke(self.volume, self.host))
+            self.assertEqual(mappings.Unmapped(found=True, busy=False),
+                             self.mappings.unmap(self.volume, self.host))
         self.assertEqual(2, len(self.left()))
 
     def test_entries_of_volsnaps_go_with_their_view(self):
         """MAP-4."""
         view = self.make_view()
-        self.access.revoke(self.volume, self.host)
-        self.access.grant(view, self.host)
-        self.assertEqual(access.Revoked(found=True, busy=False),
-                         self.access.revoke(view, self.host))
-        self.assertFalse(self.access.is_mapped(self.host))
+        self.mappings.unmap(self.volume, self.host)
+        self.mappings.map(view, self.host)
+        self.assertEqual(mappings.Unmapped(found=True, busy=False),
+                         self.mappings.unmap(view, self.host))
+        self.assertFalse(self.mappings.is_mapped(self.host))
 
     def test_is_mapped(self):
-        self.assertTrue(self.access.is_mapped(self.host))
-        self.access.revoke(self.volume, self.host)
-        self.assertFalse(self.access.is_mapped(self.host))
+        self.assertTrue(self.mappings.is_mapped(self.host))
+        self.mappings.unmap(self.volume, self.host)
+        self.assertFalse(self.mappings.is_mapped(self.host))
 
     def test_host_group(self):
         """Only the volume leaves, and only that group."""
@@ -257,7 +257,7 @@ class RevokeTest(AccessTest):
         for volume in (self.volume, self.second):
             self.client.mappings.create(host=group.ref,
                                         volume=volume.mappable)
-        self.access.revoke_group(self.volume, group.ref)
+        self.mappings.unmap_from_group(self.volume, group.ref)
         self.assertEqual([self.second.mappable], [
             each.volume for each in self.client.mappings.search(
                 host=group.ref)])
@@ -270,8 +270,8 @@ class ManyTest(AccessTest):
     def setUp(self):
         super().setUp()
         self.second, self.third = self.make('second'), self.make('third')
-        self.access.grant(self.volume, self.host)
-        self.access.grant(self.second, self.other)
+        self.mappings.map(self.volume, self.host)
+        self.mappings.map(self.second, self.other)
         self.sim.control.clear_journal()
 
     def test_only_what_is_asked_for_is_read(self):
@@ -279,8 +279,8 @@ class ManyTest(AccessTest):
         with mock.patch.object(
                 self.client.mappings, 'search', autospec=True,
                 return_value=[]) as search:
-            self.access.mapped([1])
-            self.access.busy([2])
+            self.mappings.mapped([1])
+            self.mappings.hosts_in_use([2])
         self.assertEqual([
             mock.call(rest.query.one_of(
                 'volume', {self.client.volumes.ref(1)})),
@@ -289,23 +289,24 @@ class ManyTest(AccessTest):
 
     def test_mappings_of_volumes(self):
         self.assertEqual([self.volume.mappable], [
-            each.volume for each in self.access.mappings(
+            each.volume for each in self.mappings.of_volumes(
                 self.volume.mappable, self.third.mappable)])
 
     def test_mapped_volumes(self):
-        self.assertEqual({self.volume.volume}, self.access.mapped(
+        self.assertEqual({self.volume.volume}, self.mappings.mapped(
             [self.volume.volume, self.third.volume]))
 
     def test_hosts_that_have_volumes(self):
         idle = self.client.hosts.create(name='idle', type='Linux').id
         self.assertEqual({self.host, self.other},
-                         self.access.busy([self.host, self.other, idle]))
+                         self.mappings.hosts_in_use([self.host, self.other,
+                                                     idle]))
 
     def test_array_that_does_not_show_which(self):
         with mock.patch.object(self.client.mappings, 'search', autospec=True,
                                return_value=[rest.Mapping(id=1)]):
-            self.assertEqual({1, 2}, self.access.mapped([1, 2]))
-            self.assertEqual({1, 2}, self.access.busy([1, 2]))
+            self.assertEqual({1, 2}, self.mappings.mapped([1, 2]))
+            self.assertEqual({1, 2}, self.mappings.hosts_in_use([1, 2]))
 
     def test_by_host(self):
         """Those of groups are removed, or left."""
@@ -313,8 +314,8 @@ class ManyTest(AccessTest):
         self.client.mappings.create(host=group.ref,
                                     volume=self.third.mappable)
         for groups_too, left in (({'groups_too': False}, 3), ({}, 2)):
-            found = self.access.of_hosts(self.client.mappings.search(),
-                                         **groups_too)
+            found = self.mappings.by_host(self.client.mappings.search(),
+                                          **groups_too)
             self.assertEqual(
                 {self.host: [self.volume.mappable],
                  self.other: [self.second.mappable]},
@@ -325,6 +326,6 @@ class ManyTest(AccessTest):
     def test_unmapped(self):
         """What is gone already is fine."""
         found = self.client.mappings.search()
-        self.access.unmap(found[:1])
-        self.access.unmap(found)
+        self.mappings.delete(found[:1])
+        self.mappings.delete(found)
         self.assertEqual(0, self.client.mappings.count())

@@ -17,7 +17,7 @@ They are noted in the descriptions of the volume and its group.
 
 from oslo_log import log as logging
 
-from cinder_k2.array import notes
+from cinder_k2.array import description_tags
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 _NOTE = 'original name'
 
 
-class Originals:
+class OriginalNames:
     """Takes names from volumes and groups, and gives them back.
 
     Whoever changes a group holds it: its description has other notes, too.
@@ -34,7 +34,7 @@ class Originals:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
 
-    def take_group(self, group: rest.VolumeGroup, name: str) -> None:
+    def adopt_group(self, group: rest.VolumeGroup, name: str) -> None:
         """Give a group another name, and note its own.
 
         :raises Refused: another group has the name (VG-1)
@@ -52,7 +52,7 @@ class Originals:
             group.id, names=[name, group.name], name=group.name,
             optional={'description': group.description})
 
-    def take_volume(self, volume: rest.Volume, name: str, size: int) -> None:
+    def adopt_volume(self, volume: rest.Volume, name: str, size: int) -> None:
         """Give a volume another name, note its own, and grow it.
 
         One call, two if it must grow.
@@ -76,7 +76,7 @@ class Originals:
             volume.id, names=[name, volume.name], name=volume.name,
             optional={'description': volume.description})
 
-    def give_back(self, name: str, group_name: str) -> None:
+    def restore(self, name: str, group_name: str) -> None:
         """Give the volume and the group of these names their own back.
 
         What has no note keeps its name, and so does, with a warning, what
@@ -84,22 +84,23 @@ class Originals:
         """
         volume = self._client.volumes.find(name=name)
         if volume is not None:
-            self._give_back(self._client.volumes, volume)
+            self._restore(self._client.volumes, volume)
         group = self._client.volume_groups.find(name=group_name)
         if group is not None:
-            self._give_back(self._client.volume_groups, group)
+            self._restore(self._client.volume_groups, group)
 
     @staticmethod
-    def _give_back(collection: rest.Collection[rest.Volume]
-                   | rest.Collection[rest.VolumeGroup],
-                   found: rest.Volume | rest.VolumeGroup) -> None:
-        original = notes.read(found.description, _NOTE)
+    def _restore(collection: rest.Collection[rest.Volume]
+                 | rest.Collection[rest.VolumeGroup],
+                 found: rest.Volume | rest.VolumeGroup) -> None:
+        original = description_tags.read(found.description, _NOTE)
         if not original:
             return
         try:
             collection.update(
                 found.id, names=[found.name, original], name=original,
-                description=notes.write(found.description, _NOTE, '')
+                description=description_tags.write(
+                    found.description, _NOTE, '')
                 or None)
         except rest.Refused as refusal:
             LOG.warning('%(name)s cannot have its original name '
@@ -110,5 +111,5 @@ class Originals:
 
 def _noted(found: rest.Volume | rest.VolumeGroup) -> str:
     """The description with the name that was there before Cinder's."""
-    return notes.write(found.description, _NOTE, notes.read(
-        found.description, _NOTE) or found.name)
+    original = description_tags.read(found.description, _NOTE) or found.name
+    return description_tags.write(found.description, _NOTE, original)
