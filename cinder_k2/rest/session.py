@@ -277,7 +277,7 @@ class Session:
         with call.limited_by.enter(left) as entered:
             if entered is None:
                 raise errors.NoTurn(
-                    f'no turn within {left:g} s, the array takes '
+                    f'no turn within {round(left, 2):g} s, the array takes '
                     f'{call.limited_by.limit} such requests at once', place)
             try:
                 with self._connection(call.deadline, place):
