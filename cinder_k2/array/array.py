@@ -17,8 +17,8 @@ import contextlib
 from typing import TypeVar
 
 from cinder_k2.array import chap
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import groups
-from cinder_k2.array import hidden
 from cinder_k2.array import hosts
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
@@ -59,7 +59,8 @@ class Array:
         self.volumes = volumes.Volumes(client)
         self.snapshots = snapshots.Snapshots(client, retention_policy)
         self.groups = groups.Groups(client, self.volumes)
-        self.hidden = hidden.Hidden(client, self.volumes)
+        self.deferred = deferred_deletion.DeferredDeletion(
+            client, self.volumes)
         self.iscsi_hosts = hosts.Hosts(client, hosts.IQN, host_type)
         self.fc_hosts = hosts.Hosts(client, hosts.PWWN, host_type)
         self.mappings = mappings.Mappings(client)

@@ -20,7 +20,7 @@ import collections
 import dataclasses
 import typing
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -164,7 +164,7 @@ class Inventory:
 
     def snapshots(self) -> list[FoundSnapshot]:
         """All snapshots but internal ones. Three calls and more pages."""
-        kept = {g.ref: hidden.marks_of(g).snapshots
+        kept = {g.ref: deferred_deletion.ids_of(g).snapshots
                 for g in self._client.volume_groups.search()}
         images = collections.defaultdict(list)
         for image in self._client.volsnaps.search():
@@ -238,8 +238,9 @@ class Inventory:
                 f'{found.short_name}')
         return FoundSnapshot(
             found, tuple(self._client.volsnaps.search(snapshot=found.ref)),
-            found.id in hidden.marks_of(self._client.volume_groups.get(
-                found.volume_group.id)).snapshots)
+            found.id in deferred_deletion.ids_of(
+                self._client.volume_groups.get(found.volume_group.id)
+            ).snapshots)
 
     def _snapshot_numbered(self, number: int, group: rest.Ref
                            ) -> rest.Snapshot | None:

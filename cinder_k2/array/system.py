@@ -18,8 +18,8 @@ import itertools
 from oslo_log import log as logging
 from oslo_utils import versionutils
 
+from cinder_k2.array import array_usage
 from cinder_k2.array import cache
-from cinder_k2.array import meter
 from cinder_k2 import exceptions
 from cinder_k2 import once
 from cinder_k2 import rest
@@ -38,7 +38,7 @@ class System:
     def __init__(self, client: rest.Client) -> None:
         self._client = client
         self._cache = cache.Cache()
-        self._meter = meter.Meter(client)
+        self._meter = array_usage.UsageReader(client)
         # As heard last; empty before anything was.
         self.known_id = ''
         self._named: rest.SystemState | None = None
@@ -102,7 +102,7 @@ class System:
         return [port for port in self._cache.get(
             'fc_ports', self._client.fc_ports.search) if port.pwwn]
 
-    def usage(self) -> meter.Usage:
+    def usage(self) -> array_usage.ArrayUsage:
         """How full and busy the array is. Two calls, now and then seven.
 
         :raises rest.RestError: the array tells no capacity
@@ -139,7 +139,7 @@ class System:
 
     def _tell_of_state(self, state: rest.SystemState) -> None:
         """Warn of a word that is not known, once; no word is known as bad."""
-        if not meter.is_online(state) and TOLD.is_first(
+        if not array_usage.is_online(state) and TOLD.is_first(
                 (self._client.address, 'state', state.state)):
             LOG.warning(
                 'The array at %(address)s is in state %(state)s, not ONLINE. '

@@ -25,9 +25,9 @@ import typing
 from cinder import coordination
 from oslo_utils import units
 
-from cinder_k2.array import survey
+from cinder_k2.array import deferred_report
 from cinder_k2.cmd import backends
-from cinder_k2.driver.operations import reclaim as reclaiming
+from cinder_k2.driver.operations import purge as reclaiming
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
@@ -78,12 +78,13 @@ def _locks() -> Iterator[None]:
             coordination.COORDINATOR.stop()
 
 
-def _survey(site: backends.Site) -> survey.Survey:
+def _survey(site: backends.Site) -> deferred_report.DeferredReport:
     with site.array.deadline():
-        return survey.take(site.client, site.array.hidden.marked())
+        return deferred_report.read(site.client, site.array.deferred.groups())
 
 
-def _report(site: backends.Site, items: Iterable[survey.Item]) -> Report:
+def _report(site: backends.Site,
+            items: Iterable[deferred_report.Item]) -> Report:
     listed = _plain(items)
     volumes = [item for item in listed if item['kind'] == 'volume']
     return {'array': site.array.address, 'system_id': site.array.system.id,
@@ -94,7 +95,7 @@ def _report(site: backends.Site, items: Iterable[survey.Item]) -> Report:
             'groups': len({item['group'] for item in listed})}
 
 
-def _plain(items: Iterable[survey.Item]) -> list[Report]:
+def _plain(items: Iterable[deferred_report.Item]) -> list[Report]:
     return [{**dataclasses.asdict(item), 'needed_by': list(item.needed_by)}
             for item in items]
 

@@ -21,7 +21,7 @@ import typing
 from oslo_log import log as logging
 from oslo_utils import units
 
-from cinder_k2.array import meter
+from cinder_k2.array import array_usage
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver import location
@@ -84,7 +84,7 @@ class Statistics:
         self._fixed = fixed
         self._state = 'up'
         # What was known last of the array.
-        self._usage = meter.Usage()
+        self._usage = array_usage.ArrayUsage()
 
     def read(self, functions: Mapping[str, str | None]
              ) -> dict[str, typing.Any]:
@@ -103,7 +103,7 @@ class Statistics:
             **self._replication(), **self._replication_status(state),
             'pools': [{**self._pool(self._usage, state), **functions}]}
 
-    def _measure(self) -> tuple[meter.Usage, str]:
+    def _measure(self) -> tuple[array_usage.ArrayUsage, str]:
         """The usage of the array, and why it is down if it is.
 
         Down is what does not answer or refuses the login, whatever word the
@@ -114,7 +114,8 @@ class Statistics:
             return self._arrays.active.array.system.usage(), ''
         except (rest.RestError, exceptions.K2Error) as error:
             return dataclasses.replace(
-                self._usage, state=None, capacity=meter.NOTHING), str(error)
+                self._usage, state=None,
+                capacity=array_usage.NOTHING), str(error)
 
     def _tell_of_change(self, state: str, why: str) -> None:
         """Say once that the array went down, and once that it is back."""
@@ -128,7 +129,7 @@ class Statistics:
         else:
             LOG.info('The array at %(address)s is up again.', details)
 
-    def _pool(self, usage: meter.Usage, state: str
+    def _pool(self, usage: array_usage.ArrayUsage, state: str
               ) -> dict[str, typing.Any]:
         return {
             'pool_name': self._name,
@@ -172,7 +173,7 @@ class Statistics:
                 'replication_count': len(targets),
                 'replication_targets': targets}
 
-    def _ratio(self, usage: meter.Usage) -> float:
+    def _ratio(self, usage: array_usage.ArrayUsage) -> float:
         """``max_over_subscription_ratio``, from the array where asked."""
         conf, capacity = self._configuration, usage.capacity
         used = capacity.total - capacity.free
@@ -202,7 +203,7 @@ def _gib(kib: int | None) -> float:
     return round((kib or 0) / _KIB_PER_GIB, 2)
 
 
-def _capacity(usage: meter.Usage) -> dict[str, typing.Any]:
+def _capacity(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
     """CAP-1, CAP-2."""
     capacity = usage.capacity
     return {'total_capacity_gb': _gib(capacity.total),
@@ -212,7 +213,7 @@ def _capacity(usage: meter.Usage) -> dict[str, typing.Any]:
             'total_reduction_ratio': round(usage.total_reduction or 1.0, 2)}
 
 
-def _health(usage: meter.Usage) -> dict[str, typing.Any]:
+def _health(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
     word = usage.state and usage.state.state
     return {'array_state': word or 'unknown',
             'capacity_state': usage.capacity.state or 'unknown',
@@ -234,7 +235,7 @@ def _load(found: rest.Performance | None) -> dict[str, typing.Any]:
                for key, value in values.items()}}
 
 
-def _counts(usage: meter.Usage) -> dict[str, typing.Any]:
+def _counts(usage: array_usage.ArrayUsage) -> dict[str, typing.Any]:
     return {'total_volumes': usage.volumes,
             'total_snapshots': usage.snapshots,
             'total_views': usage.views,

@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -59,9 +59,9 @@ def retire_volume(array: Array, backing: ArrayVolume, names: Sequence[str]
     :raises StillMapped: it is mapped
     :raises ObjectInUse: somebody else's objects need it
     """
-    if array.hidden.is_volume_needed(backing):
+    if array.deferred.is_volume_needed(backing):
         array.volumes.check_unmapped(backing)
-        array.hidden.hide_volume(backing, names)
+        array.deferred.defer_volume(backing, names)
         return False
     delete_volume(array, backing, names)
     return True
@@ -87,8 +87,8 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
     found = array.identity.snapshot_among(stored, names, siblings)
     if found is None:
         return False
-    if array.hidden.is_snapshot_needed(found, siblings):
-        array.hidden.hide_snapshot(found)
+    if array.deferred.is_snapshot_needed(found, siblings):
+        array.deferred.defer_snapshot(found)
         return True
     try:
         array.snapshots.delete(found.snapshot, found.group, names)
@@ -96,7 +96,7 @@ def retire_snapshot(array: Array, stored: ArraySnapshot,
         if _tells_clones(found, siblings):
             raise
         # Thin clones of it live (CLN-4), which the array does not count.
-        array.hidden.hide_snapshot(found)
+        array.deferred.defer_snapshot(found)
     return True
 
 
@@ -124,8 +124,9 @@ def hide_parent(array: Array, backing: ArrayVolume) -> None:
     The caller holds the group of the snapshot.
     """
     if backing.hidden_parent and backing.parent is not None:
-        array.hidden.keep(backing.source_group, hidden.Marks(
-            snapshots=frozenset({backing.parent})))
+        array.deferred.record(
+            backing.source_group, deferred_deletion.DeferredIds(
+                snapshots=frozenset({backing.parent})))
 
 
 def delete_parent(array: Array, backing: ArrayVolume, names: Sequence[str]

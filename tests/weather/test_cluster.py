@@ -23,8 +23,8 @@ import subprocess
 import sys
 from typing import Any
 
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import description_tags
-from cinder_k2.array import hidden
 from tests.functional import arrays
 from tests.functional import base
 from tests.functional import cinder_env
@@ -203,15 +203,16 @@ class ClusterTest(base.FunctionalTest):
 
     def check_rows(self, rows: Any) -> None:
         """See that database and array say the same."""
-        marks = hidden.Marks()
+        marks = deferred_deletion.DeferredIds()
         for group in self.admin.list('volume_groups'):
-            marks |= hidden.Marks.parse(description_tags.read(
-                group['description'], hidden.NOTE))
+            marks |= deferred_deletion.DeferredIds.parse(description_tags.read(
+                group['description'], deferred_deletion.TAG))
         self._check_volumes(rows['volumes'], marks)
         self._check_snapshots(rows['snapshots'], rows['volumes'], marks)
         self._check_mappings(rows['attachments'])
 
-    def _check_volumes(self, rows: Any, marks: hidden.Marks) -> None:
+    def _check_volumes(self, rows: Any,
+                       marks: deferred_deletion.DeferredIds) -> None:
         made = [row for row in rows if row['ref']]
         # Others came too late: their sources were gone.
         self.assertEqual(set(), {row['status'] for row in rows
@@ -230,7 +231,8 @@ class ClusterTest(base.FunctionalTest):
             self.assertEqual(sizes[f'/volumes/{volume["id"]}'],
                              volume['size'])
 
-    def _check_snapshots(self, rows: Any, volumes: Any, marks: hidden.Marks
+    def _check_snapshots(self, rows: Any, volumes: Any,
+                         marks: deferred_deletion.DeferredIds
                          ) -> None:
         taken = [s for s in self.found('snapshots')
                  if s['id'] not in marks.snapshots]

@@ -16,7 +16,7 @@ import json
 from typing import Any
 from unittest import mock
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from tests.functional import backend
 from tests.functional import test_hidden
 
@@ -68,7 +68,7 @@ class KilledTest(test_hidden.HiddenTest):
         second = self.backend.clone(first)
         self.backend.delete_volume(self.volume)
         self.backend.delete_volume(first)
-        reclaim, seen = hidden.Hidden.reclaim, []
+        reclaim, seen = deferred_deletion.DeferredDeletion.reclaim, []
 
         def killed(this: Any, group: int) -> Any:
             done = reclaim(this, group)
@@ -77,7 +77,8 @@ class KilledTest(test_hidden.HiddenTest):
                 self.fault('status', '*', '*', status=403, times=None)
             return done
 
-        with mock.patch.object(hidden.Hidden, 'reclaim', killed):
+        with mock.patch.object(deferred_deletion.DeferredDeletion, 'reclaim',
+                               killed):
             self.assertRaises(backend.OperationFailed,
                               self.backend.delete_volume, second)
         self.array.control.clear_faults()

@@ -26,12 +26,12 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import unmanaging
@@ -47,7 +47,7 @@ class Deletion:
     """Volumes and snapshots go at any time, whatever was made from them.
 
     What the array must keep for clones is hidden there, and reclaimed by
-    whoever deletes the last of them (``cinder_k2.array.hidden``).
+    whoever deletes the last of them (``cinder_k2.array.deferred_deletion``).
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -236,7 +236,7 @@ class Deletion:
             except exceptions.StillMapped:
                 self._connections.disconnect_ours(known)
                 self._array.volumes.check_unmapped(known)
-            self._array.hidden.is_volume_needed(known)
+            self._array.deferred.is_volume_needed(known)
 
     def _delete_moving(self, volume: typing.Any,
                        known: ArrayVolume) -> ArrayVolume:
@@ -276,7 +276,7 @@ class Deletion:
         if backing.parent is not None:
             self._leave_parent(backing, gone, names)
         elif not gone:
-            reclaim.run(self._array, backing.group, _ids_of(backing))
+            purge.run(self._array, backing.group, _ids_of(backing))
         return gone
 
     def _delete_former_view(self, name_id: str) -> None:
@@ -287,7 +287,7 @@ class Deletion:
             self.give_up(dataclasses.replace(
                 view, hidden_parent=parent is not None))
         elif parent is not None:
-            reclaim.run(self._array, parent.group)
+            purge.run(self._array, parent.group)
 
     def drop_unfinished(self, name_id: str) -> None:
         """Delete the volume that a view was being copied to."""
@@ -306,9 +306,10 @@ class Deletion:
         """
         own = [view.view, view.parent if view.hidden_parent else None]
         with locks.group_on(self._array, view.group):
-            self._array.hidden.keep(view.group, hidden.Marks(
-                snapshots=frozenset(i for i in own if i is not None)))
-        reclaim.run(self._array, view.group)
+            self._array.deferred.record(
+                view.group, deferred_deletion.DeferredIds(
+                    snapshots=frozenset(i for i in own if i is not None)))
+        purge.run(self._array, view.group)
 
     def _retire(self, backing: ArrayVolume, names: Sequence[str]) -> bool:
         """Delete or hide what backs a volume; whether it is gone."""
@@ -332,8 +333,8 @@ class Deletion:
         # Clones of a hidden one may have gone just now.
         for group in ({backing.source_group} if gone else
                       {backing.group, backing.source_group}):
-            reclaim.run(self._array, group,
-                        frozenset() if gone else _ids_of(backing))
+            purge.run(self._array, group,
+                      frozenset() if gone else _ids_of(backing))
 
     def _forget_group(self, backing: ArrayVolume) -> None:
         if backing.volume is not None and not backing.shared:
@@ -362,7 +363,7 @@ class Deletion:
             self._retire_taken(found, snapshots)
         elif found.view is not None:
             # It may have been the last that needed a hidden view.
-            reclaim.run(self._array, found.group)
+            purge.run(self._array, found.group)
 
     def _retire_taken(self, found: ArraySnapshot,
                       snapshots: Collection[typing.Any]) -> bool:
@@ -378,7 +379,7 @@ class Deletion:
                 self._drop_temporary_view(snapshot.id)
             was_there = retire()
         if was_there and found.view is not None:
-            reclaim.run(self._array, found.group)
+            purge.run(self._array, found.group)
         return was_there
 
     def _names_of_taken(self, snapshots: Collection[typing.Any]
@@ -434,7 +435,7 @@ class Deletion:
                 self._array.snapshots.delete_parent(
                     parent.snapshot, parent.group,
                     [naming.clone_source(name_id)])
-            reclaim.run(self._array, parent.group)
+            purge.run(self._array, parent.group)
 
     def _origin(self, volume: typing.Any) -> ArraySnapshot | None:
         """The snapshot that a volume was to be made from.

@@ -32,14 +32,14 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2.driver.db import statuses
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import placement
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
@@ -287,9 +287,10 @@ class Groups:
         """Let a hidden snapshot go with the last clone; now, without any."""
         try:
             with locks.group_on(self._array, made.group):
-                self._array.hidden.keep(made.group, hidden.Marks(
-                    snapshots=frozenset({made.snapshot})))
-            reclaim.run(self._array, made.group)
+                self._array.deferred.record(
+                    made.group, deferred_deletion.DeferredIds(
+                        snapshots=frozenset({made.snapshot})))
+            purge.run(self._array, made.group)
         except _BROKEN as error:
             LOG.warning('Hidden snapshot %(id)s stays on the array until '
                         'its volumes are deleted: %(error)s',
@@ -397,7 +398,7 @@ class Groups:
             left = self._array.snapshots.find(
                 naming.group_snapshot(group.group_snapshot_id))
             if left is not None:
-                reclaim.run(self._array, left.group)
+                purge.run(self._array, left.group)
 
 
 def all_alike(rows: Iterable[typing.Any], update: resolver.ModelUpdate

@@ -31,7 +31,7 @@ from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import migration
 from cinder_k2.driver.operations import placement
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import reconciliation
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import replication_monitor
@@ -93,7 +93,7 @@ class ArrayOperations:
             array, known, self.replication, conf.k2_clone_strategies)
         self.cloner = clones.Cloner(
             array, copies.copy, functools.partial(locks.group_on, array),
-            functools.partial(reclaim.run, array))
+            functools.partial(purge.run, array))
         self.volumes = volumes.Volumes(
             array, known, placement.Placement(array), sources, self.cloner,
             self.replication, self.deletion, flattening)

@@ -24,8 +24,8 @@ import types
 from unittest import mock
 
 from cinder_k2 import array as arrays
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import groups
-from cinder_k2.array import hidden
 from cinder_k2.array import hosts
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
@@ -41,7 +41,7 @@ from tests.unit.driver import rows
 
 _PARTS = {
     'mappings': mappings.Mappings, 'fc_hosts': hosts.Hosts,
-    'groups': groups.Groups, 'hidden': hidden.Hidden,
+    'groups': groups.Groups, 'deferred': deferred_deletion.DeferredDeletion,
     'identity': identity.Identity, 'inventory': inventory.Inventory,
     'iscsi_hosts': hosts.Hosts, 'names': names.Names,
     'original_names': original_names.OriginalNames,

@@ -22,8 +22,8 @@ import inspect
 import unittest
 from unittest import mock
 
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import groups
-from cinder_k2.array import hidden
 from cinder_k2.array import identity
 from cinder_k2.array import inventory
 from cinder_k2.array import mappings
@@ -39,7 +39,8 @@ SYSTEM = 'sys'
 
 PARTS = {
     'mappings': mappings.Mappings, 'groups': groups.Groups,
-    'hidden': hidden.Hidden, 'identity': identity.Identity,
+    'deferred': deferred_deletion.DeferredDeletion,
+    'identity': identity.Identity,
     'inventory': inventory.Inventory, 'names': names.Names,
     'original_names': original_names.OriginalNames,
     'replication': replication.Replication,

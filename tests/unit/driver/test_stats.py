@@ -18,7 +18,7 @@ from cinder.scheduler.evaluator import evaluator
 import ddt
 import testtools
 
-from cinder_k2.array import meter
+from cinder_k2.array import array_usage
 from cinder_k2.driver import config
 from cinder_k2.driver.failover import arrays
 from cinder_k2.driver import stats
@@ -33,7 +33,7 @@ FIXED = {'storage_protocol': 'iSCSI', 'vendor_name': 'vendor'}
 
 
 def usage(performance=None, state=None, counts=None, **capacity):
-    return meter.Usage(
+    return array_usage.ArrayUsage(
         capacity=rest.Capacity(**{
             'id': 0, 'total': 100 * GIB, 'free': 40 * GIB, **capacity}),
         performance=performance, state=state, **(counts or {}))
@@ -332,7 +332,7 @@ class FunctionsTest(Case):
         self.assertEqual(0, self.evaluate(stats.GOODNESS_FUNCTION))
 
     def test_what_says_that_it_is_full(self):
-        self.usage = meter.Usage(capacity=rest.Capacity(
+        self.usage = array_usage.ArrayUsage(capacity=rest.Capacity(
             id=0, total=100 * GIB, free=40 * GIB, state='full'))
         self.assertEqual('full', self.pool()['capacity_state'])
         self.assertIs(False, self.evaluate(stats.FILTER_FUNCTION))

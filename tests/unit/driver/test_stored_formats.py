@@ -27,8 +27,8 @@ import ddt
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import description_tags
-from cinder_k2.array import hidden
 from cinder_k2.driver.db import chap_secrets
 from cinder_k2.driver.db import provider_id
 from cinder_k2 import naming
@@ -89,12 +89,14 @@ class DescriptionsTest(unittest.TestCase):
 
     def test_what_is_to_be_deleted(self):
         text = 'of a user [cinder deleted: v5 v6 s7 s8=0a1b2c3d g9]'
-        marks = hidden.Marks.parse(description_tags.read(text, hidden.NOTE))
-        self.assertEqual(hidden.Marks(
+        marks = deferred_deletion.DeferredIds.parse(
+            description_tags.read(text, deferred_deletion.TAG))
+        self.assertEqual(deferred_deletion.DeferredIds(
             volumes=frozenset({5, 6}), snapshots=frozenset({7, 8}),
             homes=frozenset({9}), digests=frozenset({(8, '0a1b2c3d')})),
             marks)
-        self.assertEqual(text, description_tags.write('of a user', hidden.NOTE,
+        self.assertEqual(text, description_tags.write('of a user',
+                                                      deferred_deletion.TAG,
                                                       str(marks)))
 
     def test_original_names(self):

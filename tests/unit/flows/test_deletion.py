@@ -12,7 +12,7 @@
 
 from unittest import mock
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
@@ -66,19 +66,19 @@ class DeleteVolumeTest(doubles.TestCase):
                          self.calls())
 
     def test_retire_what_nothing_needs(self):
-        self.array.hidden.is_volume_needed.return_value = False
+        self.array.deferred.is_volume_needed.return_value = False
         self.assertIs(True, self.retire(VOLUME))
         self.assertEqual(
-            [mock.call.array.hidden.is_volume_needed(VOLUME),
+            [mock.call.array.deferred.is_volume_needed(VOLUME),
              self.DELETE_VOLUME, self.DELETE_GROUP], self.calls())
 
     def test_retire_what_clones_need(self):
-        self.array.hidden.is_volume_needed.return_value = True
+        self.array.deferred.is_volume_needed.return_value = True
         self.assertIs(False, self.retire(VOLUME))
         self.assertEqual(
-            [mock.call.array.hidden.is_volume_needed(VOLUME),
+            [mock.call.array.deferred.is_volume_needed(VOLUME),
              mock.call.array.volumes.check_unmapped(VOLUME),
-             mock.call.array.hidden.hide_volume(VOLUME, ['cv-1', 'cv-2'])],
+             mock.call.array.deferred.defer_volume(VOLUME, ['cv-1', 'cv-2'])],
             self.calls())
 
     def test_try_what_goes(self):
@@ -131,14 +131,14 @@ class RetireSnapshotTest(doubles.TestCase):
             mock.call.array.identity.snapshot_among(
                 SNAPSHOT, ['cs-1'], mock.sentinel.siblings)]
     DELETE = mock.call.array.snapshots.delete(6, 4, ['cs-1'])
-    HIDE = mock.call.array.hidden.hide_snapshot(FOUND)
+    HIDE = mock.call.array.deferred.defer_snapshot(FOUND)
 
     def setUp(self):
         super().setUp()
         self.siblings = mock.sentinel.siblings
         self.array.identity.snapshot_among.return_value = FOUND
         self.array.identity.snapshot.return_value = FOUND
-        self.array.hidden.is_snapshot_needed.return_value = False
+        self.array.deferred.is_snapshot_needed.return_value = False
         self.array.snapshots.of_group.side_effect = (
             lambda group: self.siblings)
 
@@ -148,7 +148,7 @@ class RetireSnapshotTest(doubles.TestCase):
     def test_one_that_nothing_needs(self):
         self.assertIs(True, self.retire())
         self.assertEqual(
-            [*self.LOOK, mock.call.array.hidden.is_snapshot_needed(
+            [*self.LOOK, mock.call.array.deferred.is_snapshot_needed(
                 FOUND, mock.sentinel.siblings), self.DELETE], self.calls())
 
     def test_one_that_is_gone(self):
@@ -157,10 +157,10 @@ class RetireSnapshotTest(doubles.TestCase):
         self.assertEqual(self.LOOK, self.calls())
 
     def test_one_that_volumes_need(self):
-        self.array.hidden.is_snapshot_needed.return_value = True
+        self.array.deferred.is_snapshot_needed.return_value = True
         self.assertIs(True, self.retire())
         self.assertEqual(
-            [*self.LOOK, mock.call.array.hidden.is_snapshot_needed(
+            [*self.LOOK, mock.call.array.deferred.is_snapshot_needed(
                 FOUND, mock.sentinel.siblings), self.HIDE], self.calls())
 
     def test_the_array_counts_no_clones(self):
@@ -220,8 +220,8 @@ class ParentTest(doubles.TestCase):
                                 hidden_parent=True)
     DELETE = mock.call.array.snapshots.delete_parent(
         5, 4, ['ccs-1', 'ccs-2'])
-    HIDE = mock.call.array.hidden.keep(
-        4, hidden.Marks(snapshots=frozenset({5})))
+    HIDE = mock.call.array.deferred.record(
+        4, deferred_deletion.DeferredIds(snapshots=frozenset({5})))
 
     def delete(self, clone):
         deletion.delete_parent(self.array, clone, ['cv-1', 'cv-2'])

@@ -19,11 +19,11 @@ import ddt
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import unmanaging
@@ -72,13 +72,13 @@ class DeletionTestCase(doubles.TestCase):
         self.own_group = self.function(flows, 'delete_own_group_by_name')
         self.function(flows, 'delete_parent')
         self.function(flows, 'hide_parent')
-        self.function(reclaim, 'run', 'reclaim')
+        self.function(purge, 'run', 'purge')
         self.array.identity.volume.side_effect = lambda known, names: known
         for find in ('find', 'find_view'):
             getattr(self.array.snapshots, find).return_value = None
             getattr(self.array.volumes, find).return_value = None
         self.array.volumes.check_unmapped.return_value = None
-        self.array.hidden.is_volume_needed.return_value = False
+        self.array.deferred.is_volume_needed.return_value = False
         self.volume = doubles.a_volume()
         self.deletion = deletion.Deletion(
             self.array, self.known, self.hosts, self.sessions, self.others)
@@ -194,7 +194,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.array.identity.volume.return_value = None
         self.assertEqual([
             call.hold(6), call.delete_parent(self.array, THIN, ['cv-v1']),
-            call.free(6), call.reclaim(self.array, 6, NONE)],
+            call.free(6), call.purge(self.array, 6, NONE)],
             self.delete()[-4:])
 
     # Replication
@@ -205,7 +205,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.has(replicated)
         self.assertEqual([
             call.hold(5), call.array.volumes.check_unmapped(replicated),
-            call.array.hidden.is_volume_needed(replicated), call.free(5),
+            call.array.deferred.is_volume_needed(replicated), call.free(5),
             call.replication.unprotect(self.volume, replicated, 'v1'),
             call.deadline(fresh=True),
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
@@ -213,7 +213,7 @@ class DeleteVolumeTest(DeletionTestCase):
 
     def test_replication_stays_if_the_volume_does(self):
         self.has(dataclasses.replace(PLAIN, replicated=True))
-        self.array.hidden.is_volume_needed.side_effect = IN_USE
+        self.array.deferred.is_volume_needed.side_effect = IN_USE
         self.assertRaises(exception.VolumeIsBusy,
                           self.deletion.delete_volume, self.volume)
         self.assertEqual([], self.calls('replication', 'try_delete_volume'))
@@ -227,7 +227,7 @@ class DeleteVolumeTest(DeletionTestCase):
         self.assertEqual([
             call.deadline(fresh=True), call.hold(5),
             call.retire_volume(self.array, cloned, ['cv-v1']), call.free(5),
-            call.reclaim(self.array, 5, {31})], self.delete())
+            call.purge(self.array, 5, {31})], self.delete())
 
     def test_one_with_clones_that_are_gone_goes(self):
         self.has(dataclasses.replace(PLAIN, has_clones=True))
@@ -243,7 +243,7 @@ class DeleteVolumeTest(DeletionTestCase):
             call.try_delete_volume(self.array, PLAIN, ['cv-v1']),
             call.hold(5),
             call.retire_volume(self.array, PLAIN, ['cv-v1']), call.free(5),
-            call.reclaim(self.array, 5, {31})], self.delete())
+            call.purge(self.array, 5, {31})], self.delete())
 
     def test_hosts_of_the_driver_let_go(self):
         self.try_volume.side_effect = [MAPPED, True]
@@ -269,7 +269,7 @@ class DeleteVolumeTest(DeletionTestCase):
             call.try_delete_volume(self.array, HIDING, ['cv-v1']),
             call.forget_group(SYSTEM, 5),
             call.hold(6), call.delete_parent(self.array, HIDING, ['cv-v1']),
-            call.free(6), call.reclaim(self.array, 6, NONE)], self.delete())
+            call.free(6), call.purge(self.array, 6, NONE)], self.delete())
         self.array.snapshots.is_hidden.assert_called_once_with(8, 6)
 
     def test_a_parent_that_is_gone_is_not_deleted(self):
@@ -297,8 +297,8 @@ class DeleteVolumeTest(DeletionTestCase):
         done = self.delete()
         self.assertEqual([call.hold(6), call.hide_parent(self.array, cloned),
                           call.free(6)], done[4:7])
-        self.assertCountEqual([call.reclaim(self.array, 5, {31}),
-                               call.reclaim(self.array, 6, {31})], done[7:])
+        self.assertCountEqual([call.purge(self.array, 5, {31}),
+                               call.purge(self.array, 6, {31})], done[7:])
 
     def test_a_view_that_moves_is_looked_at_by_itself(self):
         self.has(dataclasses.replace(VIEW, regrouping=True))
@@ -405,9 +405,10 @@ class DeleteVolumeTest(DeletionTestCase):
         done = self.delete()[3:]
         self.assertEqual([
             call.delete_own_group_by_name(self.array, 'cvg-v1'),
-            call.hold(6), call.array.hidden.keep(6, hidden.Marks(
-                snapshots=frozenset({40, 8}))), call.free(6),
-            call.reclaim(self.array, 6)], done)
+            call.hold(6), call.array.deferred.record(
+                6, deferred_deletion.DeferredIds(
+                    snapshots=frozenset({40, 8}))), call.free(6),
+            call.purge(self.array, 6)], done)
         self.array.volumes.find.assert_called_once_with('cnew-v1')
         self.array.volumes.find_view.assert_called_once_with('cv-v1')
         self.array.snapshots.find.assert_called_once_with('ccs-v1')
@@ -418,8 +419,8 @@ class DeleteVolumeTest(DeletionTestCase):
         self.has(dataclasses.replace(PLAIN, flattening=True))
         self.array.snapshots.find.return_value = parent
         self.delete()
-        self.assertEqual([call.reclaim(self.array, 6)] * count,
-                         self.calls('reclaim', 'array.hidden'))
+        self.assertEqual([call.purge(self.array, 6)] * count,
+                         self.calls('purge', 'array.deferred'))
 
     def test_what_no_flattening_left_is_not_looked_for(self):
         self.delete()
@@ -472,7 +473,7 @@ class DeleteByNameTest(DeletionTestCase):
             call.array.snapshots.delete(41, 6, ['cview-v1']),
             call.hold(6),
             call.array.snapshots.delete_parent(8, 6, ['ccs-v1']),
-            call.free(6), call.reclaim(self.array, 6)], self.delete())
+            call.free(6), call.purge(self.array, 6)], self.delete())
 
     def test_copies_that_are_left_are_swept(self):
         self.known.may_be_replicated.return_value = True
@@ -574,7 +575,7 @@ class PartsTest(DeletionTestCase):
         self.assertEqual([
             call.find(self.array, [self.volume]), call.hold(6),
             call.delete_parent(self.array, copy, []), call.free(6),
-            call.reclaim(self.array, 6, NONE)], self.done())
+            call.purge(self.array, 6, NONE)], self.done())
 
     def test_what_is_mapped_by_the_driver_can_be_deleted(self):
         self.array.volumes.check_unmapped.side_effect = [MAPPED, None]
@@ -582,7 +583,7 @@ class PartsTest(DeletionTestCase):
         look = call.array.volumes.check_unmapped(PLAIN)
         self.assertEqual([
             call.hold(5), look, call.connections.disconnect_ours(PLAIN),
-            look, call.array.hidden.is_volume_needed(PLAIN), call.free(5)],
+            look, call.array.deferred.is_volume_needed(PLAIN), call.free(5)],
             self.done())
 
     def test_what_others_mapped_cannot(self):
@@ -613,9 +614,10 @@ class PartsTest(DeletionTestCase):
         """It is noted as hidden first: snapshots of it may live."""
         self.deletion.give_up(dataclasses.replace(VIEW, hidden_parent=hides))
         self.assertEqual([
-            call.hold(6), call.array.hidden.keep(6, hidden.Marks(
-                snapshots=frozenset(marked))), call.free(6),
-            call.reclaim(self.array, 6)], self.done())
+            call.hold(6), call.array.deferred.record(
+                6, deferred_deletion.DeferredIds(
+                    snapshots=frozenset(marked))), call.free(6),
+            call.purge(self.array, 6)], self.done())
 
 
 @ddt.ddt
@@ -671,7 +673,7 @@ class DeleteSnapshotTest(DeletionTestCase):
         self.assertEqual([
             call.refresh(),
             call.try_delete_snapshot(self.array, taken, ['cs-s1']),
-            call.reclaim(self.array, 6)], self.delete())
+            call.purge(self.array, 6)], self.delete())
 
     def test_one_with_clones(self):
         """One call less: it is looked at while its group is held."""
@@ -708,7 +710,7 @@ class DeleteSnapshotTest(DeletionTestCase):
         self.assertEqual([
             call.hold(6),
             call.retire_snapshot(self.array, taken, ['cs-s1']),
-            call.free(6), *[call.reclaim(self.array, 6)] * count],
+            call.free(6), *[call.purge(self.array, 6)] * count],
             self.delete()[2:])
 
     def test_one_that_is_read(self):

@@ -19,13 +19,13 @@ import ddt
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import groups as array_groups
-from cinder_k2.array import hidden
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import groups
 from cinder_k2.driver.operations import placement
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
@@ -70,7 +70,7 @@ class GroupsTestCase(doubles.TestCase):
         self.deletion = self.double('deletion', deletion.Deletion)
         self.function(placement, 'check_consistent')
         self.function(placement, 'dedup_of').return_value = True
-        self.reclaim = self.function(reclaim, 'run', 'reclaim')
+        self.purge = self.function(purge, 'run', 'purge')
         self.make = self.function(flows, 'make')
         self.array.volumes.names_in.return_value = {
             31: 'cv-v1', 32: 'cv-v2'}
@@ -185,10 +185,11 @@ class DeleteTest(GroupsTestCase):
         self.groups.drop_group(self.group)
         self.array.snapshots.find.assert_called_once_with('ccs-g')
         self.assertEqual([
-            call.hold(5), call.array.hidden.keep(5, hidden.Marks(
-                snapshots=frozenset({8}))), call.free(5),
-            call.reclaim(self.array, 5)] if left else [],
-            self.calls('hold', 'array.hidden', 'free', 'reclaim'))
+            call.hold(5), call.array.deferred.record(
+                5, deferred_deletion.DeferredIds(
+                    snapshots=frozenset({8}))), call.free(5),
+            call.purge(self.array, 5)] if left else [],
+            self.calls('hold', 'array.deferred', 'free', 'purge'))
 
     @ddt.data(TAKEN, None)
     def test_the_group_snapshot_it_was_made_from(self, left):
@@ -196,8 +197,8 @@ class DeleteTest(GroupsTestCase):
         self.array.snapshots.find.return_value = left
         self.groups.drop_group(self.group)
         self.array.snapshots.find.assert_called_once_with('cgs-gs')
-        self.assertEqual([call.reclaim(self.array, 5)] if left else [],
-                         self.calls('hold', 'array.hidden', 'reclaim'))
+        self.assertEqual([call.purge(self.array, 5)] if left else [],
+                         self.calls('hold', 'array.deferred', 'purge'))
 
     def test_nothing_was_its_source(self):
         self.groups.drop_group(self.group)
@@ -267,9 +268,10 @@ class CopyTest(GroupsTestCase):
 
     def leaves(self):
         """A hidden snapshot is left to its last clone."""
-        return [call.hold(5), call.array.hidden.keep(5, hidden.Marks(
-            snapshots=frozenset({8}))), call.free(5),
-            call.reclaim(self.array, 5)]
+        return [call.hold(5), call.array.deferred.record(
+                5, deferred_deletion.DeferredIds(
+                    snapshots=frozenset({8}))), call.free(5),
+                call.purge(self.array, 5)]
 
     def test_of_a_group(self):
         """Rows are marked first, then a hidden snapshot is taken."""
@@ -286,7 +288,7 @@ class CopyTest(GroupsTestCase):
                          dataclasses.replace(TAKEN, volume=32)),
             *self.leaves()],
             self.calls('hold', 'free', 'array', 'sources', 'cloner',
-                       'reclaim'))
+                       'purge'))
 
     def test_a_copy_that_fails_leaves_no_snapshot(self):
         self.cloner.from_snapshot.side_effect = ZeroDivisionError
@@ -296,7 +298,7 @@ class CopyTest(GroupsTestCase):
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
     def test_a_snapshot_that_stays_does_no_harm(self, error):
-        self.reclaim.side_effect = error
+        self.purge.side_effect = error
         self.assertEqual(self.result, self.copy(source_vols=self.volumes))
 
     def test_volumes_that_are_not_together(self):

@@ -23,7 +23,7 @@ from cinder_k2.array import system
 from cinder_k2.driver import locks
 from cinder_k2.driver import operations as package
 from cinder_k2.driver.operations import operations
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.driver.operations import purge
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 from cinder_k2.transport import iscsi
@@ -174,7 +174,7 @@ class WiringTest(Case):
         self.assertIs(self.made['host_copy'].return_value.copy, copy)
         self.assertEqual((locks.group_on, (self.array,), {}),
                          (lock.func, lock.args, lock.keywords))
-        self.assertEqual((reclaim.run, (self.array,), {}),
+        self.assertEqual((purge.run, (self.array,), {}),
                          (run.func, run.args, run.keywords))
 
     def test_peers(self):

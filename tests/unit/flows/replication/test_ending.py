@@ -16,7 +16,7 @@ from unittest import mock
 
 import ddt
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2 import exceptions
 from cinder_k2.flows import replication
 from cinder_k2.flows.replication import copies
@@ -74,7 +74,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         copy = self.there.volumes.find(pair.COPY)
         taken = self.there.snapshots.create('cs-1', copy)
         self.there.snapshots.create_view('cv-2', taken, lasting=True)
-        self.there.hidden.keep(copy.group, hidden.Marks(
+        self.there.deferred.record(copy.group, deferred_deletion.DeferredIds(
             snapshots=frozenset({taken.snapshot})))
         before = leftovers(self.a), leftovers(self.b), self.halves()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)

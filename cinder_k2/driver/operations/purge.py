@@ -30,7 +30,7 @@ def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
     :raises LockTimeout: another operation held one too long
     """
     with locks.group(array.system.id, group), array.deadline(fresh=True):
-        done = array.hidden.reclaim(group, needed)
+        done = array.deferred.purge(group, needed)
     for home in done.homes:
         run(array, home)
     if done.empty:

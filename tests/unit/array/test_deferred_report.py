@@ -11,7 +11,7 @@
 # under the License.
 
 
-from cinder_k2.array import survey
+from cinder_k2.array import deferred_report
 from cinder_k2.flows import volumes
 from tests.unit import simulated
 
@@ -33,10 +33,10 @@ class SurveyTest(simulated.SimulatedTest):
                               size=GIB, dedup=True)
 
     def survey(self):
-        return survey.take(self.client, self.array.hidden.marked())
+        return deferred_report.read(self.client, self.array.deferred.groups())
 
     def test_nothing_is_hidden(self):
-        self.assertEqual(survey.Survey((), ()), self.survey())
+        self.assertEqual(deferred_report.DeferredReport((), ()), self.survey())
 
     def test_volume(self):
         """With what was taken of it, and nothing of its neighbour."""
@@ -45,8 +45,8 @@ class SurveyTest(simulated.SimulatedTest):
                                                 lasting=True)
         self.array.snapshots.create('cs-3', self.make('cv-3'))
         self.array.volumes.create('cv-4', GIB, self.source.group)
-        self.array.hidden.hide_volume(self.source)
-        self.assertEqual(survey.Survey((survey.Item(
+        self.array.deferred.defer_volume(self.source)
+        self.assertEqual(deferred_report.DeferredReport((deferred_report.Item(
             'volume', self.source.volume, f'cdel-{self.source.volume}',
             'g-cv-1', GIB, ('cs-1', 'cs-2')),), (self.source.group,)),
             self.survey())
@@ -56,8 +56,8 @@ class SurveyTest(simulated.SimulatedTest):
         """A view of it needs it; nothing needs the view."""
         view = self.array.snapshots.create_view('cv-2', self.snapshot,
                                                 lasting=True)
-        self.array.hidden.hide_snapshot(self.snapshot)
-        self.array.hidden.hide_volume(view)
+        self.array.deferred.defer_snapshot(self.snapshot)
+        self.array.deferred.defer_volume(view)
         found = self.survey()
         self.assertEqual((self.source.group,), found.groups)
         self.assertCountEqual([
@@ -69,7 +69,7 @@ class SurveyTest(simulated.SimulatedTest):
 
     def test_thin_clones_are_counted(self):
         """CLN-4: the array does not name them."""
-        self.array.hidden.hide_snapshot(self.snapshot)
+        self.array.deferred.defer_snapshot(self.snapshot)
         for name, text in (('cv-2', '1 thin clone'), ('cv-3',
                                                       '2 thin clones')):
             self.array.snapshots.create_thin_clone(

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from cinder_k2.array import meter
+from cinder_k2.array import array_usage
 from cinder_k2.array import system
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -227,7 +227,7 @@ class MeterTest(simulated.SimulatedTest):
 
     def test_no_ratio_is_below_one(self):
         """Metadata of an array that holds next to nothing."""
-        usage = meter.Usage(capacity=rest.Capacity(
+        usage = array_usage.ArrayUsage(capacity=rest.Capacity(
             id=1, total=10, free=5, allocated=1, provisioned=1, physical=4))
         self.assertEqual((1.0, 1.0), (usage.data_reduction,
                                       usage.total_reduction))
@@ -242,7 +242,7 @@ def measured(*script):
     """What is measured of an array that answers so, and then 403."""
     client, adapter, _ = scripted.client(
         *script, *[scripted.refusal('no', 403)] * 20)
-    return meter.Meter(client).read(), adapter
+    return array_usage.UsageReader(client).read(), adapter
 
 
 class Odd(scripted.Adapter):
@@ -321,7 +321,7 @@ class NonsenseTest(base.BaseTestCase):
             rest.Settings(address='k2.example.org', login='a', password='b',
                           deadline=1.0), odd, scripted.FakeClock())
         try:
-            usage = meter.Meter(client).read()
+            usage = array_usage.UsageReader(client).read()
         except (rest.RestError, exceptions.ArrayNotSupported):
             self.assertFalse(with_capacity)
             return

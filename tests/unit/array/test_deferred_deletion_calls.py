@@ -15,7 +15,7 @@
 
 from unittest import mock
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2.array import objects
 from cinder_k2.array import volumes
 from cinder_k2 import exceptions
@@ -43,8 +43,8 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.groups = self.client.volume_groups
         self.groups.get.return_value = a_group()
         self.groups.update.side_effect = self.update
-        self.hidden = hidden.Hidden(self.client,
-                                    volumes.Volumes(self.client))
+        self.deferred = deferred_deletion.DeferredDeletion(
+            self.client, volumes.Volumes(self.client))
         self.client.volumes.some.return_value = ([], True)
         self.client.snapshots.search.side_effect = lambda **_: self.live
         self.live = []
@@ -59,39 +59,39 @@ class RecordedHiddenTest(recorded.RecordedTest):
             3, names=['cvg-1'], description=a_group(note).description)
 
     def test_hide_a_volume(self):
-        self.hidden.hide_volume(
+        self.deferred.defer_volume(
             objects.ArrayVolume(group=3, volume=7), ['cv-1'])
         self.noted('v7')
         self.client.volumes.update.assert_called_once_with(
             7, names=['cv-1', 'cdel-7'], name='cdel-7')
 
     def test_hide_a_volume_of_any_name(self):
-        self.hidden.hide_volume(objects.ArrayVolume(group=3, volume=7))
+        self.deferred.defer_volume(objects.ArrayVolume(group=3, volume=7))
         self.client.volumes.update.assert_called_once_with(
             7, names=[], name='cdel-7')
 
     def test_hide_a_clone(self):
         """Its group tells which one holds its source."""
-        self.hidden.hide_volume(objects.ArrayVolume(
+        self.deferred.defer_volume(objects.ArrayVolume(
             group=3, volume=7, parent=1, parent_group=4))
         self.noted('v7 g4')
 
     def test_hide_a_view(self):
         self.live = [SNAPSHOT]
-        self.hidden.hide_volume(objects.ArrayVolume(
+        self.deferred.defer_volume(objects.ArrayVolume(
             group=3, view=5, volsnap=1, parent=2))
         self.noted(f's5={ONE}')
 
     def test_hide_a_snapshot_beside_others(self):
         self.groups.get.return_value = a_group('v9 s4')
         self.live = [rest.Snapshot(4, short_name='cs-0'), SNAPSHOT]
-        self.hidden.hide_snapshot(TAKEN)
+        self.deferred.defer_snapshot(TAKEN)
         self.noted(f'v9 s4 s5={ONE}')
 
     def test_the_note_is_cut_off(self):
         self.groups.update.side_effect = None
         self.groups.update.return_value = a_group()
-        error = self.raised(exceptions.ObjectInUse, self.hidden.hide_volume,
+        error = self.raised(exceptions.ObjectInUse, self.deferred.defer_volume,
                             objects.ArrayVolume(group=3, volume=7))
         self.assertEqual(
             'Volume group cvg-1 has clones, and the array takes no note in '
@@ -105,8 +105,9 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.client.volumes.search.return_value = [
             rest.Volume(7, name='cdel-7')]
         self.assertEqual(
-            hidden.Reclaimed(empty=True, name='cvg-1',
-                             homes=frozenset({4})), self.hidden.reclaim(3))
+            deferred_deletion.Purged(empty=True, name='cvg-1',
+                                     homes=frozenset({4})),
+            self.deferred.purge(3))
         self.assertEqual(
             [mock.call.snapshots.delete(5, names=['cs-1'],
                                         volume_group=GROUP),
@@ -119,7 +120,7 @@ class RecordedHiddenTest(recorded.RecordedTest):
         self.groups.get.return_value = a_group(f's4={ONE} s5={ONE} s6')
         self.live = [rest.Snapshot(4, short_name='other'), SNAPSHOT,
                      rest.Snapshot(6, short_name='cs-6', num_of_clones=1)]
-        self.assertEqual(hidden.Reclaimed(), self.hidden.reclaim(3))
+        self.assertEqual(deferred_deletion.Purged(), self.deferred.purge(3))
         self.assertEqual([mock.call.snapshots.delete(
             5, names=['cs-1'], volume_group=GROUP)],
             self.calls('snapshots.delete'))
@@ -129,14 +130,14 @@ class RecordedHiddenTest(recorded.RecordedTest):
         """Those of deleted volumes need it, those of others forbid it."""
         view = rest.Snapshot(6, name='vg:cv-2', short_name='cv-2',
                              source=SNAPSHOT.ref)
-        self.assertIs(True, self.hidden.is_snapshot_needed(
+        self.assertIs(True, self.deferred.is_snapshot_needed(
             TAKEN, [SNAPSHOT, view]))
-        self.assertIs(False, self.hidden.is_snapshot_needed(
+        self.assertIs(False, self.deferred.is_snapshot_needed(
             TAKEN, [SNAPSHOT]))
         theirs = rest.Snapshot(8, name='vg:theirs', short_name='theirs',
                                source=SNAPSHOT.ref)
         error = self.raised(
-            exceptions.ObjectInUse, self.hidden.is_snapshot_needed, TAKEN,
+            exceptions.ObjectInUse, self.deferred.is_snapshot_needed, TAKEN,
             [SNAPSHOT, view, theirs])
         self.assertEqual(
             f'{TAKEN.ref} is needed by objects that Cinder did not make, or '

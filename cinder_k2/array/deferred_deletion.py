@@ -18,7 +18,7 @@ the ids of all that may go as soon as nothing needs it. The note is on the
 array, so any service finds it at any time, and only what Cinder asked to
 delete is ever in it. Snapshots cannot be renamed (SNP-10).
 
-Whoever hides or reclaims holds the group.
+The caller holds the lock of the group.
 """
 
 from collections.abc import Mapping
@@ -37,19 +37,19 @@ from cinder_k2 import exceptions
 from cinder_k2 import naming
 from cinder_k2 import rest
 
-NOTE = 'deleted'
+TAG = 'deleted'
 
 # An id with the letter of its kind, and the digest of a snapshot's name.
 _WORD = re.compile(r'([vsg])(\d+)(?:=([0-9a-f]{8}))?', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
-class Marks:
+class DeferredIds:
     """What a group's note names, by the array's ids.
 
     :ivar volumes: volumes of the group
     :ivar snapshots: snapshots and views of the group
-    :ivar homes: groups that may hold more to reclaim once this one is gone
+    :ivar homes: groups that may hold more to purge once this one is gone
     :ivar digests: of the short names of snapshots, by id, as far as they
         were noted; an id may come back (OBJ-7)
     """
@@ -62,10 +62,11 @@ class Marks:
     def __bool__(self) -> bool:
         return bool(self.volumes or self.snapshots or self.homes)
 
-    def __or__(self, other: 'Marks') -> 'Marks':
-        return Marks(self.volumes | other.volumes,
-                     self.snapshots | other.snapshots,
-                     self.homes | other.homes, self.digests | other.digests)
+    def __or__(self, other: 'DeferredIds') -> 'DeferredIds':
+        return DeferredIds(self.volumes | other.volumes,
+                           self.snapshots | other.snapshots,
+                           self.homes | other.homes,
+                           self.digests | other.digests)
 
     def __str__(self) -> str:
         digests = {id: f'={digest}' for id, digest in self.digests}
@@ -98,21 +99,21 @@ class Marks:
 
 
 @dataclasses.dataclass(frozen=True)
-class Marked:
+class DeferredGroup:
     """A volume group that hides something."""
 
     group: rest.VolumeGroup
-    marks: Marks
+    ids: DeferredIds
 
 
 @dataclasses.dataclass(frozen=True)
-class Reclaimed:
-    """What is to be done after a group was reclaimed.
+class Purged:
+    """What is to be done after a group was purged.
 
     :ivar gone: there is no such group any more
-    :ivar empty: it is to be deleted once its homes are reclaimed
+    :ivar empty: it is to be deleted once its homes are purged
     :ivar name: that of the group then
-    :ivar homes: groups to reclaim next
+    :ivar homes: groups to purge next
     """
 
     gone: bool = False
@@ -121,25 +122,25 @@ class Reclaimed:
     homes: frozenset[int] = frozenset()
 
 
-class Hidden:
+class DeferredDeletion:
     """Deleted objects that wait for their clones."""
 
     def __init__(self, client: rest.Client, groups: volumes.Volumes) -> None:
         self._client = client
         self._groups = groups
 
-    def keep(self, group: int, marks: Marks, names: Sequence[str] = ()
-             ) -> None:
+    def record(self, group: int, ids: DeferredIds, names: Sequence[str] = ()
+               ) -> None:
         """Hide objects of a group until nothing needs them.
 
         :param names: those that its volume may have, if there is one
         :raises ObjectInUse: the array does not take the note
         """
         record = self._client.volume_groups.get(group)
-        wanted = marks_of(record) | self._with_names(record, marks)
+        wanted = ids_of(record) | self._with_names(record, ids)
         reason = 'it cuts it off'
         try:
-            if self._note(record, wanted) == wanted:
+            if self._record(record, wanted) == wanted:
                 reason = ''
         except rest.Refused as refusal:
             reason = str(refusal)
@@ -148,20 +149,21 @@ class Hidden:
                 f'Volume group {record.name}', 'has clones, and the array '
                 'takes no note in its description that the source is '
                 f'deleted: {reason}')
-        for volume in marks.volumes:
+        for volume in ids.volumes:
             kept = naming.kept_volume(volume)
             self._client.volumes.update(
                 volume, names=[*names, kept] if names else [], name=kept)
 
-    def _with_names(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
+    def _with_names(self, record: rest.VolumeGroup,
+                    ids: DeferredIds) -> DeferredIds:
         """The same, with the names that snapshots have. One call or none."""
-        if not marks.snapshots:
-            return marks
-        return dataclasses.replace(marks, digests=frozenset(
+        if not ids.snapshots:
+            return ids
+        return dataclasses.replace(ids, digests=frozenset(
             (found.id, naming.digest(found.short_name))
             for found in self._client.snapshots.search(
                 volume_group=record.ref)
-            if found.id in marks.snapshots and found.short_name))
+            if found.id in ids.snapshots and found.short_name))
 
     def is_volume_needed(self, backing: objects.ArrayVolume) -> bool:
         """Whether clones need what backs a volume.
@@ -176,8 +178,8 @@ class Hidden:
                 if not naming.is_hidden_snapshot(s.short_name)])
         return bool(children)
 
-    def hide_volume(self, backing: objects.ArrayVolume,
-                    names: Sequence[str] = ()) -> None:
+    def defer_volume(self, backing: objects.ArrayVolume,
+                     names: Sequence[str] = ()) -> None:
         """Hide a volume until its last clone goes.
 
         The snapshots that were made for its clones go with these.
@@ -185,12 +187,12 @@ class Hidden:
         :param names: those that it may have
         """
         home = {backing.source_group} if backing.parent is not None else set()
-        marks = Marks(homes=frozenset(home - {backing.group}))
+        ids = DeferredIds(homes=frozenset(home - {backing.group}))
         if backing.view is not None:
-            marks |= Marks(snapshots=frozenset({backing.view}))
+            ids |= DeferredIds(snapshots=frozenset({backing.view}))
         else:
-            marks |= Marks(volumes=frozenset({backing.volume_ref.id}))
-        self.keep(backing.group, marks, names)
+            ids |= DeferredIds(volumes=frozenset({backing.volume_ref.id}))
+        self.record(backing.group, ids, names)
 
     def is_snapshot_needed(self, found: objects.ArraySnapshot,
                            siblings: list[rest.Snapshot]) -> bool:
@@ -207,13 +209,13 @@ class Hidden:
         return bool(children or any(
             s.num_of_clones for s in siblings if s.id == found.snapshot))
 
-    def hide_snapshot(self, found: objects.ArraySnapshot) -> None:
+    def defer_snapshot(self, found: objects.ArraySnapshot) -> None:
         """Hide a snapshot until the last volume made from it has gone."""
-        self.keep(found.group,
-                  Marks(snapshots=frozenset({found.snapshot})))
+        self.record(found.group,
+                    DeferredIds(snapshots=frozenset({found.snapshot})))
 
-    def reclaim(self, group: int, needed: Set[int] = frozenset()
-                ) -> Reclaimed:
+    def purge(self, group: int, needed: Set[int] = frozenset()
+              ) -> Purged:
         """Delete what a group hides as far as nothing needs it any more.
 
         One call for a group that hides nothing.
@@ -223,25 +225,25 @@ class Hidden:
         try:
             record = self._client.volume_groups.get(group)
         except rest.NotFound:
-            return Reclaimed(gone=True)
-        marks = marks_of(record)
-        if not marks:
-            return Reclaimed()
-        left, gone = self._delete_marked(group, marks, needed)
+            return Purged(gone=True)
+        ids = ids_of(record)
+        if not ids:
+            return Purged()
+        left, gone = self._delete_deferred(group, ids, needed)
         if gone and self._groups.is_empty(group):
-            # Its note must last until its homes are reclaimed.
-            return Reclaimed(empty=True, name=record.name or '',
-                             homes=marks.homes)
-        self._note(record, Marks(
-            marks.volumes - gone, marks.snapshots & left, marks.homes,
-            frozenset(each for each in marks.digests if each[0] in left)))
-        return Reclaimed(homes=marks.homes if gone else frozenset())
+            # Its note must last until its homes are purged.
+            return Purged(empty=True, name=record.name or '',
+                          homes=ids.homes)
+        self._record(record, DeferredIds(
+            ids.volumes - gone, ids.snapshots & left, ids.homes,
+            frozenset(each for each in ids.digests if each[0] in left)))
+        return Purged(homes=ids.homes if gone else frozenset())
 
-    def marked(self) -> list[Marked]:
+    def groups(self) -> list[DeferredGroup]:
         """The volume groups that hide something. One call."""
-        found = [Marked(group, marks_of(group))
+        found = [DeferredGroup(group, ids_of(group))
                  for group in self._client.volume_groups.search()]
-        return [each for each in found if each.marks]
+        return [each for each in found if each.ids]
 
     def _children_of_volume(self, backing: objects.ArrayVolume
                             ) -> list[rest.Snapshot]:
@@ -260,19 +262,20 @@ class Hidden:
     def _check_foreign(self, what: rest.Ref, group: int,
                        children: list[rest.Snapshot]) -> None:
         """See that all of these children were deleted in Cinder."""
-        marks = self._marks(group) if children else Marks()
+        ids = self._ids(group) if children else DeferredIds()
         names = sorted(s.name or str(s.ref) for s in children
-                       if not marks.names(s))
+                       if not ids.names(s))
         if names:
             raise exceptions.ObjectInUse(
                 str(what), 'is needed by objects that Cinder did not make, '
                 f'or has given up: {", ".join(names)}. Delete them on the '
                 'array first.')
 
-    def _marks(self, group: int) -> Marks:
-        return marks_of(self._client.volume_groups.get(group))
+    def _ids(self, group: int) -> DeferredIds:
+        return ids_of(self._client.volume_groups.get(group))
 
-    def _note(self, record: rest.VolumeGroup, marks: Marks) -> Marks:
+    def _record(self, record: rest.VolumeGroup,
+                ids: DeferredIds) -> DeferredIds:
         """Change the note of a group; what the array says it is then.
 
         :raises ObjectInUse: what was noted before cannot be read
@@ -281,15 +284,15 @@ class Hidden:
             raise exceptions.ObjectInUse(
                 f'Volume group {record.name}', 'has a description that '
                 'cannot be read, so nothing can be noted in it.')
-        if marks != marks_of(record):
+        if ids != ids_of(record):
             record = self._client.volume_groups.update(
                 record.id, names=[record.name],
                 description=description_tags.write(
-                    record.description, NOTE, str(marks)))
-        return marks_of(record)
+                    record.description, TAG, str(ids)))
+        return ids_of(record)
 
-    def _delete_marked(self, group: int, marks: Marks, needed: Set[int]
-                       ) -> tuple[set[int], set[int]]:
+    def _delete_deferred(self, group: int, ids: DeferredIds, needed: Set[int]
+                         ) -> tuple[set[int], set[int]]:
         """Delete what is hidden, as far as nothing needs it.
 
         A hidden volume may be a thin clone of a hidden snapshot here, for
@@ -300,10 +303,10 @@ class Hidden:
         """
         gone: set[int] = set()
         while True:
-            wanted: Set[int] = marks.volumes - gone
+            wanted: Set[int] = ids.volumes - gone
             live, names = self._live(group, bool(wanted - needed))
             before = len(live)
-            left = self._delete_snapshots(group, marks, live)
+            left = self._delete_snapshots(group, ids, live)
             if len(left) == before:
                 wanted = wanted - needed
             free = self._free(wanted, left) if left else wanted
@@ -337,7 +340,7 @@ class Hidden:
         except (rest.NotOffered, rest.Incomplete):
             return frozenset()
 
-    def _delete_snapshots(self, group: int, wanted: Marks,
+    def _delete_snapshots(self, group: int, wanted: DeferredIds,
                           live: dict[int, rest.Snapshot]
                           ) -> dict[int, rest.Snapshot]:
         """Delete snapshots and views from the leaves on (SNP-9).
@@ -382,9 +385,9 @@ class Hidden:
         return True
 
 
-def marks_of(record: rest.VolumeGroup) -> Marks:
+def ids_of(record: rest.VolumeGroup) -> DeferredIds:
     """What the note of a volume group names."""
-    return Marks.parse(description_tags.read(record.description, NOTE))
+    return DeferredIds.parse(description_tags.read(record.description, TAG))
 
 
 def _is_of_group(snapshot: rest.Snapshot) -> bool:

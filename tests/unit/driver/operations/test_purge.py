@@ -12,8 +12,8 @@
 
 from unittest.mock import call
 
-from cinder_k2.array import hidden
-from cinder_k2.driver.operations import reclaim
+from cinder_k2.array import deferred_deletion
+from cinder_k2.driver.operations import purge
 from tests.unit.driver import doubles
 
 SYSTEM = doubles.SYSTEM
@@ -21,35 +21,35 @@ SYSTEM = doubles.SYSTEM
 
 class ReclaimTest(doubles.TestCase):
 
-    def reclaim(self, found, needed=frozenset()):
+    def purge(self, found, needed=frozenset()):
         """Reclaim group 5; what the array finds for each group."""
-        self.array.hidden.reclaim.side_effect = (
-            lambda group, needed: found.get(group, hidden.Reclaimed()))
-        reclaim.run(self.array, 5, needed)
+        self.array.deferred.purge.side_effect = (
+            lambda group, needed: found.get(group, deferred_deletion.Purged()))
+        purge.run(self.array, 5, needed)
         return self.calls()
 
     def test_one_group(self):
         """The time for the array begins when the lock is held."""
         self.assertEqual(
             [call.hold(5), call.deadline(fresh=True),
-             call.array.hidden.reclaim(5, {7}), call.free(5)],
-            self.reclaim({}, {7}))
+             call.array.deferred.purge(5, {7}), call.free(5)],
+            self.purge({}, {7}))
 
     def test_groups_that_waited_come_next_and_an_empty_one_goes_last(self):
         """No two are held at once."""
-        found = self.reclaim({5: hidden.Reclaimed(
+        found = self.purge({5: deferred_deletion.Purged(
             empty=True, name='cvg-5', homes=frozenset({6}))}, {7})
         self.assertEqual([
             call.hold(5), call.deadline(fresh=True),
-            call.array.hidden.reclaim(5, {7}), call.free(5),
+            call.array.deferred.purge(5, {7}), call.free(5),
             call.hold(6), call.deadline(fresh=True),
-            call.array.hidden.reclaim(6, frozenset()), call.free(6),
+            call.array.deferred.purge(6, frozenset()), call.free(6),
             call.hold(5), call.deadline(fresh=True),
             call.array.volumes.delete_group(5, ['cvg-5']), call.free(5),
             call.forget_group(SYSTEM, 5)], found)
 
     def test_the_lock_of_a_group_that_is_gone_is_forgotten(self):
-        found = self.reclaim({5: hidden.Reclaimed(gone=True)})
+        found = self.purge({5: deferred_deletion.Purged(gone=True)})
         self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
                          found[-2:])
 
@@ -57,8 +57,8 @@ class ReclaimTest(doubles.TestCase):
         def fail(group, needed):
             if group == 6:
                 raise ZeroDivisionError
-            return hidden.Reclaimed(empty=True, homes=frozenset({6}))
+            return deferred_deletion.Purged(empty=True, homes=frozenset({6}))
 
-        self.array.hidden.reclaim.side_effect = fail
-        self.assertRaises(ZeroDivisionError, reclaim.run, self.array, 5)
+        self.array.deferred.purge.side_effect = fail
+        self.assertRaises(ZeroDivisionError, purge.run, self.array, 5)
         self.assertEqual([], self.calls('array.volumes', 'forget_group'))

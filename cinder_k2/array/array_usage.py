@@ -37,7 +37,7 @@ NOTHING = rest.Capacity(id=0, total=0, free=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Usage:
+class ArrayUsage:
     """What was measured last.
 
     ``capacity`` in KiB, all its figures from 0 to ``_LARGEST``. ``state``
@@ -125,7 +125,7 @@ class _Figure(typing.Generic[T]):
         return self.value
 
 
-class Meter:
+class UsageReader:
     """Measures one array; two calls, and five more every five minutes."""
 
     def __init__(self, client: rest.Client) -> None:
@@ -146,7 +146,7 @@ class Meter:
             name: _Figure(f'the number of {name}', load, 0)
             for name, load in counters.items()}
 
-    def read(self) -> Usage:
+    def read(self) -> ArrayUsage:
         """Measure now. What is not needed to place a volume may be old.
 
         :raises rest.RestError: the array tells no capacity
@@ -171,9 +171,9 @@ class Meter:
         self._performance.read(self._client)
         self._due = self._client.clock.monotonic() + _LIFETIME
 
-    def _usage(self, capacity: rest.Capacity) -> Usage:
+    def _usage(self, capacity: rest.Capacity) -> ArrayUsage:
         performance = self._performance
-        return Usage(
+        return ArrayUsage(
             capacity, self._state.value,
             # Nobody is served by the latency of yesterday.
             performance.value if performance.current else None,

@@ -15,7 +15,7 @@
 from collections.abc import Iterable
 import dataclasses
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2 import rest
 
 
@@ -30,7 +30,7 @@ class Item:
     :ivar group: name of its volume group
     :ivar size: provisioned size in KiB, None if the array does not tell
     :ivar needed_by: names of what needs it on the array; empty for what the
-        next reclaim removes
+        next purge removes
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Item:
 
 
 @dataclasses.dataclass(frozen=True)
-class Survey:
+class DeferredReport:
     """What an array hides at one time.
 
     :ivar items: the objects, by group
@@ -53,32 +53,34 @@ class Survey:
     groups: tuple[int, ...]
 
 
-def take(client: rest.Client, marked: Iterable[hidden.Marked]) -> Survey:
+def read(client: rest.Client,
+         groups: Iterable[deferred_deletion.DeferredGroup]) -> DeferredReport:
     """Describe what the groups' notes name and the array still has.
 
-    :param marked: as ``hidden.Hidden.marked`` gives them
+    :param groups: as ``DeferredDeletion.groups`` returns them
     """
-    marked = list(marked)
-    return Survey(
-        items=tuple(item for found in marked
+    groups = list(groups)
+    return DeferredReport(
+        items=tuple(item for found in groups
                     for item in _items(client, found)),
-        groups=tuple(found.group.id for found in marked))
+        groups=tuple(found.group.id for found in groups))
 
 
-def _items(client: rest.Client, found: hidden.Marked) -> list[Item]:
-    group, marks = found.group, found.marks
+def _items(client: rest.Client,
+           found: deferred_deletion.DeferredGroup) -> list[Item]:
+    group, ids = found.group, found.ids
     volumes = client.volumes.search(volume_group=group.ref)
     snapshots = client.snapshots.search(volume_group=group.ref)
     return [
         *(Item('volume', v.id, v.name, group.name, v.size,
                _names(s for s in snapshots if s.source == group.ref))
-          for v in volumes if v.id in marks.volumes),
+          for v in volumes if v.id in ids.volumes),
         *(Item('view' if s.is_exposable else 'snapshot', s.id,
                s.short_name or '', group.name,
                s.volsnaps_provisioned_capacity,
                _names(c for c in snapshots if c.source == s.ref)
                + _thin_clones(s))
-          for s in snapshots if s.id in marks.snapshots)]
+          for s in snapshots if s.id in ids.snapshots)]
 
 
 def _names(snapshots: Iterable[rest.Snapshot]) -> tuple[str, ...]:

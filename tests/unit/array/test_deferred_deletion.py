@@ -16,7 +16,7 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cinder_k2.array import hidden
+from cinder_k2.array import deferred_deletion
 from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
@@ -31,16 +31,18 @@ class MarksTest(unittest.TestCase):
 
     @given(ids, ids, ids)
     def test_what_is_written_is_read_back(self, volumes_, snapshots, homes):
-        marks = hidden.Marks(volumes_, snapshots, homes)
-        self.assertEqual(marks, hidden.Marks.parse(str(marks)))
+        marks = deferred_deletion.DeferredIds(volumes_, snapshots, homes)
+        self.assertEqual(
+            marks, deferred_deletion.DeferredIds.parse(str(marks)))
 
     @given(st.text())
     def test_other_text_is_passed_over(self, text):
-        hidden.Marks.parse(text)
+        deferred_deletion.DeferredIds.parse(text)
 
     def test_words_of_others(self):
-        self.assertEqual(hidden.Marks(snapshots=frozenset({7})),
-                         hidden.Marks.parse('very old, s7 sold x9 s v1a'))
+        self.assertEqual(
+            deferred_deletion.DeferredIds(snapshots=frozenset({7})),
+            deferred_deletion.DeferredIds.parse('very old, s7 sold x9 s v1a'))
 
 
 class HiddenTest(simulated.SimulatedTest):
@@ -57,8 +59,8 @@ class HiddenTest(simulated.SimulatedTest):
                                                      lasting=True)
 
     def hide(self):
-        self.assertTrue(self.array.hidden.is_volume_needed(self.source))
-        self.array.hidden.hide_volume(self.source)
+        self.assertTrue(self.array.deferred.is_volume_needed(self.source))
+        self.array.deferred.defer_volume(self.source)
 
     def delete_clone(self):
         """With the snapshot that was made for it."""
@@ -70,19 +72,19 @@ class HiddenTest(simulated.SimulatedTest):
         self.hide()
         name = f'cdel-{self.source.volume}'
         self.assertEqual([name], self.leftovers()['volumes'])
-        self.assertFalse(self.array.hidden.reclaim(self.source.group).gone)
+        self.assertFalse(self.array.deferred.purge(self.source.group).gone)
         self.delete_clone()
-        self.assertTrue(self.array.hidden.reclaim(self.source.group).empty)
+        self.assertTrue(self.array.deferred.purge(self.source.group).empty)
         self.array.volumes.delete_group(self.source.group, [])
         self.assertEqual(self.before, self.leftovers())
         # And again, by somebody who was late.
-        self.assertTrue(self.array.hidden.reclaim(self.source.group).gone)
+        self.assertTrue(self.array.deferred.purge(self.source.group).gone)
 
     def test_hiding_twice(self):
         self.hide()
         self.hide()
-        [found] = self.array.hidden.marked()
-        self.assertEqual({self.source.volume}, found.marks.volumes)
+        [found] = self.array.deferred.groups()
+        self.assertEqual({self.source.volume}, found.ids.volumes)
         self.assertEqual('cvg-1', found.group.name)
 
     def test_what_was_not_deleted_stays(self):
@@ -90,15 +92,15 @@ class HiddenTest(simulated.SimulatedTest):
         self.hide()
         self.array.snapshots.create('theirs', self.source)
         self.delete_clone()
-        self.assertFalse(self.array.hidden.reclaim(self.source.group).gone)
+        self.assertFalse(self.array.deferred.purge(self.source.group).gone)
         self.assertEqual(1, len(self.leftovers()['snapshots']))
         self.assertEqual({self.source.volume},
-                         self.array.hidden.marked()[0].marks.volumes)
+                         self.array.deferred.groups()[0].ids.volumes)
 
     def test_somebody_elses_snapshot_is_named(self):
         self.array.snapshots.create('theirs', self.source)
         error = self.assertRaises(exceptions.ObjectInUse,
-                                  self.array.hidden.is_volume_needed,
+                                  self.array.deferred.is_volume_needed,
                                   self.source)
         self.assertIn('cvg-1:theirs', str(error))
         self.assertNotIn('ccs-2', str(error))
@@ -111,11 +113,11 @@ class HiddenTest(simulated.SimulatedTest):
         with mock.patch.object(self.client.volume_groups, 'get',
                                autospec=True, return_value=odd):
             self.assertRaises(exceptions.ObjectInUse,
-                              self.array.hidden.hide_volume, self.source)
+                              self.array.deferred.defer_volume, self.source)
         self.assertEqual([], self.calls())
 
     def test_nothing_hidden_costs_one_call(self):
         self.sim.control.clear_journal()
-        self.assertEqual(hidden.Reclaimed(),
-                         self.array.hidden.reclaim(self.source.group))
+        self.assertEqual(deferred_deletion.Purged(),
+                         self.array.deferred.purge(self.source.group))
         self.assertEqual(1, len(self.calls()))
