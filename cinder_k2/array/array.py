@@ -36,9 +36,9 @@ T = TypeVar('T')
 
 # Seconds for one step of undoing. Short: where the array is lost, undoing
 # is too, and somebody waits.
-_GRACE = 30.0
+_CLEANUP_SECONDS = 30.0
 # Seconds for a look that nothing depends on.
-_GLANCE = 5.0
+_PROBE_SECONDS = 5.0
 
 
 class Array:
@@ -80,15 +80,15 @@ class Array:
         """
         return self._client.deadline(fresh=fresh)
 
-    def beside(self, first: Callable[[], T], second: Callable[[], S]
-               ) -> tuple[T, S]:
+    def concurrently(self, first: Callable[[], T], second: Callable[[], S]
+                     ) -> tuple[T, S]:
         """Carry out two reads at once; see the client."""
-        return self._client.beside(first, second)
+        return self._client.concurrently(first, second)
 
-    def glance(self) -> contextlib.AbstractContextManager[object]:
+    def probe_deadline(self) -> contextlib.AbstractContextManager[object]:
         """Time for a look at an array that may be lost."""
-        return self._client.deadline(_GLANCE, fresh=True)
+        return self._client.deadline(_PROBE_SECONDS, fresh=True)
 
-    def grace(self) -> contextlib.AbstractContextManager[object]:
+    def cleanup_deadline(self) -> contextlib.AbstractContextManager[object]:
         """Time for undoing, even if all time for doing has passed."""
-        return self._client.deadline(_GRACE, fresh=True)
+        return self._client.deadline(_CLEANUP_SECONDS, fresh=True)

@@ -325,7 +325,7 @@ class DeferredDeletion:
                         volume_group=self._client.volume_groups.ref(group))}
         if not with_volumes:
             return snapshots(), None
-        return self._client.beside(
+        return self._client.concurrently(
             snapshots, lambda: self._groups.names_in(group))
 
     def _free(self, wanted: Set[int], left: Mapping[int, rest.Snapshot]

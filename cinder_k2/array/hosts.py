@@ -320,7 +320,7 @@ class Hosts:
             f'{what} does not have id {id} any more',
             rest.errors.Place(self._client.address))
 
-    def delete(self, host: rest.Host, doubt: rest.Doubt | None = None
+    def delete(self, host: rest.Host, outcome: rest.OutcomeCheck | None = None
                ) -> None:
         """Delete a host that has no mappings.
 
@@ -328,25 +328,25 @@ class Hosts:
         and one before it that looks the host up by its name if there is
         doubt (OBJ-7).
 
-        :param doubt: whether replies were lost since the host was seen
+        :param outcome: whether replies were lost since the host was seen
         """
-        self._client.hosts.delete(host.id, doubt=doubt, name=host.name)
+        self._client.hosts.delete(host.id, outcome=outcome, name=host.name)
         self._cache.drop(host.id)
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._client.capabilities.refuse(self._records.deletion, refusal)
 
     def delete_whole(self, host: rest.Host,
-                     one_by_one: Callable[[rest.Doubt], None]) -> None:
+                     one_by_one: Callable[[rest.OutcomeCheck], None]) -> None:
         """Delete a host that has initiators but no mappings (HST-3).
 
         :param one_by_one: deletes the initiators, then the host; is told
             whether a deletion of all has got no reply
         """
-        doubt = rest.Doubt()
+        outcome = rest.OutcomeCheck()
         self._client.capabilities.prefer(
-            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host, doubt),
-            lambda: one_by_one(doubt))
+            rest.capabilities.WHOLE_HOSTS, lambda: self.delete(host, outcome),
+            lambda: one_by_one(outcome))
 
     def adopt_initiator(self, host: int, record: int, name: str,
                         verify: Callable[[], object]) -> None:
@@ -420,7 +420,7 @@ class Hosts:
             raise self._other(f'{self._field} {name}', record)
 
     def remove_initiators(self, host: int, records: Mapping[str, int],
-                          doubt: rest.Doubt | None = None) -> None:
+                          outcome: rest.OutcomeCheck | None = None) -> None:
         """Delete records of a host's initiators, by name.
 
         Calls as to add them. Where the array does not delete them they stay,
@@ -428,12 +428,12 @@ class Hosts:
         those that may be another host's, or another initiator's, since a
         reply was lost (OBJ-7).
 
-        :param doubt: whether replies were lost since the initiators were
+        :param outcome: whether replies were lost since the initiators were
             seen; open afterwards if one was
         """
         try:
             self._records.delete_many(
-                {record: {} for record in records.values()}, doubt=doubt,
+                {record: {} for record in records.values()}, outcome=outcome,
                 find=lambda: self._still_of(host, records))
         except rest.OtherObject as error:
             LOG.warning('Initiators of host %(host)s stay on the array: '

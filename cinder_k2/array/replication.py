@@ -391,7 +391,7 @@ class Replication:
         """
         return self._client.replication_sessions.delete(
             session.id, names=[session.name],
-            doubt=rest.Doubt(unseen=look_first))
+            outcome=rest.OutcomeCheck(unseen=look_first))
 
     # Waiting
 

@@ -113,13 +113,14 @@ class Volumes:
         :raises RestoreUnsettled: it gives no answer, and may be at it
         """
         known = self._client.capabilities
-        doubt = rest.Doubt(slow=True)
+        outcome = rest.OutcomeCheck(slow=True)
         try:
             after = self._client.volume_groups.update(
-                snapshot.group, last_restored_from=snapshot.ref, doubt=doubt,
+                snapshot.group, last_restored_from=snapshot.ref,
+                outcome=outcome,
                 shows=lambda after: self._shows(before, after, snapshot.ref))
         except rest.RestError as error:
-            if not _in_doubt(error):
+            if not _is_outcome_unknown(error):
                 raise
             if rest.errors.may_go_on(error):
                 self._watch_slow_restore(before, snapshot.ref)
@@ -128,19 +129,19 @@ class Volumes:
             else:
                 self._watch_restore(before, snapshot.ref)
         else:
-            self._see_restored(before, after, snapshot.ref, doubt)
+            self._see_restored(before, after, snapshot.ref, outcome)
         known.found(rest.capabilities.RESTORE)
 
     def _see_restored(self, before: rest.VolumeGroup, after: rest.VolumeGroup,
-                      snapshot: rest.Ref, doubt: rest.Doubt) -> None:
+                      snapshot: rest.Ref, outcome: rest.OutcomeCheck) -> None:
         """See that the array has done what it has not refused.
 
-        :param doubt: if a reply was lost, the group may show the same
+        :param outcome: if a reply was lost, the group may show the same
             snapshot since an earlier restore
         """
         if _is_restored(before, after, snapshot):
             return
-        if doubt.open:
+        if outcome.open:
             self._watch_failed_restore(before, snapshot, rest.Refused(
                 'the reply to a restore was lost, and nothing shows it'))
             return
@@ -304,11 +305,11 @@ def _is_restored(before: rest.VolumeGroup, after: rest.VolumeGroup,
         or before.last_restored_time != after.last_restored_time)
 
 
-def _in_doubt(error: rest.RestError) -> bool:
+def _is_outcome_unknown(error: rest.RestError) -> bool:
     """Whether the array may yet carry out what its answer does not show."""
     cause = error.__cause__
-    return error.in_doubt or error.status == 200 or (
-        isinstance(cause, rest.RestError) and cause.in_doubt)
+    return error.outcome_unknown or error.status == 200 or (
+        isinstance(cause, rest.RestError) and cause.outcome_unknown)
 
 
 def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:

@@ -659,7 +659,7 @@ class K2Driver(driver.VolumeDriver):
         """Clear up on all arrays but those, as far as they let it."""
         for other in self._arrays.others(those):
             try:
-                with errors.translated(), other.array.grace():
+                with errors.translated(), other.array.cleanup_deadline():
                     clear(other)
             except exception.CinderException as error:
                 LOG.warning('Whether something of %(what)s is left on the '

@@ -101,7 +101,7 @@ class CreateThinClone(engine.Step):
         inputs['array'].volumes.delete(
             done[0], inputs['snapshot'].group, [inputs['order'].name])
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         volumes_ = inputs['array'].volumes
         made = volumes_.find_volume(inputs['order'].name)
         if made is not None:
@@ -273,7 +273,7 @@ def _group_inputs(order: Order) -> dict[str, typing.Any]:
 def _discard_view(array: Array, name: str, view: ArrayVolume | None = None
                   ) -> None:
     try:
-        with array.grace():
+        with array.cleanup_deadline():
             made = ((view.view, view.group) if view and view.view
                     else array.snapshots.find_view(name))
             if made is not None:
@@ -378,7 +378,7 @@ class Cloner:
 
     def _discard(self, hidden: ArraySnapshot, name: str) -> None:
         try:
-            with self._array.grace():
+            with self._array.cleanup_deadline():
                 self._array.snapshots.delete_parent(
                     hidden.snapshot, hidden.group, [name])
             self._leave(hidden.group)

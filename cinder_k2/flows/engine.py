@@ -30,11 +30,11 @@ class Step(task.Task):
 
     ``execute`` does it; ``undo`` takes it back. Both get the same inputs.
 
-    :cvar always_doubtful: a step of several calls: even when the array
+    :cvar always_unknown: a step of several calls: even when the array
         plainly refused one, those before it were carried out
     """
 
-    always_doubtful = False
+    always_unknown = False
 
     def __init__(self, **settings: typing.Any) -> None:
         super().__init__(**settings)
@@ -45,11 +45,11 @@ class Step(task.Task):
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         """Take back what ``execute`` returned ``done`` for.
 
-        By default as if that were in doubt.
+        By default as if its outcome were unknown.
         """
-        self.undo_doubtful(**inputs)
+        self.undo_unknown(**inputs)
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         """Take back what ``execute`` may have done before it failed."""
 
     def revert(self, array: Array, result: typing.Any,
@@ -58,8 +58,8 @@ class Step(task.Task):
         inputs.pop('flow_failures', None)
         if not isinstance(result, failure.Failure):
             act: Callable[..., None] = functools.partial(self.undo, result)
-        elif self.always_doubtful or undo.is_in_doubt(result.exception):
-            act = self.undo_doubtful
+        elif self.always_unknown or undo.is_outcome_unknown(result.exception):
+            act = self.undo_unknown
         else:
             return
         undo.take_back(array, f'{self.name} (result {result})',

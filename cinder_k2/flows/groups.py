@@ -63,7 +63,7 @@ class MoveVolume(engine.Step):
     """
 
     # Its own group is made first.
-    always_doubtful = True
+    always_unknown = True
 
     def __init__(self, move: Move, hold: clones.Hold) -> None:
         super().__init__(name=f'move-{move.volume}',
@@ -92,7 +92,7 @@ class MoveVolume(engine.Step):
                 f'{refusal}') from refusal
         return target
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         array, move = inputs['array'], self._move
         try:
             # Its id may be another volume's by now (OBJ-7).

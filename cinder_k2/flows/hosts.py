@@ -160,7 +160,7 @@ def _make_profile(order: _Order, guard: chap.Guard, steps: undo.Undo
     def discard() -> None:
         order.array.chap.discard(guard.name)
 
-    with steps.step('create CHAP profile', discard, always_in_doubt=True):
+    with steps.step('create CHAP profile', discard, always_unknown=True):
         login = guard.make()
     steps.on_failure('create CHAP profile', discard)
     return login
@@ -218,7 +218,7 @@ def _add_initiators(order: _Order, host: int, steps: undo.Undo) -> None:
 
     # One is made or refused; of several, some may be there (BLK-4).
     with steps.step('add initiators', remove,
-                    always_in_doubt=len(made) > 1):
+                    always_unknown=len(made) > 1):
         made.update(registry.add_initiators(
             host, order.found.missing, functools.partial(order.verify, host)))
     steps.on_failure('add initiators', remove)
@@ -232,7 +232,7 @@ def _map(order: _Order, host: int, steps: undo.Undo) -> int:
         if order.may_undo(host):
             order.array.mappings.unmap(order.backing, host)
 
-    with steps.step('map volume', unmap, always_in_doubt=True):
+    with steps.step('map volume', unmap, always_unknown=True):
         return order.array.mappings.map(
             order.backing, host, look_first=order.look_first,
             verify=functools.partial(order.verify, host))
@@ -272,20 +272,21 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
 def _remove(array: Array, registry: hosts.Hosts, host: rest.Host,
             initiators: Mapping[str, int]) -> None:
     if initiators:
-        registry.delete_whole(host, lambda doubt: _remove_one_by_one(
-            array, registry, host, initiators, doubt))
+        registry.delete_whole(host, lambda outcome: _remove_one_by_one(
+            array, registry, host, initiators, outcome))
     else:
         registry.delete(host)
 
 
 def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
-                       initiators: Mapping[str, int], doubt: rest.Doubt
+                       initiators: Mapping[str, int],
+                       outcome: rest.OutcomeCheck
                        ) -> None:
     """Take initiators away; a host with initiators cannot go (HST-3).
 
     It is refused if it was mapped meanwhile (HST-2).
 
-    :param doubt: whether replies were lost since the host was seen
+    :param outcome: whether replies were lost since the host was seen
     """
     def give_back() -> None:
         if not registry.is_there(host):
@@ -296,10 +297,10 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
             registry.add_initiators(
                 host.id, missing, lambda: registry.verify_named(host))
 
-    lost = rest.Doubt(open=doubt.open, unseen=doubt.open)
+    lost = rest.OutcomeCheck(open=outcome.open, unseen=outcome.open)
     with undo.Undo(array) as steps:
         with steps.step('remove initiators', give_back,
-                        always_in_doubt=True):
+                        always_unknown=True):
             registry.remove_initiators(host.id, initiators, lost)
         steps.on_failure('remove initiators', give_back)
-        registry.delete(host, rest.Doubt(unseen=lost.open))
+        registry.delete(host, rest.OutcomeCheck(unseen=lost.open))

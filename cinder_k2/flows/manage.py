@@ -43,7 +43,7 @@ def take(array: Array, found: inventory.FoundVolume, *, name: str,
         steps.on_failure('take over volume group', give_group_back)
         # The array may refuse the size when it has given the name.
         with steps.step('take over volume', give_volume_back,
-                        always_in_doubt=True):
+                        always_unknown=True):
             array.original_names.adopt_volume(volume, name, size)
     # Somebody may have made snapshots and clones of it.
     return ArrayVolume(group=found.group.id, volume=found.volume.id,

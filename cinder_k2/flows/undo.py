@@ -29,7 +29,7 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 
-def is_in_doubt(error: BaseException | None) -> bool:
+def is_outcome_unknown(error: BaseException | None) -> bool:
     """Whether the array may have done what it did not answer for."""
     return isinstance(error, rest.RestError) and not isinstance(
         error, (rest.Refused, rest.Forbidden))
@@ -41,7 +41,7 @@ def take_back(array: Array, what: str, act: Callable[[], object]) -> None:
     :param what: the step, for the log
     """
     try:
-        with array.grace():
+        with array.cleanup_deadline():
             act()
     except Exception as error:
         LOG.warning('Could not undo step %(what)s: %(error)s',
@@ -54,8 +54,9 @@ class Undo:
     A context manager; each write inside is a ``step``::
 
         with undo.Undo(array) as steps:
-            with steps.step('create volume group', in_doubt=drop_by_name):
-                group = array.volumes.create_group(name)
+            with steps.step('create volume group',
+            outcome_unknown=drop_by_name): group =
+            array.volumes.create_group(name)
             steps.on_failure('create volume group', drop(group))
             ...
 
@@ -78,21 +79,21 @@ class Undo:
                 self._take_back(*self._done.pop())
 
     @contextlib.contextmanager
-    def step(self, what: str, in_doubt: Callable[[], object], *,
-             always_in_doubt: bool = False) -> Iterator[None]:
+    def step(self, what: str, outcome_unknown: Callable[[], object], *,
+             always_unknown: bool = False) -> Iterator[None]:
         """One write.
 
         :param what: what it does, for the log
-        :param in_doubt: takes back what may have been done when the write
-            fails without an answer that says so
-        :param always_in_doubt: it is several writes: even when the array
+        :param outcome_unknown: takes back what may have been done when the
+            write fails without an answer that says so
+        :param always_unknown: it is several writes: even when the array
             plainly refused one, those before it were carried out
         """
         try:
             yield
         except Exception as error:
-            if always_in_doubt or is_in_doubt(error):
-                self._take_back(what, in_doubt)
+            if always_unknown or is_outcome_unknown(error):
+                self._take_back(what, outcome_unknown)
             raise
 
     def on_failure(self, what: str, act: Callable[[], object]) -> None:

@@ -31,7 +31,7 @@ class CreateGroup(engine.Step):
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['array'].volumes.delete_group(done, [inputs['group_name']])
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         _drop_group(inputs['array'], inputs['group_name'])
 
 
@@ -47,7 +47,7 @@ class CreateVolume(engine.Step):
         inputs['array'].volumes.delete(done, inputs['group'],
                                        [inputs['name']])
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         _drop_volume(inputs['array'], inputs['name'])
 
 

@@ -107,7 +107,7 @@ class Writer(Asker):
         self._save = save or (lambda token: None)
         self._own: set[tuple[str, int]] = set()
         self._gone: set[tuple[str, int]] = set()
-        self._doubtful: set[tuple[str, int]] = set()
+        self._unconfirmed: set[tuple[str, int]] = set()
         self._names: dict[tuple[str, int], str] = {}
         self._made: set[str] = set()
         self._found_by: set[str] = set()
@@ -185,7 +185,7 @@ class Writer(Asker):
     def _keep(self, resource: str, id: int, name: str) -> None:
         """Note an object of the token that was just seen."""
         self._own.add((resource, id))
-        self._doubtful.discard((resource, id))
+        self._unconfirmed.discard((resource, id))
         self._names[resource, id] = name
 
     def find(self, resource: str, name: str) -> int | None:
@@ -275,7 +275,7 @@ class Writer(Asker):
         answer = self._send('DELETE', resource, id)
         self._let_go(resource, [id], answer)
         if not leaf and _may_be_done(answer):
-            self._doubtful |= self._own
+            self._unconfirmed |= self._own
         return answer
 
     def remove_many(self, resource: str, ids: list[int]) -> raw.Answer:
@@ -334,7 +334,7 @@ class Writer(Asker):
             if (resource, id) in self._gone:
                 raise findings.Skip(f'{resource} {id} may be gone')
             raise Forbidden(f'{resource} {id} is not of this probe')
-        if (resource, id) in self._doubtful:
+        if (resource, id) in self._unconfirmed:
             self._see_again(resource, id)
 
     def _see_again(self, resource: str, id: int) -> None:

@@ -54,13 +54,13 @@ from cinder_k2.rest.records import SystemState
 from cinder_k2.rest.records import Volsnap
 from cinder_k2.rest.records import Volume
 from cinder_k2.rest.records import VolumeGroup
-from cinder_k2.rest.session import Doubt
+from cinder_k2.rest.session import OutcomeCheck
 from cinder_k2.rest.settings import Settings
 from cinder_k2.rest import verdicts
 
 __all__ = (
     'AuthenticationFailed', 'BadReply', 'Busy', 'Capacity', 'CertificateError',
-    'Client', 'Collection', 'Doubt', 'FcPort', 'Forbidden', 'Host',
+    'Client', 'Collection', 'OutcomeCheck', 'FcPort', 'Forbidden', 'Host',
     'HostAuthProfile', 'HostFcPort', 'HostGroup', 'HostIqn', 'Incomplete',
     'InvalidSettings', 'Mapping', 'MethodNotAllowed', 'NetIp', 'NotFound',
     'NotOffered', 'OtherObject', 'PeerArray', 'PeerVolume', 'Performance',

@@ -725,7 +725,7 @@ def is_lost(error: errors.RestError) -> bool:
 
     A time-out says nothing: the array may just be slow.
     """
-    return error.in_doubt and not errors.may_go_on(error)
+    return error.outcome_unknown and not errors.may_go_on(error)
 
 
 def _beginnings(name: str) -> Iterator[str]:

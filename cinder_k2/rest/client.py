@@ -108,8 +108,8 @@ class Client:
         """
         return self._session.deadline(seconds, fresh=fresh)
 
-    def beside(self, first: Callable[[], T], second: Callable[[], S]
-               ) -> tuple[T, S]:
+    def concurrently(self, first: Callable[[], T], second: Callable[[], S]
+                     ) -> tuple[T, S]:
         """Carry out two reads at once, under the deadline of this thread.
 
         :returns: the results of both; the first error is raised

@@ -86,21 +86,21 @@ class Collection(reader.Reader[R]):
     def _create(self, fields: writes.Fields,
                 optional: writes.Fields | None = None, *,
                 find: writes.Find[R] | None = None,
-                in_doubt: bool = False, slow: bool = False,
+                outcome_unknown: bool = False, slow: bool = False,
                 verify: Verify | None = None) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
             return self.session.write(writes.Create(self, values, find),
-                                      doubt=doubt)
+                                      outcome=outcome)
         sent = {name: value for name, value in fields.items()
                 if value is not None}
         # Should the array carry out late what was cut off, its name is taken.
-        doubt = rest_session.Doubt(
-            open=in_doubt, is_unique=not slow and find is None
+        outcome = rest_session.OutcomeCheck(
+            open=outcome_unknown, is_unique=not slow and find is None
             and writes.is_named(self.kind, sent), verify=verify)
         if optional:
             return (yield from self._known.preferring(
                 self._creation(optional), lambda: write({**sent, **optional}),
-                lambda: write(sent), is_unique=doubt.is_unique))
+                lambda: write(sent), is_unique=outcome.is_unique))
         if forms.is_known_creation(self.kind.RESOURCE, sent):
             return (yield from write(sent))
         return (yield from self._known.requiring(
@@ -110,7 +110,7 @@ class Collection(reader.Reader[R]):
                names: Sequence[str] = (),
                shows: Callable[[R], bool] | None = None,
                verify: Verify | None = None,
-               doubt: rest_session.Doubt | None = None,
+               outcome: rest_session.OutcomeCheck | None = None,
                **fields: query.Value | None) -> R:
         """Change fields of one object; None clears a field (OBJ-9).
 
@@ -122,25 +122,25 @@ class Collection(reader.Reader[R]):
         :param shows: whether the array has made the change, given its reply
             where that may not tell; asked until it once did
         :param verify: as for ``create``
-        :param doubt: in place of ``verify``; it is open afterwards if a reply
-            was lost. With ``slow``, the array may need longer than a reply
-            may take: then it is not asked again, and the error is what there
-            is. Nor need its reply show the change yet.
+        :param outcome: in place of ``verify``; it is open afterwards if a
+            reply was lost. With ``slow``, the array may need longer than a
+            reply may take: then it is not asked again, and the error is what
+            there is. Nor need its reply show the change yet.
         :raises errors.NotFound: there is no such object
         :raises errors.NotOffered: the array does not take the fields
         """
         return self.session.run(self._update(
             id, fields, optional, names=names, shows=shows,
-            doubt=doubt or rest_session.Doubt(verify=verify)))
+            outcome=outcome or rest_session.OutcomeCheck(verify=verify)))
 
     def _update(self, id: int, fields: writes.Fields,
                 optional: writes.Fields | None, *, names: Sequence[str],
                 shows: Callable[[R], bool] | None,
-                doubt: rest_session.Doubt) -> calls.Steps[R]:
+                outcome: rest_session.OutcomeCheck) -> calls.Steps[R]:
         def write(values: writes.Fields) -> calls.Steps[R]:
             update = writes.Update(self, id, values, names)
-            changed = yield from self.session.write(update, doubt=doubt)
-            if not doubt.slow:
+            changed = yield from self.session.write(update, outcome=outcome)
+            if not outcome.slow:
                 self._check_taken(changed, values, update.request)
             return changed
 
@@ -156,7 +156,7 @@ class Collection(reader.Reader[R]):
         try:
             return (yield from self._known.requiring(
                 self._change_name(fields), lambda: write(fields),
-                of_object=True, slow=doubt.slow, confirm=confirm))
+                of_object=True, slow=outcome.slow, confirm=confirm))
         except errors.NotOffered as error:
             if isinstance(error.__cause__, errors.NotFound):
                 yield from self._check_there(id)
@@ -191,7 +191,7 @@ class Collection(reader.Reader[R]):
             yield from self.getting(id)
 
     def delete(self, id: int, *, names: Sequence[str] = (),
-               doubt: rest_session.Doubt | None = None,
+               outcome: rest_session.OutcomeCheck | None = None,
                **identity: query.Value | None) -> bool:
         """Remove one object; False when it was gone already.
 
@@ -199,23 +199,23 @@ class Collection(reader.Reader[R]):
         repeated: its id may be another object's by then (OBJ-7).
 
         :param names: those that it may have
-        :param doubt: that of a deletion of it before; one that is unseen
+        :param outcome: that of a deletion of it before; one that is unseen
             has it looked for first
         :param identity: values that tell it from others
         :raises errors.NotOffered: the array does not delete such objects
         """
-        return self.session.run(self._delete(id, identity, names, doubt))
+        return self.session.run(self._delete(id, identity, names, outcome))
 
     def _delete(self, id: int, identity: writes.Fields,
                 names: Sequence[str] = (),
-                doubt: rest_session.Doubt | None = None,
+                outcome: rest_session.OutcomeCheck | None = None,
                 find: writes.FindIds | None = None) -> calls.Steps[bool]:
         # What is learnt takes several tries: none of them may be blind.
-        shared = doubt or rest_session.Doubt()
+        shared = outcome or rest_session.OutcomeCheck()
 
         def write() -> calls.Steps[bool]:
             return self.session.write(
-                writes.Delete(self, id, identity, names, find), doubt=shared)
+                writes.Delete(self, id, identity, names, find), outcome=shared)
         try:
             if self.kind.RESOURCE in forms.DELETIONS:
                 return (yield from write())
@@ -262,13 +262,13 @@ class Collection(reader.Reader[R]):
                      verify: Verify | None) -> calls.Steps[list[R]]:
         def at_once() -> calls.Steps[list[R]]:
             try:
-                return (yield from self.session.write(bulk, doubt=doubt))
+                return (yield from self.session.write(bulk, outcome=outcome))
             except errors.RestError as error:
                 left.append(not isinstance(error, (
                     errors.NotFound, errors.MethodNotAllowed)))
                 raise
         bulk = writes.BulkCreate(self, items, finds)
-        doubt = rest_session.Doubt(verify=verify)
+        outcome = rest_session.OutcomeCheck(verify=verify)
         # Whether some may have been made.
         left: list[bool] = []
         made: list[R] = []
@@ -283,7 +283,8 @@ class Collection(reader.Reader[R]):
                 found = yield from bulk.look_each()
             for fields, find, there in zip(items, finds, found, strict=True):
                 made.append(there or (yield from self._create(
-                    fields, find=find, in_doubt=doubt.open, verify=verify)))
+                    fields, find=find, outcome_unknown=outcome.open,
+                    verify=verify)))
             if any(found):
                 raise _NotBulk
             return made
@@ -296,7 +297,7 @@ class Collection(reader.Reader[R]):
             except errors.Refused:
                 # Some may have been made before a reply was lost: then a
                 # repeat of all is refused for these (ERR-8).
-                if one_by_one or not doubt.open:
+                if one_by_one or not outcome.open:
                     raise
                 return (yield from each())
         except _NotBulk:
@@ -306,39 +307,40 @@ class Collection(reader.Reader[R]):
     def delete_many(self, identities: Mapping[int, writes.Fields],
                     names: Mapping[int, str] | None = None, *,
                     find: writes.FindIds | None = None,
-                    doubt: rest_session.Doubt | None = None) -> None:
+                    outcome: rest_session.OutcomeCheck | None = None) -> None:
         """Remove several objects; those that are gone already are fine.
 
         :param identities: by id: as for ``delete``
         :param names: by id: that of the object, where it is known
         :param find: finds those that are there after a lost reply, in place
             of both
-        :param doubt: as for ``delete``; it is open afterwards if a reply was
+        :param outcome: as for ``delete``; it is open afterwards if a reply was
             lost
         """
         with self.session.deadline():
             self.session.run(self._delete_many(
-                identities, names or {}, find, doubt or rest_session.Doubt()))
+                identities, names or {}, find,
+                outcome or rest_session.OutcomeCheck()))
 
     def _delete_many(self, identities: Mapping[int, writes.Fields],
                      names: Mapping[int, str], find: writes.FindIds | None,
-                     doubt: rest_session.Doubt) -> calls.Steps[None]:
+                     outcome: rest_session.OutcomeCheck) -> calls.Steps[None]:
         if len(identities) < 2:
-            yield from self._delete_each(identities, names, find, doubt)
+            yield from self._delete_each(identities, names, find, outcome)
             return
         bulk = writes.BulkDelete(self, identities, names, find)
         try:
             yield from self._known.preferring(
                 self._bulk('delete'),
-                lambda: self.session.write(bulk, doubt=doubt),
-                lambda: self._delete_each(bulk.left, names, find, doubt,
+                lambda: self.session.write(bulk, outcome=outcome),
+                lambda: self._delete_each(bulk.left, names, find, outcome,
                                           learning=True),
                 has_own_path=True)
         except _NotBulk:
             pass
         except (errors.Refused, errors.BadReply):
             # One of them may be gone, or may have to stay.
-            yield from self._delete_each(bulk.left, names, find, doubt)
+            yield from self._delete_each(bulk.left, names, find, outcome)
 
     def update_many(self, changes: Mapping[int, writes.Fields]
                     ) -> dict[int, errors.RestError]:
@@ -462,17 +464,18 @@ class Collection(reader.Reader[R]):
 
     def _delete_each(self, identities: Mapping[int, writes.Fields],
                      names: Mapping[int, str], find: writes.FindIds | None,
-                     doubt: rest_session.Doubt, *, learning: bool = False
+                     outcome: rest_session.OutcomeCheck, *,
+                     learning: bool = False
                      ) -> calls.Steps[bool]:
         there = []
         for id, identity in identities.items():
             # Each is looked for by itself.
-            own = rest_session.Doubt(unseen=doubt.unseen)
+            own = rest_session.OutcomeCheck(unseen=outcome.unseen)
             try:
                 there.append((yield from self._delete(
                     id, identity, [names.get(id, '')], own, find)))
             finally:
-                doubt.open |= own.open
+                outcome.open |= own.open
         if learning and not all(there):
             raise _NotBulk
         return True

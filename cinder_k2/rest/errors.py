@@ -59,7 +59,7 @@ class RestError(Exception):
     #: Asking again can help.
     retryable: ClassVar[bool] = False
     #: A write that ended so may have been carried out, or not.
-    in_doubt: ClassVar[bool] = False
+    outcome_unknown: ClassVar[bool] = False
     #: What the operator can do about it.
     hint: ClassVar[str] = ''
 
@@ -95,7 +95,7 @@ class Unreachable(RestError):
     """No connection, no reply in time, or the connection broke."""
 
     retryable = True
-    in_doubt = True
+    outcome_unknown = True
     hint = ('check san_ip, san_api_port and the network between this '
             'machine and the array')
 
@@ -103,7 +103,7 @@ class Unreachable(RestError):
 class NotConnected(Unreachable):
     """Unreachable before the request was sent: nothing was carried out."""
 
-    in_doubt = False
+    outcome_unknown = False
 
 
 class NoReply(Unreachable):
@@ -190,7 +190,7 @@ class ServerError(RestError):
     """500, 502 and other 5xx: the outcome is unknown."""
 
     retryable = True
-    in_doubt = True
+    outcome_unknown = True
     hint = 'look at the events of the array'
 
 
@@ -198,7 +198,7 @@ class BadReply(RestError):
     """A reply that the API does not promise: no JSON, cut short, no id."""
 
     retryable = True
-    in_doubt = True
+    outcome_unknown = True
     hint = 'is san_ip the management address of a K2 array?'
 
 
@@ -221,7 +221,8 @@ def is_server_failure(error: RestError) -> bool:
 
     A time-out is none: the array may just be slow.
     """
-    return (error.in_doubt and isinstance(error, (ServerError, Unreachable))
+    return (error.outcome_unknown and isinstance(error, (ServerError,
+                                                         Unreachable))
             and not may_go_on(error))
 
 

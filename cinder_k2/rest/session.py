@@ -73,7 +73,7 @@ class Write(Protocol[T_co]):
 
 
 @dataclasses.dataclass
-class Doubt:
+class OutcomeCheck:
     """Whether a write that was sent may yet have been carried out.
 
     Several writes share one where each takes the place of the one before.
@@ -236,17 +236,17 @@ class Session:
                 pace.pause(failure)
 
     def write(self, write: Write[T], most: int | None = None,
-              doubt: Doubt | None = None) -> calls.Steps[T]:
+              outcome: OutcomeCheck | None = None) -> calls.Steps[T]:
         """Carry a write out exactly once, whatever happens to replies.
 
         :param most: tries, where one of several objects may be busy for
             long
-        :param doubt: that of the write in whose place this one comes
+        :param outcome: that of the write in whose place this one comes
         :raises errors.RestError: refused, or no certainty in time
         """
         with self.deadline() as deadline, \
                 self._sequences.next() as number:
-            left = doubt or Doubt()
+            left = outcome or OutcomeCheck()
 
             def run(number: str | None) -> calls.Steps[T]:
                 return _WriteCall(self, write, deadline, self._pace(
@@ -321,13 +321,13 @@ class _WriteCall(Generic[T]):
 
     def __init__(self, session: Session, write: Write[T],
                  deadline: retry.Deadline, pace: retry.Retry,
-                 number: str | None, doubt: Doubt) -> None:
+                 number: str | None, outcome: OutcomeCheck) -> None:
         self._session = session
         self._write = write
         self._deadline = deadline
         self._pace = pace
         self._number = number
-        self._doubt = doubt
+        self._outcome = outcome
 
     @property
     def _request(self) -> transport.Request:
@@ -336,7 +336,7 @@ class _WriteCall(Generic[T]):
 
     def run(self) -> calls.Steps[T]:
         """Try until it is carried out, refused, or too late."""
-        if self._doubt.unseen:
+        if self._outcome.unseen:
             seen = yield from self._look_first()
             if seen is not None:
                 return seen
@@ -370,21 +370,21 @@ class _WriteCall(Generic[T]):
         """What the write came to; None when it may be tried again."""
         if isinstance(error, errors.SequenceUsed):
             return (yield from self._carried_out(error))
-        if self._doubt.open and isinstance(error, errors.NotFound):
+        if self._outcome.open and isinstance(error, errors.NotFound):
             # It may be that the array has no such calls.
             return (yield from self._look())
-        if self._doubt.open and isinstance(error, errors.Refused):
+        if self._outcome.open and isinstance(error, errors.Refused):
             error.repeats = True
             # An array that ignores the sequence refuses a duplicate of
             # what our first try made (ERR-8).
             return (yield from self._look(times=_LOOKS))
         if not isinstance(error, errors.NotConnected):
-            self._doubt.numbers.add(self._request.sequence)
-        self._doubt.open |= error.in_doubt
-        if not error.in_doubt:
+            self._outcome.numbers.add(self._request.sequence)
+        self._outcome.open |= error.outcome_unknown
+        if not error.outcome_unknown:
             return None
-        self._doubt.unseen = True
-        if self._doubt.slow and errors.may_go_on(error):
+        self._outcome.unseen = True
+        if self._outcome.slow and errors.may_go_on(error):
             raise error
         try:
             return (yield from self._look(
@@ -401,7 +401,7 @@ class _WriteCall(Generic[T]):
     def _carried_out(self, error: errors.SequenceUsed) -> calls.Steps[T]:
         """The result of an earlier try, if the number was used by that."""
         number = self._request.sequence
-        if number is None or number not in self._doubt.numbers:
+        if number is None or number not in self._outcome.numbers:
             raise errors.refused(error) from error
         result = yield from self._look(times=_LOOKS, certain=True)
         if result is None:
@@ -420,12 +420,12 @@ class _WriteCall(Generic[T]):
                         self._deadline.left()))
             failure = None
             try:
-                if self._doubt.verify is not None:
-                    self._doubt.verify()
+                if self._outcome.verify is not None:
+                    self._outcome.verify()
                 result = yield from self._write.look(certain)
             except (errors.NotOffered, errors.Incomplete):
                 # There is no way to look: it may be repeated.
-                self._doubt.unseen = False
+                self._outcome.unseen = False
                 return None
             except errors.RestError as error:
                 failure, result = error, None
@@ -434,7 +434,7 @@ class _WriteCall(Generic[T]):
                 # handler: each error would become the context of the next.
                 self._pace.pause(failure)
                 continue
-            self._doubt.unseen = False
+            self._outcome.unseen = False
             if result is not None:
                 return result
             looks += 1

@@ -163,7 +163,7 @@ def _systems(those: Sequence[ArrayOperations]) -> frozenset[str]:
     found = set()
     for side in those:
         try:
-            with side.array.glance():
+            with side.array.probe_deadline():
                 found.add(side.array.system.known_id or side.array.system.id)
         except rest.RestError as error:
             LOG.warning('What the array at %(address)s has is not known: '
@@ -505,7 +505,7 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
     known = _known(volume)
     freed: Update = {}
     if (known is not None and known.failback_in_progress
-            and not outcome.in_doubt):
+            and not outcome.outcome_unknown):
         freed = _dumped(volume, side,
                         dataclasses.replace(known, failback_in_progress=False))
     return {**freed, **_mended(volume),

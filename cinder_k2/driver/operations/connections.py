@@ -240,7 +240,7 @@ class Connections:
             if self._is_another_coming(volume):
                 self._keep(volume, backing, sought)
                 return Disconnected(shared=True)
-            with self._array.grace():
+            with self._array.cleanup_deadline():
                 return self._disconnect_host(volume, backing, sought, hold)
         except Exception as error:
             LOG.warning('A mapping of %(what)s may be left on the array: '
@@ -262,7 +262,7 @@ class Connections:
     def _settle_quietly(self, sought: array_hosts.Sought, done: Disconnected
                         ) -> None:
         try:
-            with self._array.grace():
+            with self._array.cleanup_deadline():
                 self._idle_when_alone(sought, done)
         except Exception as error:
             LOG.warning('A host without volumes may be left on the array: '
@@ -279,7 +279,7 @@ class Connections:
         sought = self._sought(connector)
         initiators = list(sought.initiators)
         with self._host_held(initiators, _subject(volume)) as hold:
-            backing, owners = self._array.beside(
+            backing, owners = self._array.concurrently(
                 lambda: self._mapped_backing(volume),
                 lambda: self._transport.hosts(self._array).owners(sought))
             # Cinder removes the row of the one that leaves afterwards.
@@ -335,7 +335,7 @@ class Connections:
         stored = self._resolver.known(volume)
         if stored is None or stored.regrouping:
             return self.disconnect_all(self._mapped_backing(volume))
-        backing, found = self._array.beside(
+        backing, found = self._array.concurrently(
             lambda: self._mapped_backing(volume),
             lambda: self._array.mappings.of_volumes(stored.mappable))
         if backing != stored:
@@ -500,7 +500,7 @@ class Connections:
         registry = self._transport.hosts(self._array)
         try:
             if initiators is None:
-                ours, initiators = self._array.beside(
+                ours, initiators = self._array.concurrently(
                     lambda: registry.ours(host),
                     lambda: registry.initiators(host))
             else:

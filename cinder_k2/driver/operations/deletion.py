@@ -153,7 +153,7 @@ class Deletion:
                 siblings) or look()
             there = self._array.snapshots.is_hidden_among(parent, siblings)
         else:
-            as_noted, there = self._array.beside(
+            as_noted, there = self._array.concurrently(
                 look,
                 lambda: self._array.snapshots.is_hidden(parent,
                                                         known.source_group))

@@ -208,7 +208,7 @@ class Manage:
                        ) -> inventory.FoundSnapshot:
         stored = self._resolver.resolve(snapshot.volume)
         # The group that is stored may be another's by now (OBJ-7).
-        volume, found = self._array.beside(
+        volume, found = self._array.concurrently(
             lambda: self._resolver.confirm(snapshot.volume, stored),
             lambda: self._array.inventory.snapshot(
                 manageable.reference(existing_ref), stored.group))

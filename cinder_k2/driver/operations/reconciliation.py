@@ -165,7 +165,7 @@ class Reconciliation:
 
     def _try_to_search(self) -> bool:
         try:
-            with self._array.glance():
+            with self._array.probe_deadline():
                 self._search()
             return True
         except (rest.RestError, exceptions.K2Error) as error:

@@ -195,10 +195,10 @@ class Replication:
         except Exception as error:
             with excutils.save_and_reraise_exception(), \
                     self._array.deadline(fresh=True):
-                self._end_doubt(pairs, order, error)
+                self._resolve_outcome(pairs, order, error)
 
-    def _end_doubt(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
-                   order: replication.Order, error: Exception) -> None:
+    def _resolve_outcome(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
+                         order: replication.Order, error: Exception) -> None:
         if replication.may_be_begun(order):
             LOG.error('Something of replication session %(name)s between the '
                       'arrays at %(here)s and %(there)s may be left. It goes '
@@ -303,7 +303,7 @@ class Replication:
     def _has_ended(self, sessions: Sequence[str], group: int) -> bool:
         """Whether a session does not protect any more, as far as known."""
         try:
-            with self._array.grace():
+            with self._array.cleanup_deadline():
                 return replication.has_ended(self._array, sessions, group)
         except rest.RestError as error:
             LOG.warning('Whether replication session %(name)s has ended is '
@@ -366,7 +366,7 @@ class Replication:
             arrays.append(self._array)
         for array in arrays:
             try:
-                with array.grace():
+                with array.cleanup_deadline():
                     replication.sweep(
                         array, True, naming.session(name_id),
                         naming.volume_group(name_id),

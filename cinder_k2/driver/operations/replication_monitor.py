@@ -238,7 +238,7 @@ class ReplicationMonitor:
         if not paused:
             return []
         try:
-            with peer.array.glance():
+            with peer.array.probe_deadline():
                 halves = peer.array.replication.find_many(
                     [naming.peer(session.name) for session in paused])
         except rest.RestError as error:

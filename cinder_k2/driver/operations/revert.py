@@ -88,7 +88,7 @@ class Revert:
                 or taken.view is not None or taken.group != backing.group):
             return False
         with locks.group_on(self._array, backing.group):
-            seen, before = self._array.beside(
+            seen, before = self._array.concurrently(
                 lambda: self._resolver.confirm_snapshot(snapshot, taken),
                 lambda: self._array.volumes.group(taken.group))
             if seen.group != before.id:

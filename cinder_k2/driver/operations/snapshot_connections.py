@@ -89,7 +89,7 @@ class SnapshotConnections:
     def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         """Drop a view where something else is to be reported."""
         try:
-            with self._array.grace():
+            with self._array.cleanup_deadline():
                 self._drop_if_unused(view, snapshot)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('View %(view)s may be left on the array: %(error)s',

@@ -264,7 +264,7 @@ class _Journey:
         batch = self._without_hosts([one for one in batch
                                      if one.has_arrived()])
         for one in batch:
-            one.in_doubt = True
+            one.outcome_unknown = True
         for one in self._command(batch, THERE, FAILED_OVER):
             one.promised = True
         self._leave(batch, Phase.RETURNING, Phase.PAUSED)
@@ -443,7 +443,7 @@ class _Journey:
         for side, array in self._arrays.items():
             try:
                 if any(one.phase is not Phase.HOME for one in self._all):
-                    with array.grace():
+                    with array.cleanup_deadline():
                         self._keep(side, sessions_of(array, [
                             one.unit for one in self._all]))
                 with array.deadline(fresh=True):
@@ -479,12 +479,13 @@ class _Journey:
             return Outcome(THERE, volumes, (
                 f'The array at {there.address} serves it again, but does '
                 f'not replicate it: {reason} Fail back once more.'))
-        return Outcome(HERE, {}, self._warning(one) + reason, one.in_doubt)
+        return Outcome(HERE, {}, self._warning(one) + reason,
+                       one.outcome_unknown)
 
     def _warning(self, one: Traveller) -> str:
         """What a unit that stays here has lost; first of what is told."""
         address = self._arrays[HERE].address
-        if one.in_doubt:
+        if one.outcome_unknown:
             return ('The other array may have taken over: do not attach it '
                     f'on the array at {address} before another failback. ')
         if one.detached:

@@ -74,7 +74,7 @@ class Traveller:
     :ivar snapshots: how many times that was tried
     :ivar detached: hosts lost it here
     :ivar moved: its newest data is there
-    :ivar in_doubt: ``there`` was told to take over, and not seen since
+    :ivar outcome_unknown: ``there`` was told to take over, and not seen since
     :ivar promised: and it said that it did
     :ivar disputed: both arrays may have data that the other has not
     :ivar reason: why it does not get any further
@@ -89,7 +89,7 @@ class Traveller:
         self.snapshots = 0
         self.detached = False
         self.moved = False
-        self.in_doubt = False
+        self.outcome_unknown = False
         self.promised = False
         self.disputed = False
         self.reason = ''
@@ -121,7 +121,7 @@ class Traveller:
             self.reason = self.reason or _BEGUN_ANEW
         self.moved = self.moved or self._is_there()
         if side == THERE:
-            self.in_doubt = self.promised = False
+            self.outcome_unknown = self.promised = False
 
     def _is_there(self) -> bool:
         """Whether ``there`` has taken over; two sources tell nothing."""

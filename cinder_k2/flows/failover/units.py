@@ -60,14 +60,14 @@ class Outcome:
     :ivar volumes: if that is THERE, ids there of volume and volume group,
         by the names in Unit.volumes; those are left out that are missing
     :ivar reason: what did not become as it should; empty if all did
-    :ivar in_doubt: the array that was to take over may have done so
+    :ivar outcome_unknown: the array that was to take over may have done so
     :ivar copied: THERE copies it to the other array
     """
 
     served_by: str
     volumes: Mapping[str, Ids]
     reason: str = ''
-    in_doubt: bool = False
+    outcome_unknown: bool = False
     copied: bool = False
 
     @property

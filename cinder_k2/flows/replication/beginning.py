@@ -93,10 +93,10 @@ class CreateSession(engine.Step):
             rpo=order.link.rpo, peer_group_name=order.peer_group_name,
             peer_session_name=order.peer_session_name)
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         here, there = inputs['array'], inputs['there']
         order: Order = inputs['order']
-        with there.grace():
+        with there.cleanup_deadline():
             each(lambda: _delete_session(there, order.peer_session_name),
                  lambda: _delete_session(here, order.session_name,
                                          order.group),
@@ -124,7 +124,7 @@ def _delete_empty_group(array: Array, name: str) -> None:
 class AddPeerVolumes(engine.Step):
     """Let the peer make a volume for each member. One call each."""
 
-    always_doubtful = True
+    always_unknown = True
 
     def __init__(self, order: Order) -> None:
         super().__init__()
@@ -143,9 +143,9 @@ class AddPeerVolumes(engine.Step):
                 del self._tried[name]
                 raise
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         calls, there = inputs['array'].replication, inputs['there']
-        with there.grace():
+        with there.cleanup_deadline():
             each(*[functools.partial(calls.remove_volume, member.volume)
                    for member in self._tried.values()],
                  lambda: delete_volumes(there, find_copies(
@@ -156,7 +156,7 @@ class Start(engine.Step):
     """Start the session: the first copy begins (REP-6)."""
 
     # It starts later, maybe after nobody waits for it any more.
-    always_doubtful = True
+    always_unknown = True
 
     def execute(self, array: Array, there: Array, session: int,
                 finder: Finder) -> None:
@@ -165,8 +165,8 @@ class Start(engine.Step):
             role=replication.SOURCE, state=replication.IDLE)
         ).to(replication.IN_SYNC)
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
-        with inputs['there'].grace():
+    def undo_unknown(self, **inputs: typing.Any) -> None:
+        with inputs['there'].cleanup_deadline():
             for half in inputs['finder'].pair().stop().halves:
                 delete_snapshots(half.array, half.session.group)
 
@@ -202,7 +202,7 @@ def may_be_begun(order: Order) -> bool:
     """
     link = order.link
     try:
-        with link.here.grace(), link.there.grace():
+        with link.here.cleanup_deadline(), link.there.cleanup_deadline():
             return order.finder.near() is not None or _is_anything_left(
                 link.there, order.peer_session_name, order.peer_group_name,
                 [copy_name(order.marked, one.name)

@@ -48,7 +48,7 @@ class StopSession(engine.Step):
     """Bring both halves to idle."""
 
     default_provides = 'stopped'
-    always_doubtful = True
+    always_unknown = True
 
     def execute(self, array: Array, there: Array | None, pair: Pair,
                 finder: Finder, confirm: Confirm) -> Pair:
@@ -59,9 +59,9 @@ class StopSession(engine.Step):
             confirm(pair.is_open)
         return pair.stop()
 
-    def undo_doubtful(self, **inputs: typing.Any) -> None:
+    def undo_unknown(self, **inputs: typing.Any) -> None:
         if inputs['pair'].may_run:
-            with inputs['there'].grace():
+            with inputs['there'].cleanup_deadline():
                 inputs['finder'].pair().start()
 
 
@@ -162,7 +162,7 @@ def _look_there(finder: Finder, near: Half | None, group_name: str,
     there, why = finder.there, 'it is no replication_device'
     if there is not None:
         try:
-            with there.grace():
+            with there.cleanup_deadline():
                 pair = Pair(near, finder.far(near))
                 return pair, Copies.look(
                     there, finder.is_marked(pair, group_name), group_name,

@@ -132,7 +132,7 @@ def _came_true(finder: Finder, member: Member, error: rest.RestError
     :raises ReplicationError: the session has not started again, because the
         copy has grown alone and cannot shrink (VOL-2), or the array is busy
     """
-    with contextlib.suppress(rest.RestError), finder.here.grace():
+    with contextlib.suppress(rest.RestError), finder.here.cleanup_deadline():
         near = finder.near()
         if near and near.state != replication.IN_SYNC:
             raise exceptions.ReplicationError(
@@ -155,7 +155,7 @@ def _try_extend_copy(finder: Finder, near: Half, member: Member) -> None:
     there = finder.there
     try:
         if there is not None:
-            with there.grace():
+            with there.cleanup_deadline():
                 copy = _find_copy(finder, Pair(near, None), member)[1]
                 if copy is not None:
                     there.volumes.grow(copy, member.size, _names(member))

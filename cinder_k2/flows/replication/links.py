@@ -61,7 +61,7 @@ class Link:
         """
         self.number()
         try:
-            with self.there.glance():
+            with self.there.probe_deadline():
                 return self.there.system.id
         except rest.RestError as error:
             raise exceptions.PeerUnreachable(

@@ -30,10 +30,10 @@ class RecordedTest(doubles.TestCase):
     def setUp(self):
         super().setUp()
         self.client = mock.Mock(spec_set=[
-            *KINDS, 'address', 'beside', 'capabilities', 'clock'])
+            *KINDS, 'address', 'concurrently', 'capabilities', 'clock'])
         self.client.address = 'k2.example.org'
         self.client.clock = k2_sim.FakeClock()
-        self.client.beside = lambda first, second: (first(), second())
+        self.client.concurrently = lambda first, second: (first(), second())
         for kind in KINDS:
             setattr(self.client, kind, self._collection(kind))
 

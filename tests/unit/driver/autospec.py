@@ -175,9 +175,9 @@ def array(journal, *parts, system_id=rows.SYSTEM):
     double.system.id = double.system.known_id = system_id
     for part in parts:
         setattr(double, part, Double(_PARTS[part]))
-    for name in ('deadline', 'glance', 'grace'):
+    for name in ('deadline', 'probe_deadline', 'cleanup_deadline'):
         getattr(double, name).side_effect = journal.context(name)
-    double.beside.side_effect = lambda first, second: (first(), second())
+    double.concurrently.side_effect = lambda first, second: (first(), second())
     return double
 
 

@@ -101,13 +101,13 @@ class ArrayDouble:
         yield
 
     @contextlib.contextmanager
-    def grace(self):
+    def cleanup_deadline(self):
         """Record that there is time for clearing up."""
-        self._case.log.grace()
+        self._case.log.cleanup_deadline()
         yield
 
     @staticmethod
-    def beside(first, second):
+    def concurrently(first, second):
         """Carry out two reads."""
         return first(), second()
 

@@ -149,8 +149,8 @@ def array(system_id=HERE):
             found.inside.remove(name)
     found.deadline = lambda *, fresh=False: within(
         'fresh' if fresh else 'deadline')
-    found.grace = lambda: within('grace')
-    found.glance = lambda: within('glance')
+    found.cleanup_deadline = lambda: within('cleanup_deadline')
+    found.probe_deadline = lambda: within('probe_deadline')
     return found
 
 

@@ -78,8 +78,8 @@ class ArrayDouble(doubles.ArrayDouble):
         yield
 
     @contextlib.contextmanager
-    def grace(self):
-        doubles.Call(self._case.log, f'{self._name}.grace')()
+    def cleanup_deadline(self):
+        doubles.Call(self._case.log, f'{self._name}.cleanup_deadline')()
         yield
 
 
@@ -357,7 +357,7 @@ class DeleteTest(BaseTestCase):
 
     def cleared(self, name, part, *args):
         array = getattr(call, name)
-        return [array.grace(),
+        return [array.cleanup_deadline(),
                 getattr(array.deletion, part)(*args)]
 
     def test_one_that_was_never_made_may_be_anywhere(self):
@@ -604,7 +604,7 @@ class GroupTest(BaseTestCase):
                  {place: ({'status': 'deleted'}, [])})
         self.assertEqual([
             each for name in others for each in (
-                getattr(call, name).grace(),
+                getattr(call, name).cleanup_deadline(),
                 getattr(call, name).groups.drop_group(self.group))],
             self.done()[2:])
 

@@ -220,7 +220,7 @@ class RecordedMoveTest(doubles.TestCase):
         self.raised(exceptions.GroupNotSupported, self.regroup, self.OUT)
         self.assertEqual(
             [mock.call.array.volumes.move(7, 9, ['cv-1']),
-             mock.call.grace(),
+             mock.call.cleanup_deadline(),
              mock.call.array.volumes.find_volume('cv-1'),
              mock.call.array.volumes.move(7, 3, ['cv-1']),
              mock.call.array.volumes.find_group('cvg-1'),
@@ -261,8 +261,8 @@ class RecordedMoveTest(doubles.TestCase):
         self.assertEqual(
             [mock.call.array.volumes.create_group('ccg-1', True),
              mock.call.deadline(fresh=True), mock.call.deadline(fresh=True),
-             mock.call.grace(),
+             mock.call.cleanup_deadline(),
              mock.call.array.volumes.delete(7, 9, ['cv-1']),
-             mock.call.grace(),
+             mock.call.cleanup_deadline(),
              mock.call.array.volumes.delete_group(9, ['ccg-1'])],
             self.calls())

@@ -24,10 +24,10 @@ VOLUME = rest.Volume(id=7, name='their volume', size=1)
 FOUND = inventory.FoundVolume(VOLUME, GROUP, 0)
 TAKE_GROUP = mock.call.array.original_names.adopt_group(GROUP, 'cvg')
 TAKE_VOLUME = mock.call.array.original_names.adopt_volume(VOLUME, 'cv', 5)
-GROUP_BACK = [mock.call.grace(),
+GROUP_BACK = [mock.call.cleanup_deadline(),
               mock.call.array.volumes.find_group('cvg'),
               mock.call.array.original_names.undo_group(GROUP, 'cvg')]
-VOLUME_BACK = [mock.call.grace(),
+VOLUME_BACK = [mock.call.cleanup_deadline(),
                mock.call.array.volumes.find_volume('cv'),
                mock.call.array.original_names.undo_volume(VOLUME, 'cv')]
 

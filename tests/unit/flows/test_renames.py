@@ -23,10 +23,10 @@ NAMES = {'name': 'new', 'group_name': 'new group',
          'old_name': 'old', 'old_group_name': 'old group'}
 SET_GROUP = mock.call.array.names.set_group(3, 'new group', 'old group')
 SET_VOLUME = mock.call.array.names.set_volume(7, 'new', 'old')
-GROUP_BACK = [mock.call.grace(),
+GROUP_BACK = [mock.call.cleanup_deadline(),
               mock.call.array.volumes.find_group('new group'),
               mock.call.array.names.set_group(3, 'old group', 'new group')]
-VOLUME_BACK = [mock.call.grace(),
+VOLUME_BACK = [mock.call.cleanup_deadline(),
                mock.call.array.volumes.find_volume('new'),
                mock.call.array.names.set_volume(7, 'old', 'new')]
 

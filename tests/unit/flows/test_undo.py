@@ -30,7 +30,7 @@ class NoArray:
         self.graces = 0
 
     @contextlib.contextmanager
-    def grace(self):
+    def cleanup_deadline(self):
         self.graces += 1
         yield
 
@@ -76,7 +76,7 @@ class UndoTest(base.BaseTestCase):
 
     def test_several_writes_are_always_in_doubt(self):
         self.assertRaises(rest.Refused, self.run_two, rest.Refused('no'),
-                          always_in_doubt=True)
+                          always_unknown=True)
         self.assertEqual(['two in doubt', 'one undone'], self.log)
 
     def test_a_killed_service_undoes_nothing(self):
@@ -98,7 +98,7 @@ class UndoTest(base.BaseTestCase):
             with undo.Undo(self.array) as steps:
                 steps.on_failure('one', self.note('one'))
                 steps.on_failure('two', fail)
-                with steps.step('three', fail, always_in_doubt=True):
+                with steps.step('three', fail, always_unknown=True):
                     raise KeyError('why')
 
         with self.assertLogs('cinder_k2.flows.undo', 'WARNING') as told:

@@ -84,14 +84,15 @@ class ChangeTest(Case):
     def test_a_slow_one_that_is_cut_off_is_not_repeated(self):
         self.make(requests.ReadTimeout('cut'))
         with self.assertRaises(rest.errors.NoReply):
-            self.client.volumes.update(31, doubt=rest.Doubt(slow=True),
+            self.client.volumes.update(31,
+                                       outcome=rest.OutcomeCheck(slow=True),
                                        size=5)
 
     def test_a_slow_one_need_not_show_yet(self):
         self.make(scripted.Reply(200, volume(31, volume_group={
             'ref': '/volume_groups/14'})))
         self.assertEqual(14, self.client.volumes.update(
-            31, doubt=rest.Doubt(slow=True),
+            31, outcome=rest.OutcomeCheck(slow=True),
             volume_group=rest.Ref('volume_groups', 15)).volume_group.id)
 
     def test_a_slow_one_that_crashed_is_looked_for(self):
@@ -99,7 +100,7 @@ class ChangeTest(Case):
                   scripted.Reply(200, volume(31, size=5)))
         self.client.capabilities.found('reads:volumes')
         self.assertEqual(5, self.client.volumes.update(
-            31, doubt=rest.Doubt(slow=True), size=5).size)
+            31, outcome=rest.OutcomeCheck(slow=True), size=5).size)
 
 
 @ddt.ddt
@@ -246,41 +247,41 @@ class DeleteTest(Case):
         """What is gone by its name is not deleted by its id."""
         self.make(scripted.hits({'id': 4, 'name': 'two'}))
         self.assertTrue(self.client.volume_groups.delete(
-            4, name='one', doubt=rest.Doubt(unseen=True)))
+            4, name='one', outcome=rest.OutcomeCheck(unseen=True)))
         self.assertEqual(['GET /volume_groups'], self.array.calls)
 
     def test_doubt_of_before_that_was_none(self):
         self.make(scripted.hits({'id': 4, 'name': 'one'}),
                   scripted.Reply(204))
-        doubt = rest.Doubt(unseen=True)
+        outcome = rest.OutcomeCheck(unseen=True)
         self.assertTrue(self.client.volume_groups.delete(
-            4, name='one', doubt=doubt))
-        self.assertFalse(doubt.open)
+            4, name='one', outcome=outcome))
+        self.assertFalse(outcome.open)
 
     def test_a_lost_reply_about_one_of_many(self):
         """It is told, also where the caller finds that all is done."""
         self.make(LOST)
-        doubt = rest.Doubt()
-        self.client.volumes.delete_many({4: {}}, doubt=doubt,
+        outcome = rest.OutcomeCheck()
+        self.client.volumes.delete_many({4: {}}, outcome=outcome,
                                         find=lambda: {5})
-        self.assertTrue(doubt.open)
+        self.assertTrue(outcome.open)
 
     def test_a_lost_reply_about_many(self):
         """Those that the caller finds are deleted again."""
         self.make(LOST, scripted.Reply(204))
         self.client.capabilities.found('bulk:volumes:delete')
-        doubt = rest.Doubt()
-        self.client.volumes.delete_many({4: {}, 5: {}}, doubt=doubt,
+        outcome = rest.OutcomeCheck()
+        self.client.volumes.delete_many({4: {}, 5: {}}, outcome=outcome,
                                         find=lambda: {5, 6})
         self.assertEqual([{'id': 5}], self.array.body(1))
-        self.assertTrue(doubt.open)
+        self.assertTrue(outcome.open)
 
     def test_no_lost_reply(self):
         self.make(scripted.Reply(204))
-        doubt = rest.Doubt()
-        self.client.volumes.delete_many({4: {}}, doubt=doubt,
+        outcome = rest.OutcomeCheck()
+        self.client.volumes.delete_many({4: {}}, outcome=outcome,
                                         find=self.fail)
-        self.assertFalse(doubt.open)
+        self.assertFalse(outcome.open)
 
     def test_only_what_is_left_is_deleted_again(self):
         """OBJ-7, BLK-4: the id of the first is another volume's mapping."""

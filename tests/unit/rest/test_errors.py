@@ -106,7 +106,7 @@ class FromReplyTest(unittest.TestCase):
         doubtful = {kind for kind in vars(errors).values()
                     if isinstance(kind, type)
                     and issubclass(kind, errors.RestError)
-                    and kind.in_doubt}
+                    and kind.outcome_unknown}
         self.assertEqual({rest.Unreachable, errors.NoReply, rest.ServerError,
                           rest.BadReply}, doubtful)
 

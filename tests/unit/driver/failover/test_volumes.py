@@ -330,7 +330,7 @@ class FailoverTest(Case):
         self.mars.array.system = Unmet()
         self.assertEqual({'v1': {'replication_status': 'enabled'}},
                          self.over(self.volume(system_id='mars')))
-        self.assertEqual([('glance',)], asked)
+        self.assertEqual([('probe_deadline',)], asked)
 
     def test_a_target_that_is_known_is_not_asked(self):
         class Known(replicated.LostSystem):
@@ -566,9 +566,10 @@ class FailbackTest(AwayCase):
 
     @ddt.data((False, False), (True, True))
     @ddt.unpack
-    def test_one_that_stays(self, in_doubt, reserved):
+    def test_one_that_stays(self, outcome_unknown, reserved):
         """Hosts may have it again if nobody else can have taken it."""
-        self.outcomes = {'v1': left('no link', in_doubt=in_doubt)}
+        self.outcomes = {'v1': left(
+            'no link', outcome_unknown=outcome_unknown)}
         row = self.away(backing={'failback_in_progress': True})
         self.assertEqual({'v1': {
             'replication_status': 'error',
@@ -621,7 +622,7 @@ class FailbackTest(AwayCase):
         return found
 
     def test_volumes_are_reserved(self):
-        self.outcomes = {'v1': left(in_doubt=True)}
+        self.outcomes = {'v1': left(outcome_unknown=True)}
         keys, ((system, backing),) = self.reserved(self.away())
         self.assertEqual(['v1'], keys)
         self.assertEqual(('moon', ArrayVolume(
@@ -629,7 +630,8 @@ class FailbackTest(AwayCase):
             (system, backing))
 
     def test_only_those_that_are_wanted(self):
-        self.outcomes = {name: left(in_doubt=True) for name in ('v1', 'v2')}
+        self.outcomes = {name: left(outcome_unknown=True)
+                         for name in ('v1', 'v2')}
         keys, ((_, first), (_, second)) = self.reserved(
             self.away(), self.away('v2'), keys=('v2',))
         self.assertEqual((['v2'], False, True),
@@ -673,7 +675,7 @@ class FailbackTest(AwayCase):
         group = replicated.group()
         rows = [self.away('v1', group=group), self.away('v2', group=group)]
         rows[0].on_write = lambda: 1 / 0
-        self.outcomes = {'g1': left(in_doubt=True)}
+        self.outcomes = {'g1': left(outcome_unknown=True)}
         keys, objects = self.reserved(*rows, keys=('g1',))
         self.assertEqual(
             ([], True), (keys, objects[1][1].failback_in_progress))
@@ -690,7 +692,7 @@ class FailbackTest(AwayCase):
         row = self.away(provider_id=None,
                         group=replicated.group() if in_group else None)
         key = 'g1' if in_group else 'v1'
-        self.outcomes = {key: left(in_doubt=True)}
+        self.outcomes = {key: left(outcome_unknown=True)}
         keys, ((_, backing),) = self.reserved(row, keys=(key,))
         self.moon.array.volumes.find.assert_called_with('cv-v1', 'rcv-v1')
         self.assertEqual(expected, keys)

@@ -299,9 +299,10 @@ class FailedConnectTest(ConnectionsCase):
     def test_it_is_taken_back(self):
         self.connect(self.volume)
         self.assertEqual([*held(
-            'at', 'attach', 'connected', '+grace', 'owners', 'unmap',
-            'remove', 'now_idle', '-grace', what=self.volume.id),
-            '+grace', '-grace'], self.events)
+            'at', 'attach', 'connected', '+cleanup_deadline', 'owners',
+            'unmap',
+            'remove', 'now_idle', '-cleanup_deadline', what=self.volume.id),
+            '+cleanup_deadline', '-cleanup_deadline'], self.events)
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.sought)
@@ -323,10 +324,12 @@ class FailedConnectTest(ConnectionsCase):
         self.hold.is_alone = False
         self.connect(self.volume)
         self.assertEqual([
-            *held('at', 'attach', 'connected', '+grace', 'owners', 'unmap',
-                  '-grace', what=self.volume.id),
-            '+grace', *held('owners', 'is_mapped', 'remove', 'now_idle'),
-            '-grace'], self.events)
+            *held('at', 'attach', 'connected', '+cleanup_deadline', 'owners',
+                  'unmap',
+                  '-cleanup_deadline', what=self.volume.id),
+            '+cleanup_deadline',
+            *held('owners', 'is_mapped', 'remove', 'now_idle'),
+            '-cleanup_deadline'], self.events)
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=True)
 
@@ -345,7 +348,7 @@ class FailedConnectTest(ConnectionsCase):
         with self.assertLogs(connections.LOG.logger, 'WARNING') as logs:
             self.connect(self.volume)
         self.assertIn('A host without volumes may be left', logs.output[0])
-        self.assertEqual('-grace', self.events[-1])
+        self.assertEqual('-cleanup_deadline', self.events[-1])
 
     def test_it_is_taken_back_from_a_host_group(self):
         """Other members that use the volume keep it."""
@@ -470,7 +473,7 @@ class DisconnectTest(ConnectionsCase):
 
     def test_the_host_is_looked_up_beside_the_volume(self):
         self.disconnect()
-        self.assertEqual(1, self.array.beside.call_count)
+        self.assertEqual(1, self.array.concurrently.call_count)
         sought, = self.registry.owners.call_args.args
         self.assertEqual((IQN,), sought.initiators)
         self.resolver.find.assert_called_once_with(self.volume)
@@ -765,7 +768,7 @@ class EverywhereTest(ConnectionsCase):
     def test_mappings_are_read_beside_the_volume(self):
         self.array.mappings.hosts_in_use.return_value = {HOST}
         self.connections.terminate_connection(self.volume, None)
-        self.assertEqual(1, self.array.beside.call_count)
+        self.assertEqual(1, self.array.concurrently.call_count)
         self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
         self.resolver.known.assert_called_once_with(self.volume)
@@ -786,7 +789,7 @@ class EverywhereTest(ConnectionsCase):
         self.resolver.find.return_value = moving
         self.array.mappings.hosts_in_use.return_value = {HOST}
         self.connections.terminate_connection(self.volume, None)
-        self.array.beside.assert_not_called()
+        self.array.concurrently.assert_not_called()
         self.array.mappings.of_volumes.assert_called_once_with(
             BACKING.mappable)
 

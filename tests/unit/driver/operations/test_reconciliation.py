@@ -68,7 +68,7 @@ class ReconciliationTestCase(doubles.TestCase):
         self.connections.disconnect_kept.side_effect = self.disconnect
         self.array.mappings.of_volumes.return_value = []
         self.array.mappings.by_host.side_effect = self.of_hosts
-        self.array.glance = self.array.grace
+        self.array.probe_deadline = self.array.cleanup_deadline
         self.kept = kept.Kept()
         self.make()
 

@@ -359,7 +359,7 @@ class EndTest(Case):
         self.alone()
         self.ended.side_effect = exceptions.ObjectInUse('rcv-v1', 'is mapped')
         self.has_ended.side_effect = lambda *args: self.assertEqual(
-            ['grace'], self.here.inside)
+            ['cleanup_deadline'], self.here.inside)
         self.assertRaises(exceptions.ObjectInUse, self.unprotect)
         self.has_ended.assert_called_once_with(
             self.here, ('ssn-v1', 'rssn-v1'), 10)
@@ -521,7 +521,7 @@ class SweepTest(Case):
         self.assertEqual([
             mock.call(array, True, 'ssn-n1', 'cvg-n1', ['cv-n1'])
             for array in (self.there, self.moon)], self.swept.mock_calls)
-        self.assertEqual([('grace',)] * 2, self.within)
+        self.assertEqual([('cleanup_deadline',)] * 2, self.within)
 
     def test_a_volume_that_was_never_made(self):
         self.replication.sweep(replicated.volume(launched_at=None), 'n1')

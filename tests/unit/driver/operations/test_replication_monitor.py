@@ -255,7 +255,7 @@ class ResumeTest(Case):
 
     def test_the_peer_is_given_a_moment_only(self):
         self.there.replication.find_many.side_effect = lambda names: \
-            self.assertEqual(['glance'], self.there.inside) or {}
+            self.assertEqual(['probe_deadline'], self.there.inside) or {}
         self.assertIs(True, self.watch())
 
     @ddt.data({'status': 'error'}, {'provider_id': replicated.ids('there')})

@@ -140,7 +140,7 @@ class RestoreTest(RevertCase):
             self.snapshot, TAKEN)
         self.array.volumes.group.assert_called_once_with(5)
         self.array.volumes.restore.assert_called_once_with(SEEN, BEFORE)
-        self.assertEqual(1, self.array.beside.call_count)
+        self.assertEqual(1, self.array.concurrently.call_count)
 
     def test_a_volume_that_grew_keeps_its_size(self):
         self.volume.size = 3

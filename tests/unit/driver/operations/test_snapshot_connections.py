@@ -108,8 +108,9 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.journal.record(self.volumes.connect_backing, 'connect',
                             rest.Unreachable('lost'))
         self.assertRaises(rest.Unreachable, self.attach)
-        self.assertEqual(held('view_of', 'create_view', 'connect', '+grace',
-                              'delete', '-grace'), self.events)
+        self.assertEqual(held('view_of', 'create_view', 'connect',
+                              '+cleanup_deadline',
+                              'delete', '-cleanup_deadline'), self.events)
         self.array.snapshots.delete.assert_called_once_with(12, 5, [NAME])
 
     def test_the_view_stays_for_another_host(self):

@@ -227,7 +227,7 @@ class PairTest(base.BaseTestCase):
             clock=self.clock)
         self.reserved -= {key for key, outcome in outcomes.items()
                           if outcome.served_by == failover.HERE
-                          and not outcome.in_doubt}
+                          and not outcome.outcome_unknown}
         return outcomes
 
     def reserve(self, keys):
