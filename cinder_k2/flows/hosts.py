@@ -12,6 +12,7 @@
 
 """Registering a host and mapping to it; removing it again."""
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
 import functools
@@ -240,7 +241,8 @@ def _map(order: _Order, host: int, steps: undo.Undo) -> int:
 
 def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
            initiators: Mapping[str, int] | None = None,
-           protection: chap.Chap | None = None) -> None:
+           protection: chap.Chap | None = None, *,
+           connected: Iterable[str] = ()) -> None:
     """Delete a host that has no mappings, with its initiators.
 
     One call where the array deletes them together (HST-3), else two; if it
@@ -252,6 +254,8 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
     :param initiators: those that it was seen to have since it is held, with
         their records; whether it has others is looked up if the array
         refuses, or at once, with one more call, if this is None
+    :param connected: initiators by which it was connected; their profiles
+        go, too, where the array does not show which initiators it has
     """
     if initiators is None:
         initiators = registry.initiators(host.id)
@@ -266,7 +270,8 @@ def remove(array: Array, registry: hosts.Hosts, host: rest.Host,
         initiators = others
         _remove(array, registry, host, initiators)
     if protection is not None:
-        protection.forget(initiators)
+        protection.forget({initiator.lower(): initiator for initiator
+                           in (*connected, *initiators)}.values())
 
 
 def _remove(array: Array, registry: hosts.Hosts, host: rest.Host,

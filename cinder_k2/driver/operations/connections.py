@@ -373,7 +373,7 @@ class Connections:
         if idle and not hold.is_alone:
             return Disconnected(unsettled=idle)
         for host in idle:
-            self._remove_idle(host, owners[host])
+            self._remove_idle(host, owners[host], sought.initiators)
         if busy:
             return Disconnected()
         self._zoning.now_idle(initiators)
@@ -393,7 +393,7 @@ class Connections:
             idle = {host for host in owners
                     if not self._array.mappings.is_mapped(host)}
             for host in idle & done.unsettled:
-                self._remove_idle(host, owners[host])
+                self._remove_idle(host, owners[host], sought.initiators)
             if idle != owners.keys():
                 return Disconnected()
             self._zoning.now_idle(list(sought.initiators))
@@ -492,10 +492,12 @@ class Connections:
         return Disconnected(idle=idle)
 
     def _remove_idle(self, host: int,
-                     initiators: Mapping[str, int] | None = None) -> None:
+                     initiators: Mapping[str, int] | None = None,
+                     connected: Iterable[str] = ()) -> None:
         """Remove a host without volumes, if the driver once made it.
 
         :param initiators: as for ``hosts.remove``
+        :param connected: as for ``hosts.remove``
         """
         registry = self._transport.hosts(self._array)
         try:
@@ -507,7 +509,7 @@ class Connections:
                 ours = registry.ours(host)
             if ours is not None:
                 hosts.remove(self._array, registry, ours, initiators,
-                             self._chap)
+                             self._chap, connected=connected)
         except rest.RestError as error:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '

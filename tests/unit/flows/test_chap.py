@@ -168,6 +168,16 @@ class GuardTest(simulated.SimulatedTest):
         self.assertNotIn('host_auth_profiles', self.leftovers())
         self.assertEqual([IQN], list(self.secrets.kept))
 
+    def test_a_host_whose_initiators_the_array_does_not_show(self):
+        """That by which it was connected is told."""
+        made = self.guard.make()
+        self.assertIn('host_auth_profiles', self.leftovers())
+        host = self.registry.create(naming.host('h', [IQN]))
+        hosts.remove(
+            self.array, self.registry, self.registry.ours(host), {},
+            self.chap, connected=[IQN.upper()])
+        self.assertNotIn('host_auth_profiles', self.leftovers(), made)
+
     def test_a_profile_in_use_is_not_forgotten(self):
         """Whether the array would refuse that or not (CHP-4)."""
         self.give('Kept-before-1')

@@ -462,7 +462,8 @@ class DisconnectTest(ConnectionsCase):
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None,
+            connected=(IQN,))
 
     def test_a_copy_of_a_view_keeps_its_mapping(self):
         """A refused attach is ended, too, by the host that copies."""
@@ -541,7 +542,8 @@ class DisconnectTest(ConnectionsCase):
             mappings.Unmapped(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None,
+            connected=(IQN,))
         self.zoning.now_idle.assert_not_called()
 
     def test_a_host_that_the_array_does_not_know(self):
@@ -556,7 +558,8 @@ class DisconnectTest(ConnectionsCase):
         self.connections = self.make(protection)
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, protection)
+            self.array, self.registry, OURS, RECORDS, protection,
+            connected=(IQN,))
 
     def test_a_host_of_somebody_else_stays(self):
         self.registry.ours.return_value = None
@@ -601,7 +604,8 @@ class SharedHoldTest(ConnectionsCase):
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=True)
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None,
+            connected=(IQN,))
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
         first, second = self.registry.owners.mock_calls
@@ -635,7 +639,8 @@ class SharedHoldTest(ConnectionsCase):
             mappings.Unmapped(found=True, busy=host == OTHER_HOST))
         self.disconnect()
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None,
+            connected=(IQN,))
 
     def test_a_busy_host_is_not_looked_at_again(self):
         self.array.mappings.unmap.return_value = mappings.Unmapped(
@@ -763,7 +768,8 @@ class EverywhereTest(ConnectionsCase):
         self.registry.ours.assert_called_once_with(HOST)
         self.registry.initiators.assert_called_once_with(HOST)
         self.remove.assert_called_once_with(
-            self.array, self.registry, OURS, RECORDS, None)
+            self.array, self.registry, OURS, RECORDS, None,
+            connected=())
 
     def test_mappings_are_read_beside_the_volume(self):
         self.array.mappings.hosts_in_use.return_value = {HOST}
