@@ -44,7 +44,7 @@ Hold = Callable[[int], contextlib.AbstractContextManager[object]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
+class CloneRequest:
     """What to make.
 
     :ivar name: name of the new volume
@@ -77,45 +77,46 @@ class CreateThinClone(engine.Step):
 
     default_provides = ('volume', 'made_size')
 
-    def execute(self, array: Array, order: Order, snapshot: ArraySnapshot,
+    def execute(self, array: Array, request: CloneRequest,
+                snapshot: ArraySnapshot,
                 source: int) -> tuple[int, int]:
         try:
-            clone = array.snapshots.create_thin_clone(order.name, snapshot,
+            clone = array.snapshots.create_thin_clone(request.name, snapshot,
                                                       source)
         except rest.Refused as refusal:
             raise exceptions.StrategyUnknown(
                 f'the array makes no thin clone: {refusal}') from refusal
         # Cinder's size is rounded up, so the array is asked if it differs.
         size = clone.size or 0
-        if size != order.source_size and size not in (
+        if size != request.source_size and size not in (
                 array.volumes.size(source, snapshot.group),
                 array.snapshots.size(snapshot)):
             # An array that ignores the fields makes a volume without data
             # (CLN-5).
-            array.volumes.delete(clone.id, snapshot.group, [order.name])
+            array.volumes.delete(clone.id, snapshot.group, [request.name])
             raise exceptions.StrategyUnknown(
                 'the array ignores the request for a thin clone')
         return clone.id, size
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
         inputs['array'].volumes.delete(
-            done[0], inputs['snapshot'].group, [inputs['order'].name])
+            done[0], inputs['snapshot'].group, [inputs['request'].name])
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         volumes_ = inputs['array'].volumes
-        made = volumes_.find_volume(inputs['order'].name)
+        made = volumes_.find_volume(inputs['request'].name)
         if made is not None:
             volumes_.delete(made, inputs['snapshot'].group,
-                            [inputs['order'].name])
+                            [inputs['request'].name])
 
 
 class MoveToOwnGroup(engine.Step):
     """Give the clone snapshots, restore and quota of its own (CLN-7)."""
 
     def execute(self, array: Array, volume: int, group: int,
-                snapshot: ArraySnapshot, order: Order) -> None:
+                snapshot: ArraySnapshot, request: CloneRequest) -> None:
         try:
-            array.volumes.move(volume, group, [order.name])
+            array.volumes.move(volume, group, [request.name])
         except rest.Refused as refusal:
             if array.snapshots.is_imaged(volume, snapshot.group):
                 raise exceptions.ObjectInUse(
@@ -132,10 +133,10 @@ class Grow(engine.Step):
     """Bring the clone to the size asked for; undone with the clone."""
 
     def execute(self, array: Array, volume: int, made_size: int,
-                order: Order) -> None:
-        if order.size > made_size:
+                request: CloneRequest) -> None:
+        if request.size > made_size:
             try:
-                array.volumes.grow(volume, order.size, [order.name])
+                array.volumes.grow(volume, request.size, [request.name])
             except rest.Refused as refusal:
                 # Its group, still that of its source, may have a quota.
                 raise exceptions.StrategyRefused(
@@ -143,7 +144,8 @@ class Grow(engine.Step):
                 ) from refusal
 
 
-def thin(array: Array, order: Order, snapshot: ArraySnapshot) -> ArrayVolume:
+def thin(array: Array, request: CloneRequest,
+         snapshot: ArraySnapshot) -> ArrayVolume:
     """A thin clone, moved to a group of its own.
 
     Three calls, four if it is larger than its source. The caller holds the
@@ -155,45 +157,46 @@ def thin(array: Array, order: Order, snapshot: ArraySnapshot) -> ArrayVolume:
     if snapshot.view is not None or snapshot.volume is None:
         # CLN-6: thin clones come from snapshots of a group only.
         raise exceptions.StrategyRefused('a view backs the source')
-    if order.dedup != order.source_dedup:
+    if request.dedup != request.source_dedup:
         # VOL-10: it could not move to a group of the other kind.
         raise exceptions.StrategyRefused(
             'a thin clone keeps its source\'s deduplication')
-    if order.source_replicated:
+    if request.source_replicated:
         # REP-5: it begins in the group of its source, which takes none.
         raise exceptions.StrategyRefused('its source is replicated')
     # The move comes last: all before it can be undone from either group.
     flow = linear_flow.Flow('thin-clone').add(
-        CreateThinClone(), Grow(), *_own_group(order), MoveToOwnGroup())
-    made = engine.run(flow, array=array, order=order, snapshot=snapshot,
-                      source=snapshot.volume, **_group_inputs(order))
+        CreateThinClone(), Grow(), *_own_group(request), MoveToOwnGroup())
+    made = engine.run(flow, array=array, request=request, snapshot=snapshot,
+                      source=snapshot.volume, **_group_inputs(request))
     return ArrayVolume(group=made['group'], volume=made['volume'],
                        parent=snapshot.snapshot, parent_group=snapshot.group,
-                       shared=order.group is not None)
+                       shared=request.group is not None)
 
 
-def view(array: Array, order: Order, snapshot: ArraySnapshot) -> ArrayVolume:
+def view(array: Array, request: CloneRequest,
+         snapshot: ArraySnapshot) -> ArrayVolume:
     """A writable view of the snapshot. Two calls.
 
     :raises StrategyRefused: a view can differ neither in size (VSN-4) nor
         in deduplication nor in its group from its source
     """
-    if order.size != order.source_size:
+    if request.size != request.source_size:
         raise exceptions.StrategyRefused(
             'a view has exactly the size of its source')
-    if order.dedup != order.source_dedup:
+    if request.dedup != request.source_dedup:
         raise exceptions.StrategyRefused(
             'a view keeps its source\'s deduplication')
-    if order.group is not None:
+    if request.group is not None:
         raise exceptions.StrategyRefused(
             'a view cannot be a member of a consistency group')
-    if order.replicated:
+    if request.replicated:
         raise exceptions.StrategyRefused('a view cannot be replicated')
     if snapshot.shared:
         # MAP-3: the hosts of one would see the images of all.
         raise exceptions.StrategyRefused(
             'a view shows all volumes of a consistency group at once')
-    return _make_view(array, order.name, snapshot, lasting=True)
+    return _make_view(array, request.name, snapshot, lasting=True)
 
 
 def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
@@ -212,18 +215,19 @@ def _make_view(array: Array, name: str, snapshot: ArraySnapshot, *,
 class CopyData(engine.Step):
     """Copy by this host, from a view that lives as long as that takes."""
 
-    def execute(self, array: Array, order: Order, snapshot: ArraySnapshot,
+    def execute(self, array: Array, request: CloneRequest,
+                snapshot: ArraySnapshot,
                 copy: Copy, group: int, volume: int) -> None:
-        source = _make_view(array, order.view_name, snapshot,
+        source = _make_view(array, request.view_name, snapshot,
                             lasting=False)
         try:
             copy(source, ArrayVolume(group=group, volume=volume),
-                 order.source_size)
+                 request.source_size)
         finally:
-            _discard_view(array, order.view_name, source)
+            _discard_view(array, request.view_name, source)
 
 
-def copied(copy: Copy, array: Array, order: Order,
+def copied(copy: Copy, array: Array, request: CloneRequest,
            snapshot: ArraySnapshot) -> ArrayVolume:
     """A new volume into which this host copies the snapshot's data.
 
@@ -232,12 +236,12 @@ def copied(copy: Copy, array: Array, order: Order,
     :param copy: does it
     """
     flow = linear_flow.Flow('copied-clone').add(
-        *_own_group(order), volumes.CreateVolume(), CopyData())
-    made = engine.run(flow, array=array, order=order, snapshot=snapshot,
-                      name=order.name, size=order.size, copy=copy,
-                      **_group_inputs(order))
+        *_own_group(request), volumes.CreateVolume(), CopyData())
+    made = engine.run(flow, array=array, request=request, snapshot=snapshot,
+                      name=request.name, size=request.size, copy=copy,
+                      **_group_inputs(request))
     return ArrayVolume(group=made['group'], volume=made['volume'],
-                       shared=order.group is not None)
+                       shared=request.group is not None)
 
 
 class CopyView(engine.Step):
@@ -248,7 +252,7 @@ class CopyView(engine.Step):
         copy(view, ArrayVolume(group=group, volume=volume), size)
 
 
-def promote(array: Array, copy: Copy, **order: typing.Any) -> ArrayVolume:
+def promote(array: Array, copy: Copy, **request: typing.Any) -> ArrayVolume:
     """A new volume into which this host copies what a view holds.
 
     :param order: ``view``, its ``size`` in KiB; of the new volume ``name``,
@@ -256,18 +260,18 @@ def promote(array: Array, copy: Copy, **order: typing.Any) -> ArrayVolume:
     """
     flow = linear_flow.Flow('promotion').add(
         volumes.CreateGroup(), volumes.CreateVolume(), CopyView())
-    made = engine.run(flow, array=array, copy=copy, **order)
+    made = engine.run(flow, array=array, copy=copy, **request)
     return ArrayVolume(group=made['group'], volume=made['volume'])
 
 
-def _own_group(order: Order) -> list[engine.Step]:
-    return [volumes.CreateGroup()] if order.group is None else []
+def _own_group(request: CloneRequest) -> list[engine.Step]:
+    return [volumes.CreateGroup()] if request.group is None else []
 
 
-def _group_inputs(order: Order) -> dict[str, typing.Any]:
-    if order.group is not None:
-        return {'group': order.group}
-    return {'group_name': order.group_name, 'dedup': order.dedup}
+def _group_inputs(request: CloneRequest) -> dict[str, typing.Any]:
+    if request.group is not None:
+        return {'group': request.group}
+    return {'group_name': request.group_name, 'dedup': request.dedup}
 
 
 def _discard_view(array: Array, name: str, view: ArrayVolume | None = None
@@ -283,7 +287,7 @@ def _discard_view(array: Array, name: str, view: ArrayVolume | None = None
                     {'name': name, 'error': error})
 
 
-Strategy = Callable[[Array, Order, ArraySnapshot], ArrayVolume]
+Strategy = Callable[[Array, CloneRequest, ArraySnapshot], ArrayVolume]
 
 
 class Cloner:
@@ -306,7 +310,7 @@ class Cloner:
         self._worked: set[str] = set()
         self._refused = cache.Cache()
 
-    def from_snapshot(self, order: Order, snapshot: ArraySnapshot,
+    def from_snapshot(self, request: CloneRequest, snapshot: ArraySnapshot,
                       strategies: Sequence[str]) -> ArrayVolume:
         """Make a volume from a snapshot by the first strategy that works.
 
@@ -315,18 +319,19 @@ class Cloner:
         reasons = []
         for name in self._most_likely_first(strategies):
             try:
-                return self._try(name, order, snapshot)
+                return self._try(name, request, snapshot)
             except exceptions.StrategyRefused as refusal:
                 LOG.debug('Clone strategy %(name)s not used for %(volume)s: '
-                          '%(reason)s', {'name': name, 'volume': order.name,
+                          '%(reason)s', {'name': name, 'volume': request.name,
                                          'reason': refusal})
                 reasons.append(f'{name}: {refusal}')
         raise exceptions.CloneNotSupported(
-            f'{order.name} cannot be made in a way that '
+            f'{request.name} cannot be made in a way that '
             'k2_clone_strategies, or the volume type, allows. '
             + '; '.join(reasons))
 
-    def from_volume(self, order: Order, source: ArrayVolume, hidden_name: str,
+    def from_volume(self, request: CloneRequest, source: ArrayVolume,
+                    hidden_name: str,
                     strategies: Sequence[str]) -> ArrayVolume:
         """Make a clone, from a hidden snapshot that lives as long as it.
 
@@ -338,7 +343,7 @@ class Cloner:
         with self._hold(source.group):
             hidden = self._array.snapshots.create(hidden_name, source)
         try:
-            clone = self.from_snapshot(order, hidden, strategies)
+            clone = self.from_snapshot(request, hidden, strategies)
         except Exception:
             self._discard(hidden, hidden_name)
             raise
@@ -347,10 +352,10 @@ class Cloner:
             return clone
         return dataclasses.replace(clone, hidden_parent=True)
 
-    def _thin(self, array: Array, order: Order,
+    def _thin(self, array: Array, request: CloneRequest,
               snapshot: ArraySnapshot) -> ArrayVolume:
         with self._hold(snapshot.group):
-            return thin(array, order, snapshot)
+            return thin(array, request, snapshot)
 
     def _most_likely_first(self, strategies: Sequence[str]) -> list[str]:
         """The order asked for, but what the array refused lately is last.
@@ -364,10 +369,10 @@ class Cloner:
         return sorted(names[:end], key=lambda name: bool(
             self._refused.peek(name))) + names[end:]
 
-    def _try(self, name: str, order: Order,
+    def _try(self, name: str, request: CloneRequest,
              snapshot: ArraySnapshot) -> ArrayVolume:
         try:
-            made = self._strategies[name](self._array, order, snapshot)
+            made = self._strategies[name](self._array, request, snapshot)
         except exceptions.StrategyUnknown:
             if name not in self._worked:
                 self._refused.put(name, True)

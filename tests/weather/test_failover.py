@@ -30,8 +30,8 @@ from cinder_k2.driver.failover import volumes as volume_failover
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import replication as operations
-from cinder_k2.flows.failover import takeover
-from cinder_k2.flows.replication import halves
+from cinder_k2.flows.failover import failover
+from cinder_k2.flows.replication import sessions as session_flows
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import replicated
@@ -130,7 +130,8 @@ class OperationsTest(MeanwhileTest):
 
     def test_a_failover_while_replication_ends(self) -> None:
         volume = self.written()
-        with self.once(halves, '_suspend', self.fails_over, before=False):
+        with self.once(session_flows, '_suspend', self.fails_over,
+                       before=False):
             self.refused(self.backend.retype, volume)
         self.write(volume, 'newest')
         self.assert_newest(volume, self.secondary, 'failed-over')
@@ -210,7 +211,7 @@ class OperationsTest(MeanwhileTest):
     def test_an_array_that_dies_while_replication_ends(self) -> None:
         """Whether it has ended nobody knows, so the row stays as it is."""
         volume = self.written()
-        with self.once(halves, '_suspend', lambda: self.primary.control.
+        with self.once(session_flows, '_suspend', lambda: self.primary.control.
                        add_fault(LOST), before=False):
             self.refused(self.backend.retype, volume)
         self._calm()
@@ -245,7 +246,7 @@ class OperationsTest(MeanwhileTest):
         return volume
 
     def test_a_clone_is_made_in_a_failover(self) -> None:
-        volume = self._clones(takeover, 'volumes_of', self.fails_over)
+        volume = self._clones(failover, 'volumes_of', self.fails_over)
         self.assert_newest(volume, self.secondary, 'failed-over')
 
     def test_a_clone_is_made_in_a_failback(self) -> None:
@@ -290,7 +291,7 @@ class OperationsTest(MeanwhileTest):
             row.provider_id = json.dumps({**home, 'volume': 99})
             row.save()
 
-        with self.once(takeover, 'volumes_of', move):
+        with self.once(failover, 'volumes_of', move):
             self.fails_over()
         self.assert_row(volume, 'error', 'available', self.primary,
                         'It was changed while it was failed over')

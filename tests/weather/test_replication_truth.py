@@ -23,7 +23,7 @@ from cinder.db import api as db_api
 
 from cinder_k2.array.volumes import Volumes
 from cinder_k2.driver import config
-from cinder_k2.flows.replication import ending
+from cinder_k2.flows.replication import stop
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
@@ -179,7 +179,7 @@ class EndingTest(TruthTest):
 
     def test_an_array_that_is_busy_then(self) -> None:
         """What the other one has taken of the time is not its doing."""
-        volume, look = self.replicated(), ending._look_there
+        volume, look = self.replicated(), stop._look_there
         self.pass_time()
 
         def slow(*args: Any) -> Any:
@@ -190,7 +190,7 @@ class EndingTest(TruthTest):
         self.primary.control.add_fault({
             'kind': 'busy', 'times': 1, 'method': 'PATCH',
             'path': 'replication/sessions/*'})
-        with mock.patch.object(ending, '_look_there', slow), \
+        with mock.patch.object(stop, '_look_there', slow), \
                 self.lost(self.secondary):
             self.backend.retype(volume)
         self.clear(self.secondary, volume)

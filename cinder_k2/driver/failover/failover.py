@@ -65,7 +65,7 @@ class Failover:
                       secondary_id: str | None = None,
                       groups: Sequence[typing.Any] | None = None
                       ) -> tuple[str, Updates, Updates]:
-        """Let another array serve; "default" brings everything home.
+        """Fail over to another array; "default" fails everything back.
 
         It can be called again for what did not get there.
 

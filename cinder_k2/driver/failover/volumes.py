@@ -55,15 +55,15 @@ _SPLIT = ('Its group was failed over, or back, in part: call failover-host '
 _IN_PART = ('It is not replicated, but others of its group are. Turn the '
             'replication of the group off and on again.')
 # Of what Cinder has a row of, and no array a volume.
-_UNMADE = failover.Outcome(failover.HERE, {}, 'It was never made.')
+_UNMADE = failover.Outcome(failover.ORIGIN, {}, 'It was never made.')
 
 
-def units(volumes: Volumes) -> list[failover.Unit]:
+def units(volumes: Volumes) -> list[failover.ReplicationUnit]:
     """What has a session each: volumes, and consistency groups.
 
     A volume that was never made is none of its group's.
     """
-    return [failover.Unit(key, naming.session_names(key), tuple(
+    return [failover.ReplicationUnit(key, naming.session_names(key), tuple(
         naming.volume(one.name_id) for one in its), _are_reserved(its))
         for key, its in _members(volumes).items()]
 
@@ -132,7 +132,7 @@ def _is_stray(volume: typing.Any, system: str) -> bool:
 def _strays(volumes: Volumes, ready: Volumes, there: Array
             ) -> dict[str, failover.Outcome]:
     """What becomes of those that are copied to another array."""
-    stray = failover.Outcome(failover.HERE, {}, (
+    stray = failover.Outcome(failover.ORIGIN, {}, (
         f'It is not replicated to the array at {there.address}. Fail over to '
         'the one that it is replicated to.'))
     return dict.fromkeys({_key(v) for v in volumes}
@@ -186,7 +186,7 @@ def fail_back(volumes: Volumes, home: ArrayOperations,
     away = [v for v in volumes if v.id not in updates]
     for side, its in _places(away, every, updates).items():
         updates.update(_at_home(its, home, every) if side is home
-                       else _bring_home(its, side, home, timeout))
+                       else _fail_back_from(its, side, home, timeout))
     return updates
 
 
@@ -248,8 +248,9 @@ def _without_split(places: dict[ArrayOperations, list[typing.Any]],
             for side, its in places.items()}
 
 
-def _bring_home(volumes: Volumes, side: ArrayOperations,
-                home: ArrayOperations, timeout: float) -> dict[str, Update]:
+def _fail_back_from(volumes: Volumes, side: ArrayOperations,
+                    home: ArrayOperations, timeout: float) -> dict[str,
+                                                                   Update]:
     _mend_names(side.array, volumes)
     made_from = clone_sources.find(home.array, volumes)
     outcomes = failover.fail_back(
@@ -278,7 +279,8 @@ def _at_home(volumes: Volumes, home: ArrayOperations,
 
 
 def _protected_again(home: ArrayOperations, target: ArrayOperations,
-                     wanted: Sequence[failover.Unit]) -> dict[str, str]:
+                     wanted: Sequence[failover.ReplicationUnit]) -> dict[str,
+                                                                         str]:
     try:
         target.check()
     except (rest.RestError, exceptions.K2Error) as error:
@@ -288,7 +290,7 @@ def _protected_again(home: ArrayOperations, target: ArrayOperations,
                                   unmap=_Unmapper(target, home))
 
 
-def _resting(array: Array, wanted: Sequence[failover.Unit]
+def _resting(array: Array, wanted: Sequence[failover.ReplicationUnit]
              ) -> dict[str, str]:
     """Why an array does not replicate units; empty where it does."""
     names = [name for unit in wanted for name in unit.sessions]
@@ -473,7 +475,7 @@ def _rewrite(volume: typing.Any, update: Update) -> bool | None:
 def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
                  parent: clone_sources.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
-    if outcome.served_by == failover.THERE and name in outcome.volumes:
+    if outcome.served_by == failover.DESTINATION and name in outcome.volumes:
         # What was made there is as it was.
         stays = outcome.copied and (volume.replication_status
                                     == _STATUS.ENABLED)

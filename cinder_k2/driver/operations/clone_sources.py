@@ -73,9 +73,9 @@ class CloneSources:
             lambda found: dataclasses.replace(found, has_clones=True))
 
     def request(self, volume: typing.Any, source: typing.Any,
-                source_gib: int, backing: ArrayVolume) -> clones.Order:
+                source_gib: int, backing: ArrayVolume) -> clones.CloneRequest:
         """What to ask of the array for a clone of what backs ``source``."""
-        return clones.Order(
+        return clones.CloneRequest(
             name=naming.volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
             view_name=naming.temporary_view(volume.name_id),

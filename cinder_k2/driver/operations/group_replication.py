@@ -145,7 +145,7 @@ class GroupReplication:
         self._groups.check_together(volumes, members)
         pairs = list(zip(volumes, members, strict=True))
         number, name = members[0].group, naming.consistency_group(group.id)
-        order = flows.Order(
+        order = flows.SessionRequest(
             link, self._replication.session_name(group.id, number, name),
             number, name,
             [self._replication.member(*pair) for pair in pairs])

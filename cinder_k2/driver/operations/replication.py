@@ -159,12 +159,14 @@ class Replication:
         return dataclasses.replace(backing, replicated=True, target=target)
 
     def _order_of(self, volume: typing.Any, backing: ArrayVolume,
-                  link: replication.Link, name: str) -> replication.Order:
-        return replication.Order(
+                  link: replication.Link,
+                  name: str) -> replication.SessionRequest:
+        return replication.SessionRequest(
             link, name, backing.group, naming.volume_group(volume.name_id),
             [self.member(volume, backing)])
 
-    def begin(self, rows: Iterable[typing.Any], order: replication.Order
+    def begin(self, rows: Iterable[typing.Any],
+              order: replication.SessionRequest
               ) -> None:
         """Make a session; what an earlier one has left is unmapped first."""
         replication.protect(order, functools.partial(self._release, rows))
@@ -180,7 +182,7 @@ class Replication:
 
     @contextlib.contextmanager
     def noted(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
-              order: replication.Order) -> Iterator[None]:
+              order: replication.SessionRequest) -> Iterator[None]:
         """Have rows say that they may be replicated.
 
         Also if that fails, unless nothing is left of it: whoever deletes the
@@ -198,7 +200,8 @@ class Replication:
                 self._resolve_outcome(pairs, order, error)
 
     def _resolve_outcome(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
-                         order: replication.Order, error: Exception) -> None:
+                         order: replication.SessionRequest,
+                         error: Exception) -> None:
         if replication.may_be_begun(order):
             LOG.error('Something of replication session %(name)s between the '
                       'arrays at %(here)s and %(there)s may be left. It goes '

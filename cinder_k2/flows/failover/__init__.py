@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Letting the other array serve, and bringing everything home again.
+"""Failover to the other array, and failback.
 
 For many volumes at once: each look and each command is a few calls for all
 of them. What an array shows is what counts, never what a command promised,
@@ -21,14 +21,14 @@ from cinder_k2.flows.failover.failback import fail_back
 from cinder_k2.flows.failover.failback import protect_again
 from cinder_k2.flows.failover.failback import Reserve
 from cinder_k2.flows.failover.failback import Unmap
-from cinder_k2.flows.failover.takeover import fail_over
-from cinder_k2.flows.failover.travellers import Phase
-from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.failback_items import Phase
+from cinder_k2.flows.failover.failover import fail_over
+from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import ORIGIN
 from cinder_k2.flows.failover.units import Outcome
-from cinder_k2.flows.failover.units import THERE
-from cinder_k2.flows.failover.units import Unit
+from cinder_k2.flows.failover.units import ReplicationUnit
 
 __all__ = (
-    'HERE', 'Ids', 'Outcome', 'Phase', 'Reserve', 'THERE', 'Unit', 'Unmap',
-    'fail_back', 'fail_over', 'protect_again')
+    'DESTINATION', 'Ids', 'ORIGIN', 'Outcome', 'Phase', 'ReplicationUnit',
+    'Reserve', 'Unmap', 'fail_back', 'fail_over', 'protect_again')

@@ -25,19 +25,19 @@ from cinder_k2.array.replication import FAILED_OVER
 from cinder_k2.array.replication import IN_SYNC
 from cinder_k2.array.replication import SUSPENDED
 from cinder_k2 import exceptions
-from cinder_k2.flows.failover.travellers import Phase
-from cinder_k2.flows.failover.travellers import Traveller
-from cinder_k2.flows.failover.travellers import Travellers
-from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.failback_items import FailbackItem
+from cinder_k2.flows.failover.failback_items import FailbackItems
+from cinder_k2.flows.failover.failback_items import Phase
+from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
 from cinder_k2.flows.failover.units import lacking
 from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import ORIGIN
 from cinder_k2.flows.failover.units import Outcome
 from cinder_k2.flows.failover.units import PATIENCE
+from cinder_k2.flows.failover.units import ReplicationUnit
 from cinder_k2.flows.failover.units import sessions_of
-from cinder_k2.flows.failover.units import THERE
 from cinder_k2.flows.failover.units import trouble
-from cinder_k2.flows.failover.units import Unit
 from cinder_k2.flows.failover.units import volumes_of
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -67,7 +67,7 @@ _ANEW = ('Turn its replication off and on again, by its type or its group: '
          'its copy is made anew then.')
 
 
-def fail_back(here: Array, there: Array, units: Iterable[Unit], *,
+def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
               timeout: float, unmap: Unmap, reserve: Reserve,
               clock: waiting.Clock | None = None) -> dict[str, Outcome]:
     """Bring units that are served here home (REP-11, REP-12, REP-14).
@@ -83,13 +83,15 @@ def fail_back(here: Array, there: Array, units: Iterable[Unit], *,
     :param reserve: called before that
     :returns: by key of the unit; none of the errors of an array is raised
     """
-    journey = _Journey({HERE: here, THERE: there}, units, timeout, unmap,
-                       reserve, clock or waiting.Clock())
-    journey.run(_MOVES)
-    return journey.outcomes()
+    failback = _Failback({ORIGIN: here, DESTINATION: there}, units, timeout,
+                         unmap,
+                         reserve, clock or waiting.Clock())
+    failback.run(_MOVES)
+    return failback.outcomes()
 
 
-def protect_again(here: Array, there: Array, units: Iterable[Unit], *,
+def protect_again(here: Array, there: Array, units: Iterable[ReplicationUnit],
+                  *,
                   unmap: Unmap, clock: waiting.Clock | None = None
                   ) -> dict[str, str]:
     """Let what is served here be copied there again.
@@ -101,20 +103,22 @@ def protect_again(here: Array, there: Array, units: Iterable[Unit], *,
     :returns: by key of the unit: why it is not copied; empty if it is, and
         missing where ``there`` has no session of it
     """
-    journey = _Journey({HERE: here, THERE: there}, units, PATIENCE, unmap,
-                       lambda keys: keys, clock or waiting.Clock())
-    journey.run(_MOVES_AT_HOME)
-    return journey.reasons()
+    failback = _Failback({ORIGIN: here, DESTINATION: there}, units, PATIENCE,
+                         unmap,
+                         lambda keys: keys, clock or waiting.Clock())
+    failback.run(_MOVES_AT_HOME)
+    return failback.reasons()
 
 
-class _Journey:
-    """All units on their way home, and what is done for them."""
+class _Failback:
+    """All units that are failed back, and what is done for them."""
 
-    def __init__(self, arrays: dict[str, Array], units: Iterable[Unit],
+    def __init__(self, arrays: dict[str, Array],
+                 units: Iterable[ReplicationUnit],
                  timeout: float, unmap: Unmap, reserve: Reserve,
                  clock: waiting.Clock) -> None:
         self._arrays = arrays
-        self._all = [Traveller(unit) for unit in units]
+        self._all = [FailbackItem(unit) for unit in units]
         self._unmap = unmap
         self._reserve = reserve
         self._clock = clock
@@ -139,14 +143,15 @@ class _Journey:
 
     def reasons(self) -> dict[str, str]:
         """Why units are not copied, of those that both arrays know."""
-        return {one.unit.key: '' if one.phase is Phase.RETURNING else
+        return {one.unit.key: '' if one.phase is Phase.FAILING_BACK else
                 one.reason or self._states(one) for one in self._all
                 if one.is_paired}
 
     # Looking
 
     def _prepare(self) -> None:
-        self._insist(self._all, lambda one: one.phase is not Phase.PASSING,
+        self._insist(self._all,
+                     lambda one: one.phase is not Phase.TRANSITIONING,
                      PATIENCE)
         self._spare([one for one in self._all
                      if not one.unit.failback_in_progress
@@ -164,7 +169,7 @@ class _Journey:
                 self._drop([one], lacking(array, one.unit,
                                           one.volumes[side]))
 
-    def _spare(self, batch: Travellers) -> None:
+    def _spare(self, batch: FailbackItems) -> None:
         """Leave alone what hosts could get here after it had moved.
 
         The array has no way to let one that took over follow again.
@@ -187,13 +192,14 @@ class _Journey:
         for one in self._all:
             one.see(side, found.get(one.unit.key))
 
-    def _in(self, phase: Phase) -> Travellers:
+    def _in(self, phase: Phase) -> FailbackItems:
         return [one for one in self._all
                 if one.phase is phase and not one.reason]
 
-    def _wait(self, batch: Travellers, done: Callable[[Traveller], bool],
-              timeout: float, push: Callable[[Travellers], None] | None = None
-              ) -> Travellers:
+    def _wait(self, batch: FailbackItems, done: Callable[[FailbackItem], bool],
+              timeout: float, push: Callable[[FailbackItems],
+                                             None] | None = None
+              ) -> FailbackItems:
         """Look until something is true of all of a batch.
 
         :param push: does before each look what they need to get on
@@ -214,15 +220,16 @@ class _Journey:
             pause = min(pause * 1.5, _LAST_PAUSE)
         return late
 
-    def _insist(self, batch: Travellers, done: Callable[[Traveller], bool],
+    def _insist(self, batch: FailbackItems, done: Callable[[FailbackItem],
+                                                           bool],
                 timeout: float,
-                push: Callable[[Travellers], None] | None = None) -> None:
+                push: Callable[[FailbackItems], None] | None = None) -> None:
         """Wait likewise; those that take longer get no further."""
         for one in self._wait(batch, done, timeout, push):
             self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
                        f'{self._states(one)}')
 
-    def _tell(self, late: Travellers, total: int) -> None:
+    def _tell(self, late: FailbackItems, total: int) -> None:
         now = self._clock.monotonic()
         if now - self._told >= _REPORT:
             self._told = now
@@ -230,7 +237,7 @@ class _Journey:
             LOG.info('Failback to the array at %(address)s: %(done)d of '
                      '%(total)d volumes or groups have arrived, not yet '
                      '%(late)s%(others)s.', {
-                         'address': self._arrays[THERE].address,
+                         'address': self._arrays[DESTINATION].address,
                          'done': total - len(late), 'total': total,
                          'late': ', '.join(one.unit.key for one
                                            in late[:_MOST_NAMES]),
@@ -239,69 +246,69 @@ class _Journey:
 
     # The moves
 
-    def _reverse(self, batch: Travellers) -> None:
+    def _reverse(self, batch: FailbackItems) -> None:
         """Let ``there`` get the data of ``here`` (REP-11)."""
         self._let_meet(batch)
-        self._detach(batch, THERE)
+        self._detach(batch, DESTINATION)
         self._level(batch)
-        self._command(batch, HERE, IN_SYNC)
-        self._leave(batch, Phase.AWAY)
+        self._command(batch, ORIGIN, IN_SYNC)
+        self._leave(batch, Phase.FAILED_OVER)
 
-    def _resume(self, batch: Travellers) -> None:
+    def _resume(self, batch: FailbackItems) -> None:
         """Go on after a broken link."""
-        self._command(batch, HERE, IN_SYNC)
+        self._command(batch, ORIGIN, IN_SYNC)
         self._leave(batch, Phase.PAUSED)
 
-    def _catch_up(self, batch: Travellers) -> None:
+    def _catch_up(self, batch: FailbackItems) -> None:
         """Copy the bulk of the data; hosts may write to it meanwhile."""
         self._copy(batch, self._end - self._clock.monotonic())
 
-    def _hand_over(self, batch: Travellers) -> None:
+    def _hand_over(self, batch: FailbackItems) -> None:
         """Copy the last changes and let ``there`` take over (REP-12)."""
         batch = self._hold(batch)
-        self._detach(batch, HERE)
+        self._detach(batch, ORIGIN)
         self._copy(batch, _LAST_CHANGES)
         batch = self._without_hosts([one for one in batch
                                      if one.has_arrived()])
         for one in batch:
             one.outcome_unknown = True
-        for one in self._command(batch, THERE, FAILED_OVER):
+        for one in self._command(batch, DESTINATION, FAILED_OVER):
             one.promised = True
-        self._leave(batch, Phase.RETURNING, Phase.PAUSED)
+        self._leave(batch, Phase.FAILING_BACK, Phase.PAUSED)
 
-    def _protect(self, batch: Travellers) -> None:
+    def _protect(self, batch: FailbackItems) -> None:
         """Let ``here`` get the data of ``there`` again (REP-12).
 
         No host has it here: it is reserved.
         """
         self._wait(batch, lambda one: one.phase is not Phase.TAKEN_OVER
-                   or one.session(HERE).state == SUSPENDED, PATIENCE)
+                   or one.session(ORIGIN).state == SUSPENDED, PATIENCE)
         batch = self._in(Phase.TAKEN_OVER)
-        self._command(batch, THERE, IN_SYNC)
+        self._command(batch, DESTINATION, IN_SYNC)
         self._leave(batch, Phase.TAKEN_OVER)
 
-    def _resume_home(self, batch: Travellers) -> None:
+    def _resume_home(self, batch: FailbackItems) -> None:
         """Go on after a broken link, when all are home."""
-        self._command(batch, THERE, IN_SYNC)
-        self._leave(batch, Phase.HALTED)
+        self._command(batch, DESTINATION, IN_SYNC)
+        self._leave(batch, Phase.SUSPENDED)
 
     # What they are made of
 
-    def _let_meet(self, batch: Travellers) -> None:
+    def _let_meet(self, batch: FailbackItems) -> None:
         """Wait until ``there`` shows that the other side has taken over.
 
         An array that was lost shows what it did before until it has met its
         peer again, and does not turn round before (REP-9). What it says to
         that counts, should it never show it.
         """
-        def have_met(one: Traveller) -> bool:
-            return (one.phase is not Phase.AWAY
-                    or one.session(THERE).state == SUSPENDED)
+        def have_met(one: FailbackItem) -> bool:
+            return (one.phase is not Phase.FAILED_OVER
+                    or one.session(DESTINATION).state == SUSPENDED)
 
         self._wait([one for one in batch if not have_met(one)], have_met,
                    PATIENCE)
 
-    def _hold(self, batch: Travellers) -> Travellers:
+    def _hold(self, batch: FailbackItems) -> FailbackItems:
         """Keep units from hosts; those of which that can be said."""
         held = self._reserve([one.unit.key for one in batch])
         for one in batch:
@@ -309,20 +316,21 @@ class _Journey:
                 self._drop([one], 'It was changed meanwhile; try again.')
         return [one for one in batch if not one.reason]
 
-    def _without_hosts(self, batch: Travellers) -> Travellers:
+    def _without_hosts(self, batch: FailbackItems) -> FailbackItems:
         """Those that no host has got after all."""
-        here = self._arrays[HERE]
+        here = self._arrays[ORIGIN]
         with here.deadline(fresh=True):
             mapped = here.mappings.mapped([
-                ids[0] for one in batch for ids in one.volumes[HERE].values()])
+                ids[0] for one in batch
+                for ids in one.volumes[ORIGIN].values()])
         for one in batch:
             if not mapped.isdisjoint(
-                    ids[0] for ids in one.volumes[HERE].values()):
+                    ids[0] for ids in one.volumes[ORIGIN].values()):
                 self._drop([one], 'A host has got it again on the array at '
                            f'{here.address}; detach it and fail back again.')
         return [one for one in batch if not one.reason]
 
-    def _detach(self, batch: Travellers, side: str) -> None:
+    def _detach(self, batch: FailbackItems, side: str) -> None:
         """Take the volumes from all hosts.
 
         One by one if one of them cannot; not if the array is lost.
@@ -343,9 +351,9 @@ class _Journey:
         except Exception as error:
             self._drop(batch, str(error))
         for one in batch:
-            one.detached = one.detached or side == HERE
+            one.detached = one.detached or side == ORIGIN
 
-    def _level(self, batch: Travellers) -> None:
+    def _level(self, batch: FailbackItems) -> None:
         """Grow there what has grown here meanwhile (row 7). Few calls."""
         sizes = {}
         for side, array in self._arrays.items():
@@ -354,20 +362,20 @@ class _Journey:
                     [ids[0] for one in batch
                      for ids in one.volumes[side].values()])
         for one in batch:
-            for name, (volume, _) in one.volumes[HERE].items():
-                copy = one.volumes[THERE].get(name, (0, 0))[0]
-                size = sizes[HERE].get(volume, 0)
-                if sizes[THERE].get(copy, size) < size:
+            for name, (volume, _) in one.volumes[ORIGIN].items():
+                copy = one.volumes[DESTINATION].get(name, (0, 0))[0]
+                size = sizes[ORIGIN].get(volume, 0)
+                if sizes[DESTINATION].get(copy, size) < size:
                     self._grow(one, name, copy, size)
 
-    def _grow(self, one: Traveller, name: str, volume: int, size: int
+    def _grow(self, one: FailbackItem, name: str, volume: int, size: int
               ) -> None:
         """Grow a volume there.
 
         An array that wants its session idle for that (VOL-4) could not let
         it turn round afterwards (10.4).
         """
-        array = self._arrays[THERE]
+        array = self._arrays[DESTINATION]
         try:
             with array.deadline(fresh=True):
                 array.volumes.grow(volume, size, [name, naming.peer(name)])
@@ -377,8 +385,8 @@ class _Journey:
         except rest.Busy as busy:
             self._drop([one], f'It has grown, and its copy cannot now: {busy}')
 
-    def _command(self, batch: Travellers, side: str, state: str
-                 ) -> Travellers:
+    def _command(self, batch: FailbackItems, side: str, state: str
+                 ) -> FailbackItems:
         """Tell the sessions what to do; those that said they did."""
         told = {one.session(side).id: one for one in batch if not one.reason}
         if not told:
@@ -393,56 +401,58 @@ class _Journey:
         with array.deadline(fresh=True):
             return array.replication.command_many(sessions, state)
 
-    def _leave(self, batch: Travellers, *phases: Phase) -> None:
+    def _leave(self, batch: FailbackItems, *phases: Phase) -> None:
         """Wait until both arrays show that a command was carried out."""
         self._insist(batch, lambda one: one.phase not in (
-            *phases, Phase.PASSING), PATIENCE)
+            *phases, Phase.TRANSITIONING), PATIENCE)
 
-    def _copy(self, batch: Travellers, timeout: float) -> None:
+    def _copy(self, batch: FailbackItems, timeout: float) -> None:
         """Copy what there is now (REP-13, REP-14)."""
         for one in batch:
             one.generation, one.snapshots = None, 0
         self._insist(batch, lambda one: one.has_arrived() or one.phase not in (
-            Phase.RETURNING, Phase.PAUSED, Phase.PASSING), timeout, self._push)
+            Phase.FAILING_BACK, Phase.PAUSED, Phase.TRANSITIONING), timeout,
+            self._push)
 
-    def _push(self, batch: Travellers) -> None:
+    def _push(self, batch: FailbackItems) -> None:
         """Begin the copying, also again after a broken link."""
-        broken = {one.session(HERE).id: one for one in batch
+        broken = {one.session(ORIGIN).id: one for one in batch
                   if one.phase is Phase.PAUSED}
         # What is refused is tried again: the link may be down still.
-        refused = self._tell_all(HERE, broken, IN_SYNC) if broken else {}
+        refused = self._tell_all(ORIGIN, broken, IN_SYNC) if broken else {}
         for number, one in broken.items():
             if number not in refused:
                 one.generation = None
-        self._take([one for one in batch if one.phase is Phase.RETURNING
+        self._take([one for one in batch if one.phase is Phase.FAILING_BACK
                     and one.generation is None])
 
-    def _take(self, batch: Travellers) -> None:
+    def _take(self, batch: FailbackItems) -> None:
         if not batch:
             return
-        array = self._arrays[HERE]
+        array = self._arrays[ORIGIN]
         with array.deadline(fresh=True):
             taken = array.replication.take_snapshots(
-                [one.session(HERE) for one in batch])
+                [one.session(ORIGIN) for one in batch])
         for one in batch:
             one.snapshots += 1
-            if snapshot := taken.get(one.session(HERE).id):
+            if snapshot := taken.get(one.session(ORIGIN).id):
                 one.generation = snapshot.generation
             elif one.snapshots >= _MOST_SNAPSHOTS:
                 self._drop([one], f'The array at {array.address} takes no '
                            'replication snapshot; see the log.')
 
-    def _drop(self, batch: Travellers, reason: str) -> None:
+    def _drop(self, batch: FailbackItems, reason: str) -> None:
         for one in batch:
             one.reason = one.reason or reason
 
     # The end
 
     def _conclude(self) -> None:
-        """Look at what is in doubt, and tidy up."""
+        """Look again at what is not clear, and clean up."""
         for side, array in self._arrays.items():
             try:
-                if any(one.phase is not Phase.HOME for one in self._all):
+                if any(one.phase is not Phase.FAILED_BACK
+                       for one in self._all):
                     with array.cleanup_deadline():
                         self._keep(side, sessions_of(array, [
                             one.unit for one in self._all]))
@@ -456,7 +466,7 @@ class _Journey:
                             'array at %(address)s: %(error)s',
                             {'address': array.address, 'error': error})
 
-    def _states(self, one: Traveller) -> str:
+    def _states(self, one: FailbackItem) -> str:
         told = [trouble(array, one.sessions[side])
                 for side, array in self._arrays.items()]
         if all(one.sessions.values()) and not one.is_paired:
@@ -465,26 +475,26 @@ class _Journey:
                         'replication.')
         return ' '.join(told)
 
-    def _outcome(self, one: Traveller) -> Outcome:
-        there = self._arrays[THERE]
-        volumes = one.volumes[THERE]
-        if one.phase is Phase.HOME:
-            return Outcome(THERE, volumes,
+    def _outcome(self, one: FailbackItem) -> Outcome:
+        there = self._arrays[DESTINATION]
+        volumes = one.volumes[DESTINATION]
+        if one.phase is Phase.FAILED_BACK:
+            return Outcome(DESTINATION, volumes,
                            lacking(there, one.unit, volumes))
         reason = one.reason or self._states(one)
-        if one.phase is Phase.LOST and one.is_paired:
+        if one.phase is Phase.UNKNOWN and one.is_paired:
             reason = f'{reason.removesuffix(_ANEW).rstrip()} {_ANEW}'
         if ((one.moved or one.promised) and not one.disputed
-                and one.sessions[THERE] is not None):
-            return Outcome(THERE, volumes, (
+                and one.sessions[DESTINATION] is not None):
+            return Outcome(DESTINATION, volumes, (
                 f'The array at {there.address} serves it again, but does '
                 f'not replicate it: {reason} Fail back once more.'))
-        return Outcome(HERE, {}, self._warning(one) + reason,
+        return Outcome(ORIGIN, {}, self._warning(one) + reason,
                        one.outcome_unknown)
 
-    def _warning(self, one: Traveller) -> str:
+    def _warning(self, one: FailbackItem) -> str:
         """What a unit that stays here has lost; first of what is told."""
-        address = self._arrays[HERE].address
+        address = self._arrays[ORIGIN].address
         if one.outcome_unknown:
             return ('The other array may have taken over: do not attach it '
                     f'on the array at {address} before another failback. ')
@@ -494,21 +504,21 @@ class _Journey:
         return ''
 
 
-Moves = tuple[tuple[Phase, Callable[[_Journey, Travellers], None]], ...]
+Moves = tuple[tuple[Phase, Callable[[_Failback, FailbackItems], None]], ...]
 
 # What is done for all units in a phase, in this order: nobody is detached
 # before the bulk of the data of all has arrived, and so not for longer than
 # it takes to copy the last changes.
 _MOVES: Moves = (
-    (Phase.AWAY, _Journey._reverse),
-    (Phase.PAUSED, _Journey._resume),
-    (Phase.RETURNING, _Journey._catch_up),
-    (Phase.RETURNING, _Journey._hand_over),
-    (Phase.TAKEN_OVER, _Journey._protect),
-    (Phase.HALTED, _Journey._resume_home),
+    (Phase.FAILED_OVER, _Failback._reverse),
+    (Phase.PAUSED, _Failback._resume),
+    (Phase.FAILING_BACK, _Failback._catch_up),
+    (Phase.FAILING_BACK, _Failback._hand_over),
+    (Phase.TAKEN_OVER, _Failback._protect),
+    (Phase.SUSPENDED, _Failback._resume_home),
 )
 # The same for what is where it belongs, and only has to be copied again.
 _MOVES_AT_HOME: Moves = (
-    (Phase.AWAY, _Journey._reverse),
-    (Phase.PAUSED, _Journey._resume),
+    (Phase.FAILED_OVER, _Failback._reverse),
+    (Phase.PAUSED, _Failback._resume),
 )

@@ -23,8 +23,8 @@ from cinder_k2.array.replication import SUSPENDED
 from cinder_k2 import naming
 
 #: The array that had the data, and the one that is to have it.
-HERE = 'here'
-THERE = 'there'
+ORIGIN = 'here'
+DESTINATION = 'there'
 
 Ids = tuple[int, int]
 
@@ -35,7 +35,7 @@ RUNNING = (IN_SYNC, SUSPENDED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class ReplicationUnit:
     """What has a replication session: a volume, or a consistency group.
 
     :ivar key: the caller's name of it
@@ -56,12 +56,13 @@ class Unit:
 class Outcome:
     """Where a unit is in the end.
 
-    :ivar served_by: HERE or THERE: the array with its newest data
-    :ivar volumes: if that is THERE, ids there of volume and volume group,
-        by the names in Unit.volumes; those are left out that are missing
+    :ivar served_by: ORIGIN or DESTINATION: the array with its newest data
+    :ivar volumes: if that is DESTINATION, ids there of volume and volume
+        group, by the names in ReplicationUnit.volumes; those are left out that
+        are missing
     :ivar reason: what did not become as it should; empty if all did
     :ivar outcome_unknown: the array that was to take over may have done so
-    :ivar copied: THERE copies it to the other array
+    :ivar copied: DESTINATION copies it to the other array
     """
 
     served_by: str
@@ -72,11 +73,11 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it is served by THERE, and as it should be."""
+        """Whether it is served by DESTINATION, and as it should be."""
         return not self.reason
 
 
-def sessions_of(array: Array, units: Iterable[Unit]
+def sessions_of(array: Array, units: Iterable[ReplicationUnit]
                 ) -> dict[str, replication.Session]:
     """The sessions of units on an array, by key."""
     units = list(units)
@@ -86,14 +87,14 @@ def sessions_of(array: Array, units: Iterable[Unit]
             for name in unit.sessions if name in found}
 
 
-def look(array: Array, units: Iterable[Unit]
+def look(array: Array, units: Iterable[ReplicationUnit]
          ) -> dict[str, replication.Session]:
     """The sessions of units, with all the time that calls may take."""
     with array.deadline(fresh=True):
         return sessions_of(array, units)
 
 
-def volumes_of(array: Array, units: Iterable[Unit],
+def volumes_of(array: Array, units: Iterable[ReplicationUnit],
                sessions: Mapping[str, replication.Session]
                ) -> dict[str, dict[str, Ids]]:
     """Ids of the volumes of units that are in the groups of the sessions."""
@@ -117,7 +118,8 @@ def _same(first: int | None, second: int | None) -> int | None:
     return first if first == second else None
 
 
-def lacking(array: Array, unit: Unit, volumes: Mapping[str, Ids]) -> str:
+def lacking(array: Array, unit: ReplicationUnit, volumes: Mapping[str,
+                                                                  Ids]) -> str:
     """That an array lacks volumes of a unit; empty if it has them."""
     names = [name for name in unit.volumes if name not in volumes]
     return names and (

@@ -23,18 +23,19 @@ with the mark of a copy (``naming.peer``) or without it: copies have it if
 the session was made here, and have it not if it was made there.
 """
 
-from cinder_k2.flows.replication.beginning import may_be_begun
-from cinder_k2.flows.replication.beginning import Order
-from cinder_k2.flows.replication.beginning import protect
-from cinder_k2.flows.replication.beginning import sweep
-from cinder_k2.flows.replication.ending import has_ended
-from cinder_k2.flows.replication.ending import unprotect
-from cinder_k2.flows.replication.extension import extend
-from cinder_k2.flows.replication.links import Confirm
-from cinder_k2.flows.replication.links import Link
-from cinder_k2.flows.replication.links import Member
-from cinder_k2.flows.replication.links import Release
+from cinder_k2.flows.replication.extend import extend
+from cinder_k2.flows.replication.start import may_be_begun
+from cinder_k2.flows.replication.start import protect
+from cinder_k2.flows.replication.start import SessionRequest
+from cinder_k2.flows.replication.start import sweep
+from cinder_k2.flows.replication.stop import has_ended
+from cinder_k2.flows.replication.stop import unprotect
+from cinder_k2.flows.replication.target import Confirm
+from cinder_k2.flows.replication.target import Link
+from cinder_k2.flows.replication.target import Member
+from cinder_k2.flows.replication.target import Release
 
 __all__ = (
-    'Confirm', 'Link', 'Member', 'Order', 'Release', 'extend', 'has_ended',
+    'Confirm', 'Link', 'Member', 'SessionRequest', 'Release', 'extend',
+    'has_ended',
     'may_be_begun', 'protect', 'sweep', 'unprotect')

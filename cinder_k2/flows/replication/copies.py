@@ -23,8 +23,8 @@ from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2 import exceptions
 from cinder_k2.flows import deletion
-from cinder_k2.flows.replication.links import copy_name
-from cinder_k2.flows.replication.links import Release
+from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import Release
 from cinder_k2 import rest
 
 

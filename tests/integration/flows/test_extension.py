@@ -35,7 +35,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
     @ddt.data(*pair.FAULTS)
     def test_trouble_at_each_call(self, fault):
         for error in self.each(self.extend_more, fault=pair.FAULTS[fault]):
-            if self.halves()[0] != ('in_sync', 'source'):
+            if self.sessions()[0] != ('in_sync', 'source'):
                 self.assertIn('is not replicated until it is extended',
                               str(error))
             else:

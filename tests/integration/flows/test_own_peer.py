@@ -84,7 +84,7 @@ class OwnPeerTest(pair.PairTest):
         self.take_over()
         self.unprotect()
         error = self.assertRaises(
-            rest.Refused, replication.protect, replication.Order(
+            rest.Refused, replication.protect, replication.SessionRequest(
                 self.link, 'ssn-9', self.group, 'ccg-9', self.members))
         self.assertIn('peer_volumes', str(error))
         self.assert_one(pair.COPY, pair.COPY_GROUP)

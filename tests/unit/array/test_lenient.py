@@ -34,7 +34,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         self.source = volumes.create(self.array, name='src',
                                      group_name='src-group', size=GIB,
                                      dedup=True)
-        self.order = clones.Order(
+        self.request = clones.CloneRequest(
             name='new', group_name='new-group', view_name='new-view',
             size=GIB, dedup=True, source_size=GIB, source_dedup=True)
 
@@ -42,7 +42,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         cloner = clones.Cloner(self.array, self.fail,
                                lambda group: contextlib.nullcontext(),
                                lambda group: None)
-        return cloner.from_volume(self.order, source or self.source,
+        return cloner.from_volume(self.request, source or self.source,
                                   hidden_name, ('thin', 'view'))
 
     def test_a_source_of_clones_is_looked_at_before_it_is_deleted(self):
@@ -55,7 +55,7 @@ class LenientArrayTest(simulated.SimulatedTest):
 
     def test_a_view_with_clones_too(self):
         view = self.clone()
-        self.order = dataclasses.replace(self.order, name='second')
+        self.request = dataclasses.replace(self.request, name='second')
         self.clone(view, 'ccs-2')
         self.sim.control.clear_journal()
         self.assertFalse(deletion.retire_volume(self.array, view, []))
@@ -79,8 +79,8 @@ class LenientArrayTest(simulated.SimulatedTest):
 
     def test_a_source_of_a_part_of_a_gib_can_be_cloned(self):
         """Cinder rounds the size of a managed volume up."""
-        self.order = dataclasses.replace(self.order, size=2 * GIB,
-                                         source_size=2 * GIB)
+        self.request = dataclasses.replace(self.request, size=2 * GIB,
+                                           source_size=2 * GIB)
         self.sim.control.set_switches(thin_clones=True, clones_movable=True)
         clone = self.clone()
         self.assertEqual(2 * GIB, self.client.volumes.get(clone.volume).size)

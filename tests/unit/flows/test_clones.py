@@ -37,9 +37,10 @@ class ClonesTest(simulated.SimulatedTest):
         self.copied = []
         self.held = []
         self.cloner = clones.Cloner(
-            self.array, lambda *order: self.copied.append(order), self.hold,
+            self.array, lambda *request: self.copied.append(
+                request), self.hold,
             lambda group: None)
-        self.order = clones.Order(
+        self.request = clones.CloneRequest(
             name='new', group_name='new-group', view_name='new-view',
             size=GIB, dedup=True, source_size=GIB, source_dedup=True)
         self.array.snapshots.check()
@@ -51,7 +52,7 @@ class ClonesTest(simulated.SimulatedTest):
 
     def clone(self, *strategies, **changes):
         return self.cloner.from_volume(
-            dataclasses.replace(self.order, **changes), self.source,
+            dataclasses.replace(self.request, **changes), self.source,
             f'ccs-{self.clone_count()}', strategies or ('thin', 'view'))
 
     def clone_count(self):
@@ -116,7 +117,7 @@ class ThinTest(ClonesTest):
 
         self.array.volumes.move = meddle
         self.assertRaises(exceptions.ObjectInUse, self.cloner.from_snapshot,
-                          self.order, snapshot, ('thin', 'view'))
+                          self.request, snapshot, ('thin', 'view'))
         self.assertEqual(['new', 'src'], self.leftovers()['volumes'])
         # Cinder's delete of the volume in error: refused, then done.
         caught = dataclasses.replace(self.array.volumes.find('new'),
@@ -154,7 +155,7 @@ class ViewTest(ClonesTest):
         """SNP-7: by way of a snapshot of the view."""
         view = self.clone()
         second = self.cloner.from_volume(
-            dataclasses.replace(self.order, name='second'), view,
+            dataclasses.replace(self.request, name='second'), view,
             'ccs-2', ('thin', 'view'))
         self.assertNotEqual(view.view, second.view)
         self.assertRaises(exceptions.ObjectInUse, deletion.delete_volume,
@@ -207,7 +208,7 @@ class CopyTest(ClonesTest):
 
     def from_snapshot(self, copy, **changes):
         return clones.copied(copy, self.array, dataclasses.replace(
-            self.order, **changes), self.snapshot)
+            self.request, **changes), self.snapshot)
 
     def test_a_volume_in_a_group_of_its_own(self):
         """The view goes as soon as the data is there."""
@@ -234,7 +235,7 @@ class CopyTest(ClonesTest):
         self.snapshot = self.take()
         before = self.leftovers()
 
-        def fail(*order):
+        def fail(*request):
             raise ZeroDivisionError
         self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
         self.assertEqual(before, self.leftovers())
@@ -256,7 +257,7 @@ class CopyTest(ClonesTest):
         before = self.leftovers()
         copied = []
         made = clones.promote(
-            self.array, lambda *order: copied.append(order), view=view,
+            self.array, lambda *request: copied.append(request), view=view,
             name='new', group_name='new-group', size=2 * GIB, dedup=False)
         self.assertEqual([(view, made, 2 * GIB)], copied)
         self.assertEqual((2 * GIB, made.group), (

@@ -147,7 +147,7 @@ class MakeTest(simulated.SimulatedTest):
                                     for member in self.members})
 
     def maker(self, member):
-        order = clones.Order(
+        order = clones.CloneRequest(
             name=f'new-{member.volume}', group_name='none', view_name='none',
             size=GIB, dedup=True, source_size=GIB, source_dedup=True)
         return lambda group: clones.thin(

@@ -164,7 +164,8 @@ class TargetTest(Case):
         self.patch('copied_to', lambda system, volumes: [
             volume for volume in volumes if volume.on == system])
         self.patch('units', lambda volumes: [
-            flow.Unit(one.id, (f'ssn-{one.id}', f'rssn-{one.id}'), ())
+            flow.ReplicationUnit(
+                one.id, (f'ssn-{one.id}', f'rssn-{one.id}'), ())
             for one in volumes])
         for volume, on in zip(self.volumes, ('moon', 'mars')):
             volume.on = on

@@ -40,20 +40,21 @@ NEVER_MADE = 'It was never made.'
 
 
 def unit(key='v1', *volumes, failback_in_progress=False):
-    return flow.Unit(key, (f'ssn-{key}', f'rssn-{key}'),
-                     volumes or (f'cv-{key}',), failback_in_progress)
+    return flow.ReplicationUnit(key, (f'ssn-{key}', f'rssn-{key}'),
+                                volumes or (f'cv-{key}',),
+                                failback_in_progress)
 
 
 def there(*names, group=40, **values):
     """An outcome: volumes are served by the array that was to do so."""
-    return flow.Outcome(flow.THERE, {
+    return flow.Outcome(flow.DESTINATION, {
         name: (group + 1 + number, group)
         for number, name in enumerate(names or ('cv-v1',))}, **values)
 
 
 def left(reason='no session', **values):
     """An outcome: volumes are served where they were."""
-    return flow.Outcome(flow.HERE, {}, reason, **values)
+    return flow.Outcome(flow.ORIGIN, {}, reason, **values)
 
 
 class Case(testtools.TestCase):
@@ -251,8 +252,9 @@ class FailoverTest(Case):
         self.over(*rows)
         self.assertEqual(['a', 'v1', 'v2', 'z'], order)
 
-    @ddt.data(left('no session'), flow.Outcome(flow.THERE, {}, 'no session'),
-              flow.Outcome(flow.HERE, {'cv-v1': (41, 40)}, 'no session'))
+    @ddt.data(left('no session'), flow.Outcome(flow.DESTINATION, {},
+                                               'no session'),
+              flow.Outcome(flow.ORIGIN, {'cv-v1': (41, 40)}, 'no session'))
     def test_one_that_stays(self, outcome):
         self.outcomes = {'v1': outcome}
         row = self.volume()

@@ -94,7 +94,7 @@ class CloneSourcesTest(base.BaseTestCase):
     def test_what_is_asked_for(self):
         volume = rows.volume(id=CLONE_ID, name_id=DATA_ID, size=3)
         self.assertEqual(
-            clones.Order(
+            clones.CloneRequest(
                 name=naming.volume(DATA_ID),
                 group_name=naming.volume_group(DATA_ID),
                 view_name=naming.temporary_view(DATA_ID),
@@ -109,23 +109,23 @@ class CloneSourcesTest(base.BaseTestCase):
         backing = ArrayVolume(group=5, volume=6)
         for volume, source, expected in [
                 (kind, None, (False, True)), (None, kind, (True, False))]:
-            order = self.sources.request(
+            request = self.sources.request(
                 rows.volume(volume_type=volume),
                 rows.volume(volume_type=source), 2, backing)
-            self.assertEqual(expected, (order.dedup, order.source_dedup))
+            self.assertEqual(expected, (request.dedup, request.source_dedup))
 
     def test_replicated_clones_and_sources(self):
         self.replication.link_for_new.return_value = mock.sentinel.link
-        order = self.sources.request(rows.volume(), rows.volume(), 2,
-                                     ArrayVolume(group=5, volume=6))
+        request = self.sources.request(rows.volume(), rows.volume(), 2,
+                                       ArrayVolume(group=5, volume=6))
         self.assertEqual((True, False),
-                         (order.replicated, order.source_replicated))
+                         (request.replicated, request.source_replicated))
         self.replication.link_for_new.return_value = None
-        order = self.sources.request(
+        request = self.sources.request(
             rows.volume(), rows.volume(), 2,
             ArrayVolume(group=5, volume=6, replicated=True))
         self.assertEqual((False, True),
-                         (order.replicated, order.source_replicated))
+                         (request.replicated, request.source_replicated))
 
     def test_strategies(self):
         self.assertEqual(('thin', 'copy'),

@@ -113,7 +113,7 @@ class ConsistentTest(GroupReplicationTestCase):
 
     def test_on(self):
         self.assertEqual((ENABLED, updates(ON, ON)), self.enable())
-        order = flows.Order(LINK, 'ssn-g', 5, 'ccg-g', [
+        order = flows.SessionRequest(LINK, 'ssn-g', 5, 'ccg-g', [
             ('v1', FIRST), ('v2', SECOND)])
         pairs = [(self.one, FIRST), (self.two, SECOND)]
         self.assertEqual([

@@ -159,7 +159,7 @@ class BeginTest(Case):
         self.begun = self.flow('protect')
         self.may_be_begun = self.flow('may_be_begun', True)
         self.row = replicated.volume(size=3)
-        self.order = flow.Order(
+        self.order = flow.SessionRequest(
             self.link(), 'ssn-v1', 10, 'cvg-v1',
             [flow.Member(1, 'cv-v1', 3 * units.Mi)])
         self.here.volumes.find_group.return_value = None

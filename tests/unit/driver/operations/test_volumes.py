@@ -43,8 +43,8 @@ SOURCE = ArrayVolume(group=5, volume=6)
 CONFIRMED = ArrayVolume(group=5, volume=6, has_clones=True)
 TAKEN = ArraySnapshot(snapshot=3, group=5)
 TAKEN_CONFIRMED = ArraySnapshot(snapshot=3, group=5, has_clones=True)
-ORDER = clones.Order(name='n', group_name='g', view_name='v', size=1,
-                     dedup=True, source_size=1, source_dedup=True)
+ORDER = clones.CloneRequest(name='n', group_name='g', view_name='v', size=1,
+                            dedup=True, source_size=1, source_dedup=True)
 FRESH = ['+deadline fresh=True', '-deadline']
 
 
@@ -180,7 +180,7 @@ class CloneTest(VolumesCase):
     def setUp(self):
         super().setUp()
         self.group = 7
-        self.order = dataclasses.replace(ORDER, group=7)
+        self.request = dataclasses.replace(ORDER, group=7)
         self.sources.strategies.return_value = ('view',)
 
     def test_from_a_snapshot(self):
@@ -197,7 +197,7 @@ class CloneTest(VolumesCase):
         self.sources.request.assert_called_once_with(
             self.volume, source, 4, (source, self.resolver.resolve))
         self.cloner.from_snapshot.assert_called_once_with(
-            self.order, TAKEN_CONFIRMED, ('view',))
+            self.request, TAKEN_CONFIRMED, ('view',))
         self.sources.strategies.assert_called_once_with(self.volume)
 
     def test_from_a_snapshot_that_is_gone(self):
@@ -222,7 +222,7 @@ class CloneTest(VolumesCase):
         self.sources.request.assert_called_once_with(
             self.volume, source, 4, CONFIRMED)
         self.cloner.from_volume.assert_called_once_with(
-            self.order, CONFIRMED, naming.clone_source(DATA_ID), ('view',))
+            self.request, CONFIRMED, naming.clone_source(DATA_ID), ('view',))
         self.sources.strategies.assert_called_once_with(self.volume)
 
     def test_a_clone_is_replicated_like_any_volume(self):

@@ -176,7 +176,8 @@ class PairTest(base.BaseTestCase):
         """A unit whose volumes are copied from ``source``."""
         source = source or self.one
         other = self.two if source is self.one else self.one
-        unit = failover.Unit(key, (f'ssn-{key}', f'rssn-{key}'), tuple(
+        unit = failover.ReplicationUnit(key, (f'ssn-{key}', f'rssn-{key}'),
+                                        tuple(
             f'cv-{key}-{n}' for n in range(volumes)))
         sessions = source.array.replication
         group = source.client.volume_groups.create(
@@ -226,7 +227,7 @@ class PairTest(base.BaseTestCase):
             unmap=unmap or self.unmap, reserve=self.reserve,
             clock=self.clock)
         self.reserved -= {key for key, outcome in outcomes.items()
-                          if outcome.served_by == failover.HERE
+                          if outcome.served_by == failover.ORIGIN
                           and not outcome.outcome_unknown}
         return outcomes
 
@@ -261,7 +262,7 @@ class PairTest(base.BaseTestCase):
         there = {found.id: found for found in place.client.volumes.search()}
         for unit in units or self.units:
             outcome = outcomes[unit.key]
-            self.assertEqual((failover.THERE, True, ''), (
+            self.assertEqual((failover.DESTINATION, True, ''), (
                 outcome.served_by, outcome.ok, outcome.reason))
             self.assertEqual(set(unit.volumes), set(outcome.volumes))
             for volume, group in outcome.volumes.values():
@@ -279,7 +280,7 @@ class PairTest(base.BaseTestCase):
         self.assertEqual([], self.one.asked_for() + self.two.asked_for())
 
     def assert_stays(self, outcome, *words):
-        self.assertEqual((failover.HERE, False, {}), (
+        self.assertEqual((failover.ORIGIN, False, {}), (
             outcome.served_by, outcome.ok, outcome.volumes))
         for word in words:
             self.assertIn(word, outcome.reason)

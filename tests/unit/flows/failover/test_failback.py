@@ -411,7 +411,7 @@ class FailBackTest(pair.AwayTest):
                                command):
             outcomes = self.back()
         for outcome in outcomes.values():
-            self.assertEqual(failover.THERE, outcome.served_by)
+            self.assertEqual(failover.DESTINATION, outcome.served_by)
             self.assertIn('does not replicate it: K2 array', outcome.reason)
         self.assert_home(self.back())
 
@@ -440,8 +440,8 @@ class FailBackTest(pair.AwayTest):
             outcomes = self.back()
         for unit in self.units:
             outcome = outcomes[unit.key]
-            self.assertEqual((failover.THERE, False), (outcome.served_by,
-                                                       outcome.ok))
+            self.assertEqual((failover.DESTINATION, False), (outcome.served_by,
+                                                             outcome.ok))
             self.assertEqual(set(unit.volumes), set(outcome.volumes))
             self.assertIn('does not replicate it: no', outcome.reason)
         self.assert_home(self.back())
@@ -460,7 +460,7 @@ class FailBackTest(pair.AwayTest):
         with mock.patch.object(self.one.array.replication, 'command_many',
                                refuse):
             outcome = self.back(self.odd)[self.odd.key]
-        self.assertEqual((failover.THERE, set(self.odd.volumes)), (
+        self.assertEqual((failover.DESTINATION, set(self.odd.volumes)), (
             outcome.served_by, set(outcome.volumes)))
         self.assertIn('does not replicate it: no', outcome.reason)
         self.assert_home(self.back())

@@ -162,7 +162,7 @@ class PairTest(base.BaseTestCase):
     # What happens
 
     def protect(self, release=None):
-        replication.protect(replication.Order(
+        replication.protect(replication.SessionRequest(
             self.link, NAMES[0], self.group, GROUP, self.members), release)
 
     def unprotect(self, reachable=True, release=None):
@@ -206,7 +206,7 @@ class PairTest(base.BaseTestCase):
 
     # What came of it
 
-    def halves(self):
+    def sessions(self):
         """State and role of the session on either array."""
         return [found and (found.state, found.role)
                 for found in (self.here.replication.find(*NAMES),
@@ -221,7 +221,7 @@ class PairTest(base.BaseTestCase):
     def assert_replicated(self, gib=1):
         """It runs, and nothing is there beside it."""
         self.assertEqual([('in_sync', 'source'), ('in_sync', 'target')],
-                         self.halves())
+                         self.sessions())
         self.assertEqual([gib, gib], self.sizes())
         self.assert_just(self.here)
         self.assert_just(self.there)

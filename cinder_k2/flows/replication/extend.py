@@ -22,17 +22,17 @@ from cinder_k2.array import Array
 from cinder_k2.array import replication
 from cinder_k2 import exceptions
 from cinder_k2.flows import engine
-from cinder_k2.flows.replication.ending import find
-from cinder_k2.flows.replication.ending import StopSession
-from cinder_k2.flows.replication.halves import Finder
-from cinder_k2.flows.replication.halves import Half
-from cinder_k2.flows.replication.halves import Pair
-from cinder_k2.flows.replication.halves import RUNNING
-from cinder_k2.flows.replication.links import Confirm
-from cinder_k2.flows.replication.links import copy_name
-from cinder_k2.flows.replication.links import deadlines
-from cinder_k2.flows.replication.links import Link
-from cinder_k2.flows.replication.links import Member
+from cinder_k2.flows.replication.sessions import ArraySession
+from cinder_k2.flows.replication.sessions import Finder
+from cinder_k2.flows.replication.sessions import RUNNING
+from cinder_k2.flows.replication.sessions import SessionPair
+from cinder_k2.flows.replication.stop import find
+from cinder_k2.flows.replication.stop import StopSession
+from cinder_k2.flows.replication.target import Confirm
+from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import deadlines
+from cinder_k2.flows.replication.target import Link
+from cinder_k2.flows.replication.target import Member
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ LOG = logging.getLogger(__name__)
 class SuspendSession(StopSession):
     """Suspend it; undone by resuming it."""
 
-    def execute(self, array: Array, there: Array | None, pair: Pair,
-                finder: Finder, confirm: Confirm) -> Pair:
+    def execute(self, array: Array, there: Array | None, pair: SessionPair,
+                finder: Finder, confirm: Confirm) -> SessionPair:
         return pair.suspend()
 
 
@@ -65,7 +65,7 @@ class Grow(engine.Step):
 class Resume(engine.Step):
     """Let the session run again."""
 
-    def execute(self, array: Array, stopped: Pair) -> None:
+    def execute(self, array: Array, stopped: SessionPair) -> None:
         stopped.start()
 
 
@@ -84,14 +84,14 @@ def extend(here: Array, link: Link | None, names: Sequence[str], *,
     :raises ReplicationError: the session cannot run from here to there
     """
     with deadlines(here, link.there if link else None):
-        finder, near = find(here, link, names, group)
-        if near is None:
+        finder, local = find(here, link, names, group)
+        if local is None:
             _grow(here, member)
-        elif near.is_source or near.state in RUNNING:
-            _extend_both(finder, near, member)
+        elif local.is_source or local.state in RUNNING:
+            _extend_both(finder, local, member)
         else:
             _grow(here, member)
-            _try_extend_copy(finder, near, member)
+            _try_extend_copy(finder, local, member)
 
 
 def _grow(here: Array, member: Member) -> None:
@@ -103,8 +103,8 @@ def _names(member: Member) -> list[str]:
     return [copy_name(marked, member.name) for marked in (False, True)]
 
 
-def _extend_both(finder: Finder, near: Half, member: Member) -> None:
-    pair = finder.running(near)
+def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
+    pair = finder.running(local)
     name, copy = _find_copy(finder, pair, member)
     if copy is None:
         raise exceptions.ReplicationError(
@@ -119,7 +119,7 @@ def _extend_both(finder: Finder, near: Half, member: Member) -> None:
             engine.run(_extension(SuspendSession()), pair=pair, **inputs)
         except rest.Refused:
             engine.run(_extension(StopSession()),
-                       pair=finder.running(finder.near()), **inputs)
+                       pair=finder.running(finder.local()), **inputs)
     except rest.RestError as error:
         if not _came_true(finder, member, error):
             raise
@@ -133,13 +133,13 @@ def _came_true(finder: Finder, member: Member, error: rest.RestError
         copy has grown alone and cannot shrink (VOL-2), or the array is busy
     """
     with contextlib.suppress(rest.RestError), finder.here.cleanup_deadline():
-        near = finder.near()
-        if near and near.state != replication.IN_SYNC:
+        local = finder.local()
+        if local and local.state != replication.IN_SYNC:
             raise exceptions.ReplicationError(
                 f'Volume {member.name} is not replicated until it is '
                 f'extended to {member.size} KiB: its copy may have grown '
-                f'already, and session {near.session.name} on the array at '
-                f'{finder.here.address} is {near.state}. {error}') from error
+                f'already, and session {local.session.name} on the array at '
+                f'{finder.here.address} is {local.state}. {error}') from error
         return finder.here.volumes.size(
             member.volume, finder.group) == member.size
     return False
@@ -150,13 +150,14 @@ def _extension(pause: engine.Step) -> linear_flow.Flow:
                                           Resume())
 
 
-def _try_extend_copy(finder: Finder, near: Half, member: Member) -> None:
+def _try_extend_copy(finder: Finder, local: ArraySession,
+                     member: Member) -> None:
     """Grow the volume that a failback will write to, if that is possible."""
     there = finder.there
     try:
         if there is not None:
             with there.cleanup_deadline():
-                copy = _find_copy(finder, Pair(near, None), member)[1]
+                copy = _find_copy(finder, SessionPair(local, None), member)[1]
                 if copy is not None:
                     there.volumes.grow(copy, member.size, _names(member))
     except rest.RestError as error:
@@ -165,7 +166,7 @@ def _try_extend_copy(finder: Finder, near: Half, member: Member) -> None:
                     {'name': member.name, 'error': error})
 
 
-def _find_copy(finder: Finder, pair: Pair, member: Member
+def _find_copy(finder: Finder, pair: SessionPair, member: Member
                ) -> tuple[str, int | None]:
     """Name and id of the copy of a volume. One call."""
     name = copy_name(finder.is_marked(pair, ''), member.name)

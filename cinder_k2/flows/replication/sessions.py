@@ -18,15 +18,15 @@ import dataclasses
 from cinder_k2.array import Array
 from cinder_k2.array import replication
 from cinder_k2 import exceptions
-from cinder_k2.flows.replication.links import copy_name
-from cinder_k2.flows.replication.links import unmarked
+from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import unmarked
 from cinder_k2 import rest
 
 RUNNING = (replication.IN_SYNC, replication.SUSPENDED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Half:
+class ArraySession:
     """One array's record of a session, as it was seen last."""
 
     array: Array
@@ -48,7 +48,7 @@ class Half:
         """Whether it copied from its array then."""
         return self.session.role == replication.SOURCE
 
-    def to(self, state: str) -> 'Half':
+    def to(self, state: str) -> 'ArraySession':
         """Bring it to a state (10.4). One call, none if it is there."""
         if self.state == state:
             return self
@@ -58,8 +58,8 @@ class Half:
             return self.wait(state)
         return dataclasses.replace(self, session=session)
 
-    def wait(self, state: str) -> 'Half':
-        """Wait until it follows the other half (REP-8). One call mostly.
+    def wait(self, state: str) -> 'ArraySession':
+        """Wait until it follows the other side (REP-8). One call mostly.
 
         :raises ReplicationTimeout: it does not
         """
@@ -76,76 +76,78 @@ class Half:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class SessionPair:
     """Both arrays' records of a session; either may be missing.
 
     :ivar near: that of the array where Cinder has the volumes
     """
 
-    near: Half | None
-    far: Half | None
+    local: ArraySession | None
+    remote: ArraySession | None
 
     def __str__(self) -> str:
-        return f'{_words(self.near)} here, {_words(self.far)} there'
+        return f'{_words(self.local)} here, {_words(self.remote)} there'
 
     @property
-    def halves(self) -> list[Half]:
+    def sessions(self) -> list[ArraySession]:
         """Those that there are, the target first (REP-15)."""
-        return sorted((h for h in (self.near, self.far) if h is not None),
-                      key=lambda half: half.is_source)
+        return sorted((h for h in (self.local, self.remote) if h is not None),
+                      key=lambda side: side.is_source)
 
     @property
     def may_run(self) -> bool:
         """Whether it copies from here to there, or could."""
-        return bool(self.near and self.near.is_source
-                    and self.far and not self.far.is_source
-                    and self.far.state == self.near.state)
+        return bool(self.local and self.local.is_source
+                    and self.remote and not self.remote.is_source
+                    and self.remote.state == self.local.state)
 
     @property
     def is_open(self) -> bool:
         """Whether hosts could have what is there."""
-        return bool(self.far and self.far.state == replication.FAILED_OVER)
+        return bool(self.remote
+                    and self.remote.state == replication.FAILED_OVER)
 
     def start(self) -> None:
         """Start or resume it, if it may run. One call."""
-        if self.near and self.may_run:
-            self.near.to(replication.IN_SYNC)
+        if self.local and self.may_run:
+            self.local.to(replication.IN_SYNC)
 
-    def suspend(self) -> 'Pair':
+    def suspend(self) -> 'SessionPair':
         """Suspend it if it copies from here. Two calls."""
-        return Pair(*_suspend(self.near, self.far)) if self.near else self
+        return SessionPair(*_suspend(self.local,
+                                     self.remote)) if self.local else self
 
-    def stop(self) -> 'Pair':
+    def stop(self) -> 'SessionPair':
         """Bring both to idle, from whatever state. Four calls if it runs."""
         pair = self._take_over()
-        near, far = pair.near, pair.far
-        if near and near.is_source:
-            return Pair(*_stop_source(near, far))
-        if far and far.is_source:
-            far, near = _stop_source(far, near)
-        return Pair(near, far)
+        local, remote = pair.local, pair.remote
+        if local and local.is_source:
+            return SessionPair(*_stop_source(local, remote))
+        if remote and remote.is_source:
+            remote, local = _stop_source(remote, local)
+        return SessionPair(local, remote)
 
-    def _take_over(self) -> 'Pair':
+    def _take_over(self) -> 'SessionPair':
         """Bring targets to idle that no source brings there.
 
         What is here is opened to hosts before (REP-16), and what has lost
         its source cannot be stopped but by a failover (rows 6, 8).
         """
-        near, far = self.near, self.far
-        if near and not near.is_source:
-            if near.state in RUNNING:
-                near = near.to(replication.FAILED_OVER)
-            near = near.to(replication.IDLE)
-        if far and not far.is_source:
-            if far.state in RUNNING and near is None:
-                far = far.to(replication.FAILED_OVER)
-            if far.state == replication.FAILED_OVER:
-                far = far.to(replication.IDLE)
-        return Pair(near, far)
+        local, remote = self.local, self.remote
+        if local and not local.is_source:
+            if local.state in RUNNING:
+                local = local.to(replication.FAILED_OVER)
+            local = local.to(replication.IDLE)
+        if remote and not remote.is_source:
+            if remote.state in RUNNING and local is None:
+                remote = remote.to(replication.FAILED_OVER)
+            if remote.state == replication.FAILED_OVER:
+                remote = remote.to(replication.IDLE)
+        return SessionPair(local, remote)
 
 
-def _stop_source(source: Half, target: Half | None
-                 ) -> tuple[Half, Half | None]:
+def _stop_source(source: ArraySession, target: ArraySession | None
+                 ) -> tuple[ArraySession, ArraySession | None]:
     """Rows 4 and 5, with the waits of REP-15."""
     source, target = _suspend(source, target)
     if source.state == replication.SUSPENDED:
@@ -154,8 +156,8 @@ def _stop_source(source: Half, target: Half | None
     return source, target
 
 
-def _suspend(source: Half, target: Half | None
-             ) -> tuple[Half, Half | None]:
+def _suspend(source: ArraySession, target: ArraySession | None
+             ) -> tuple[ArraySession, ArraySession | None]:
     if source.state == replication.IN_SYNC:
         source = source.to(replication.SUSPENDED)
         if target and target.state == replication.IN_SYNC:
@@ -163,23 +165,23 @@ def _suspend(source: Half, target: Half | None
     return source, target
 
 
-def _follow(half: Half | None, state: str) -> Half | None:
-    """Wait until a half follows the other; None if there is none."""
-    if half is None or half.state == state:
-        return half
+def _follow(side: ArraySession | None, state: str) -> ArraySession | None:
+    """Wait until a side follows the other; None if there is none."""
+    if side is None or side.state == state:
+        return side
     try:
-        return half.wait(state)
+        return side.wait(state)
     except rest.NotFound:
         return None
 
 
 @dataclasses.dataclass(frozen=True)
 class Finder:
-    """Finds the halves of a session.
+    """Finds the sessions of a session.
 
     :ivar names: both, that of the array where it was made first
     :ivar group: id of the volume group here. An array may be its own peer,
-        and then has both halves (REP-21).
+        and then has both sessions (REP-21).
     """
 
     here: Array
@@ -187,8 +189,8 @@ class Finder:
     names: Sequence[str]
     group: int
 
-    def near(self) -> Half | None:
-        """The half here. One call.
+    def local(self) -> ArraySession | None:
+        """The side here. One call.
 
         One whose group the array does not tell is known by its name, if
         there is one only.
@@ -197,20 +199,20 @@ class Finder:
         mine = [session for session in found if session.group == self.group]
         if not mine and len(found) == 1 and found[0].group is None:
             mine = [dataclasses.replace(found[0], group=self.group)]
-        return Half(self.here, mine[0]) if mine else None
+        return ArraySession(self.here, mine[0]) if mine else None
 
-    def far(self, near: Half | None) -> Half | None:
-        """The half there. No call if the other one runs, else one.
+    def remote(self, local: ArraySession | None) -> ArraySession | None:
+        """The side there. No call if the other one runs, else one.
 
         :raises ReplicationError: what has its name there is none of this
         """
         if self.there is None:
             return None
-        found = near and near.session
+        found = local and local.session
         if (found and found.role == replication.SOURCE and found.peer_session
                 and found.state == replication.IN_SYNC):
             # Then it is a target and in sync, too (10.4).
-            return Half(self.there, dataclasses.replace(
+            return ArraySession(self.there, dataclasses.replace(
                 found, id=found.peer_session, peer_session=found.id,
                 group=None, role=replication.TARGET))
         other = self.there.replication.find(*[
@@ -222,38 +224,38 @@ class Finder:
                 f'{self.there.address} do not belong together: one of them '
                 'is with another array, or of an earlier replication. '
                 'See which one, and delete it there.')
-        return None if other is None else Half(self.there, other)
+        return None if other is None else ArraySession(self.there, other)
 
-    def pair(self) -> Pair:
-        """Both halves. One call or two."""
-        near = self.near()
-        return Pair(near, self.far(near))
+    def pair(self) -> SessionPair:
+        """Both sessions. One call or two."""
+        local = self.local()
+        return SessionPair(local, self.remote(local))
 
-    def running(self, near: Half | None) -> Pair:
-        """Both halves of a session that copies from here to there.
+    def running(self, local: ArraySession | None) -> SessionPair:
+        """Both sessions of a session that copies from here to there.
 
         No call if it runs, else one.
 
         :raises ReplicationError: it does not, and could not
         """
-        pair = Pair(near, self.far(near))
+        pair = SessionPair(local, self.remote(local))
         if not pair.may_run:
             raise exceptions.ReplicationError(
                 f'Replication session {self.names[0]} is '
-                f'{_words(pair.near)} on the array at {self.here.address} '
-                f'and {_words(pair.far)} on its peer. It must run from the '
+                f'{_words(pair.local)} on the array at {self.here.address} '
+                f'and {_words(pair.remote)} on its peer. It must run from the '
                 'first to the second.')
         return pair
 
-    def is_marked(self, pair: Pair, group_name: str) -> bool:
-        """Whether copies have the mark. No call while there is a half."""
-        if pair.near:
-            return pair.near.session.name == self.names[0]
-        if pair.far:
-            return pair.far.session.name != self.names[0]
+    def is_marked(self, pair: SessionPair, group_name: str) -> bool:
+        """Whether copies have the mark. No call while there is a side."""
+        if pair.local:
+            return pair.local.session.name == self.names[0]
+        if pair.remote:
+            return pair.remote.session.name != self.names[0]
         return self.here.volumes.find_group(
             unmarked(group_name)) == self.group
 
 
-def _words(half: Half | None) -> str:
-    return f'{half.state} as {half.session.role}' if half else 'missing'
+def _words(side: ArraySession | None) -> str:
+    return f'{side.state} as {side.session.role}' if side else 'missing'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Units on their way home, and how far they are."""
+"""Units that are failed back, and how far they are."""
 
 import enum
 
@@ -19,54 +19,54 @@ from cinder_k2.array.replication import FAILED_OVER
 from cinder_k2.array.replication import SOURCE
 from cinder_k2.array.replication import TARGET
 from cinder_k2 import exceptions
-from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
+from cinder_k2.flows.failover.units import ORIGIN
+from cinder_k2.flows.failover.units import ReplicationUnit
 from cinder_k2.flows.failover.units import RUNNING
-from cinder_k2.flows.failover.units import THERE
-from cinder_k2.flows.failover.units import Unit
 
 
 class Phase(enum.Enum):
-    """How far a unit is on its way home."""
+    """How far the failback of a unit is."""
 
-    AWAY = enum.auto()
-    PASSING = enum.auto()
+    FAILED_OVER = enum.auto()
+    TRANSITIONING = enum.auto()
     PAUSED = enum.auto()
-    RETURNING = enum.auto()
+    FAILING_BACK = enum.auto()
     TAKEN_OVER = enum.auto()
-    HALTED = enum.auto()
-    HOME = enum.auto()
-    LOST = enum.auto()
+    SUSPENDED = enum.auto()
+    FAILED_BACK = enum.auto()
+    UNKNOWN = enum.auto()
 
 
 # What the sessions here and there read, and what that means (10.4). While a
-# unit is PASSING one array has yet to show what the other does (REP-8).
+# unit is TRANSITIONING one array has yet to show what the other does (REP-8).
 _TABLE = {
-    ('target failed_over', 'source in_sync'): Phase.AWAY,
-    ('target failed_over', 'source suspended'): Phase.AWAY,
-    ('target failed_over', 'target in_sync'): Phase.PASSING,
-    ('source in_sync', 'source in_sync'): Phase.PASSING,
-    ('source in_sync', 'source suspended'): Phase.PASSING,
-    ('source in_sync', 'target suspended'): Phase.PASSING,
+    ('target failed_over', 'source in_sync'): Phase.FAILED_OVER,
+    ('target failed_over', 'source suspended'): Phase.FAILED_OVER,
+    ('target failed_over', 'target in_sync'): Phase.TRANSITIONING,
+    ('source in_sync', 'source in_sync'): Phase.TRANSITIONING,
+    ('source in_sync', 'source suspended'): Phase.TRANSITIONING,
+    ('source in_sync', 'target suspended'): Phase.TRANSITIONING,
     ('source suspended', 'target in_sync'): Phase.PAUSED,
     ('source suspended', 'target suspended'): Phase.PAUSED,
-    ('source in_sync', 'target in_sync'): Phase.RETURNING,
+    ('source in_sync', 'target in_sync'): Phase.FAILING_BACK,
     ('source in_sync', 'target failed_over'): Phase.TAKEN_OVER,
     ('source suspended', 'target failed_over'): Phase.TAKEN_OVER,
-    ('source suspended', 'source in_sync'): Phase.PASSING,
-    ('target in_sync', 'target failed_over'): Phase.PASSING,
-    ('target suspended', 'source in_sync'): Phase.PASSING,
-    ('target in_sync', 'source suspended'): Phase.HALTED,
-    ('target suspended', 'source suspended'): Phase.HALTED,
-    ('target in_sync', 'source in_sync'): Phase.HOME,
+    ('source suspended', 'source in_sync'): Phase.TRANSITIONING,
+    ('target in_sync', 'target failed_over'): Phase.TRANSITIONING,
+    ('target suspended', 'source in_sync'): Phase.TRANSITIONING,
+    ('target in_sync', 'source suspended'): Phase.SUSPENDED,
+    ('target suspended', 'source suspended'): Phase.SUSPENDED,
+    ('target in_sync', 'source in_sync'): Phase.FAILED_BACK,
 }
 
 
 _BEGUN_ANEW = 'Its replication was begun anew meanwhile; try again.'
 
 
-class Traveller:
-    """A unit on its way home.
+class FailbackItem:
+    """A unit that is failed back.
 
     :ivar sessions: its sessions by side
     :ivar volumes: ids of its volumes by side and name
@@ -80,11 +80,11 @@ class Traveller:
     :ivar reason: why it does not get any further
     """
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: ReplicationUnit) -> None:
         self.unit = unit
         self.sessions: dict[str, replication.Session | None] = {
-            HERE: None, THERE: None}
-        self.volumes: dict[str, dict[str, Ids]] = {HERE: {}, THERE: {}}
+            ORIGIN: None, DESTINATION: None}
+        self.volumes: dict[str, dict[str, Ids]] = {ORIGIN: {}, DESTINATION: {}}
         self.generation: int | None = None
         self.snapshots = 0
         self.detached = False
@@ -100,8 +100,8 @@ class Traveller:
         """What the table says."""
         here, there = (session and f'{session.role} {session.state}'
                        for session in self.sessions.values())
-        return (_TABLE.get((here or '', there or ''), Phase.LOST)
-                if self.is_paired else Phase.LOST)
+        return (_TABLE.get((here or '', there or ''), Phase.UNKNOWN)
+                if self.is_paired else Phase.UNKNOWN)
 
     @property
     def is_paired(self) -> bool:
@@ -120,12 +120,12 @@ class Traveller:
                 side, session.id):
             self.reason = self.reason or _BEGUN_ANEW
         self.moved = self.moved or self._is_there()
-        if side == THERE:
+        if side == DESTINATION:
             self.outcome_unknown = self.promised = False
 
     def _is_there(self) -> bool:
         """Whether ``there`` has taken over; two sources tell nothing."""
-        here, there = self.sessions[HERE], self.sessions[THERE]
+        here, there = self.sessions[ORIGIN], self.sessions[DESTINATION]
         if there is None or here and (here.state == FAILED_OVER
                                       or not self.is_paired):
             return False
@@ -143,10 +143,10 @@ class Traveller:
 
     def has_arrived(self) -> bool:
         """Whether its data has, up to the snapshot (REP-14)."""
-        here = self.sessions[HERE]
-        return (self.phase is Phase.RETURNING and here is not None
+        here = self.sessions[ORIGIN]
+        return (self.phase is Phase.FAILING_BACK and here is not None
                 and self.generation is not None
                 and here.has_arrived(self.generation))
 
 
-Travellers = list[Traveller]
+FailbackItems = list[FailbackItem]

@@ -58,7 +58,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             self.assertEqual(['cs-1'], leftovers(self.a)['snapshots'])
             self.assertEqual({}, leftovers(self.b))
             return
-        before = leftovers(self.a), leftovers(self.b), self.halves()
+        before = leftovers(self.a), leftovers(self.b), self.sessions()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
         self.assertEqual(
             f'Volume group {pair.COPY_GROUP}, the copy on the array at '
@@ -66,7 +66,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
             'Delete them first, and what was made from them, in Cinder if it '
             'has them.', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
-                                  self.halves()))
+                                  self.sessions()))
 
     def test_clones_of_the_copy_stay(self):
         """Cinder has deleted the snapshot; a volume needs it still."""
@@ -76,24 +76,24 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.there.snapshots.create_view('cv-2', taken, lasting=True)
         self.there.deferred.record(copy.group, deferred_deletion.DeferredIds(
             snapshots=frozenset({taken.snapshot})))
-        before = leftovers(self.a), leftovers(self.b), self.halves()
+        before = leftovers(self.a), leftovers(self.b), self.sessions()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
         self.assertIn('cv-2. Delete them first, and what was made from them',
                       str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
-                                  self.halves()))
+                                  self.sessions()))
 
     @ddt.data('here', 'there')
     def test_a_view_of_what_replication_took(self, place):
         """SNP-9: it would hold the snapshot when the session is gone."""
         self.view(getattr(self, place),
                   pair.GROUP if place == 'here' else pair.COPY_GROUP)
-        before = leftovers(self.a), leftovers(self.b), self.halves()
+        before = leftovers(self.a), leftovers(self.b), self.sessions()
         error = self.assertRaises(exceptions.ObjectInUse, self.unprotect)
         self.assertIn('has snapshots or views: ', str(error))
         self.assertIn(':look. Delete them first', str(error))
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
-                                  self.halves()))
+                                  self.sessions()))
 
     def test_snapshots_of_replication_go(self):
         """REP-13: a failback takes them, and may be cut short."""
@@ -124,14 +124,14 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
     def test_a_mapping_that_has_to_stay(self):
         self.tell(self.there, 'failed_over')
         self.map_copy()
-        before = leftovers(self.a), leftovers(self.b), self.halves()
+        before = leftovers(self.a), leftovers(self.b), self.sessions()
         release = mock.Mock()
         self.assertRaises(exceptions.StillMapped, self.unprotect,
                           release=release)
         release.assert_called_once_with(
             self.there, [self.there.volumes.find(pair.COPY).volume])
         self.assertEqual(before, (leftovers(self.a), leftovers(self.b),
-                                  self.halves()))
+                                  self.sessions()))
 
     def test_nothing_is_unmapped_for_what_stays(self):
         self.tell(self.there, 'failed_over')
@@ -241,7 +241,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.assertIn('ends on one side only', caught.output[0])
         self.assert_just(self.here)
         self.clear_faults()
-        self.assertEqual([None, ('idle', 'target')], self.halves())
+        self.assertEqual([None, ('idle', 'target')], self.sessions())
 
     def test_a_lost_peer_takes_no_time_from_what_is_here(self):
         def look(*args):
@@ -251,7 +251,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         with mock.patch.object(copies.Copies, 'look', look):
             self.unprotect()
         self.assert_just(self.here)
-        self.assertIsNone(self.halves()[0])
+        self.assertIsNone(self.sessions()[0])
 
     @ddt.data('here', 'there')
     def test_the_peer_is_known_to_be_lost(self, source):
@@ -279,7 +279,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.there.sim.control.mend_link()
         self.assertNotEqual({}, leftovers(self.there.sim))
         made, copy = (pair.NAMES if source == 'here' else reversed(pair.NAMES))
-        replication.protect(replication.Order(
+        replication.protect(replication.SessionRequest(
             self.link, made, self.group, pair.GROUP, self.members))
         self.assert_replicated()
         self.unprotect()
@@ -315,7 +315,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
     def test_what_fails_leaves_it_running_or_gone(self):
         for error in self.each(self.unprotect, fault=pair.FORBIDDEN):
-            self.assertIn(self.halves(), (
+            self.assertIn(self.sessions(), (
                 [('in_sync', 'source'), ('in_sync', 'target')],
                 [None, ('idle', 'target')], [('idle', 'source'), None],
                 [None, None]))

@@ -27,15 +27,15 @@ from cinder_k2.flows import engine
 from cinder_k2.flows.replication.copies import check_none
 from cinder_k2.flows.replication.copies import Copies
 from cinder_k2.flows.replication.copies import delete_snapshots
-from cinder_k2.flows.replication.halves import Finder
-from cinder_k2.flows.replication.halves import Half
-from cinder_k2.flows.replication.halves import Pair
-from cinder_k2.flows.replication.links import Confirm
-from cinder_k2.flows.replication.links import copy_name
-from cinder_k2.flows.replication.links import deadlines
-from cinder_k2.flows.replication.links import each
-from cinder_k2.flows.replication.links import Link
-from cinder_k2.flows.replication.links import Release
+from cinder_k2.flows.replication.sessions import ArraySession
+from cinder_k2.flows.replication.sessions import Finder
+from cinder_k2.flows.replication.sessions import SessionPair
+from cinder_k2.flows.replication.target import Confirm
+from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import deadlines
+from cinder_k2.flows.replication.target import each
+from cinder_k2.flows.replication.target import Link
+from cinder_k2.flows.replication.target import Release
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ _LOST = (rest.Unreachable, rest.ServerError, rest.BadReply)
 
 
 class StopSession(engine.Step):
-    """Bring both halves to idle."""
+    """Bring both sessions to idle."""
 
     default_provides = 'stopped'
     always_unknown = True
 
-    def execute(self, array: Array, there: Array | None, pair: Pair,
-                finder: Finder, confirm: Confirm) -> Pair:
+    def execute(self, array: Array, there: Array | None, pair: SessionPair,
+                finder: Finder, confirm: Confirm) -> SessionPair:
         confirm(pair.is_open)
         if pair.may_run:
             # Waiting for the peer may have taken long.
@@ -66,19 +66,20 @@ class StopSession(engine.Step):
 
 
 class DeleteSessions(engine.Step):
-    """Delete both halves, the target's first (REP-15)."""
+    """Delete both sessions, the target's first (REP-15)."""
 
-    def execute(self, array: Array, pair: Pair, stopped: Pair) -> None:
-        # Who deleted one half while it stopped may have deleted the other.
-        vanished = pair.far is not None and stopped.far is None
-        for half in stopped.halves:
-            half.delete(look_first=vanished)
+    def execute(self, array: Array, pair: SessionPair,
+                stopped: SessionPair) -> None:
+        # Who deleted one side while it stopped may have deleted the other.
+        vanished = pair.remote is not None and stopped.remote is None
+        for side in stopped.sessions:
+            side.delete(look_first=vanished)
 
 
 class DeleteCopies(engine.Step):
     """Delete what a session leaves in place (REP-15)."""
 
-    def execute(self, array: Array, pair: Pair, stopped: Pair,
+    def execute(self, array: Array, pair: SessionPair, stopped: SessionPair,
                 finder: Finder, copies: Copies | None, confirm: Confirm
                 ) -> None:
         confirm(pair.is_open)
@@ -87,7 +88,7 @@ class DeleteCopies(engine.Step):
         if copies is not None:
             actions.append(functools.partial(
                 copies.delete,
-                stopped.far.session.group if stopped.far else None))
+                stopped.remote.session.group if stopped.remote else None))
         each(*actions)
 
 
@@ -114,10 +115,10 @@ def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
     :raises ReplicationError: copies may be left; the text names them
     """
     with deadlines(here, link.there if link else None):
-        finder, near = find(here, link, names, group)
-        check_none(f'Volume group {group_name}', near and
+        finder, local = find(here, link, names, group)
+        check_none(f'Volume group {group_name}', local and
                    here.replication.views_of_taken(group) or ())
-        pair, copies = _look_there(finder, near, group_name, volume_names,
+        pair, copies = _look_there(finder, local, group_name, volume_names,
                                    release)
         flow = linear_flow.Flow('unprotect').add(
             StopSession(), DeleteSessions(), DeleteCopies())
@@ -130,17 +131,17 @@ def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
 
 
 def find(here: Array, link: Link | None, names: Sequence[str], group: int
-         ) -> tuple[Finder, Half | None]:
-    """The half of a session that is here, and what finds the other one.
+         ) -> tuple[Finder, ArraySession | None]:
+    """The side of a session that is here, and what finds the other one.
 
     That of a session with another array than the link's is not looked for:
     the link's array may have another one with its id.
     """
-    near = Finder(here, None, names, group).near()
-    number = near.session.peer if near else None
+    local = Finder(here, None, names, group).local()
+    number = local.session.peer if local else None
     if link is None or number is not None and not link.is_number(number):
-        return Finder(here, None, names, group), near
-    return Finder(here, link.there, names, group), near
+        return Finder(here, None, names, group), local
+    return Finder(here, link.there, names, group), local
 
 
 def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
@@ -148,13 +149,13 @@ def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
 
     :param names: of the session, as ``naming.session_names`` tells them
     """
-    near = Finder(here, None, names, group).near()
-    return near is None or near.state == replication.IDLE
+    local = Finder(here, None, names, group).local()
+    return local is None or local.state == replication.IDLE
 
 
-def _look_there(finder: Finder, near: Half | None, group_name: str,
+def _look_there(finder: Finder, local: ArraySession | None, group_name: str,
                 volume_names: Collection[str], release: Release | None
-                ) -> tuple[Pair, Copies | None]:
+                ) -> tuple[SessionPair, Copies | None]:
     """See what is on the peer; no copies if it is lost.
 
     :raises StillMapped, ObjectInUse: a copy cannot go
@@ -163,13 +164,13 @@ def _look_there(finder: Finder, near: Half | None, group_name: str,
     if there is not None:
         try:
             with there.cleanup_deadline():
-                pair = Pair(near, finder.far(near))
+                pair = SessionPair(local, finder.remote(local))
                 return pair, Copies.look(
                     there, finder.is_marked(pair, group_name), group_name,
                     volume_names, release)
         except _LOST as error:
             why = str(error)
-    pair = Pair(near, None)
+    pair = SessionPair(local, None)
     marked = finder.is_marked(pair, group_name)
     LOG.warning('The replication of %(group)s ends on one side only. When '
                 'the other array%(address)s is back, delete there what is '

@@ -28,23 +28,23 @@ from cinder_k2.flows.replication.copies import Copies
 from cinder_k2.flows.replication.copies import delete_snapshots
 from cinder_k2.flows.replication.copies import delete_volumes
 from cinder_k2.flows.replication.copies import find_copies
-from cinder_k2.flows.replication.halves import Finder
-from cinder_k2.flows.replication.halves import Half
-from cinder_k2.flows.replication.halves import Pair
-from cinder_k2.flows.replication.links import copy_name
-from cinder_k2.flows.replication.links import deadlines
-from cinder_k2.flows.replication.links import each
-from cinder_k2.flows.replication.links import Link
-from cinder_k2.flows.replication.links import Member
-from cinder_k2.flows.replication.links import Release
-from cinder_k2.flows.replication.links import unmarked
+from cinder_k2.flows.replication.sessions import ArraySession
+from cinder_k2.flows.replication.sessions import Finder
+from cinder_k2.flows.replication.sessions import SessionPair
+from cinder_k2.flows.replication.target import copy_name
+from cinder_k2.flows.replication.target import deadlines
+from cinder_k2.flows.replication.target import each
+from cinder_k2.flows.replication.target import Link
+from cinder_k2.flows.replication.target import Member
+from cinder_k2.flows.replication.target import Release
+from cinder_k2.flows.replication.target import unmarked
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
+class SessionRequest:
     """What is to be replicated: a volume group with all its volumes.
 
     :ivar session_name: its name here: without the mark if copies are to
@@ -86,21 +86,21 @@ class CreateSession(engine.Step):
 
     default_provides = 'session'
 
-    def execute(self, array: Array, there: Array, order: Order,
+    def execute(self, array: Array, there: Array, request: SessionRequest,
                 peer: int) -> int:
         return array.replication.create_session(
-            order.session_name, peer=peer, group=order.group,
-            rpo=order.link.rpo, peer_group_name=order.peer_group_name,
-            peer_session_name=order.peer_session_name)
+            request.session_name, peer=peer, group=request.group,
+            rpo=request.link.rpo, peer_group_name=request.peer_group_name,
+            peer_session_name=request.peer_session_name)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         here, there = inputs['array'], inputs['there']
-        order: Order = inputs['order']
+        request: SessionRequest = inputs['request']
         with there.cleanup_deadline():
-            each(lambda: _delete_session(there, order.peer_session_name),
-                 lambda: _delete_session(here, order.session_name,
-                                         order.group),
-                 lambda: _delete_empty_group(there, order.peer_group_name))
+            each(lambda: _delete_session(there, request.peer_session_name),
+                 lambda: _delete_session(here, request.session_name,
+                                         request.group),
+                 lambda: _delete_empty_group(there, request.peer_group_name))
 
 
 def _delete_session(array: Array, name: str, group: int | None = None
@@ -126,15 +126,15 @@ class AddPeerVolumes(engine.Step):
 
     always_unknown = True
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, request: SessionRequest) -> None:
         super().__init__()
-        self._order = order
+        self._request = request
         self._tried: dict[str, Member] = {}
 
     def execute(self, array: Array, there: Array, session: int,
                 members: Sequence[Member]) -> None:
         for member in members:
-            name = copy_name(self._order.marked, member.name)
+            name = copy_name(self._request.marked, member.name)
             self._tried[name] = member
             try:
                 array.replication.add_volume(session, member.volume, name)
@@ -149,7 +149,7 @@ class AddPeerVolumes(engine.Step):
             each(*[functools.partial(calls.remove_volume, member.volume)
                    for member in self._tried.values()],
                  lambda: delete_volumes(there, find_copies(
-                     there, self._tried, self._order.peer_group_name)))
+                     there, self._tried, self._request.peer_group_name)))
 
 
 class Start(engine.Step):
@@ -160,18 +160,18 @@ class Start(engine.Step):
 
     def execute(self, array: Array, there: Array, session: int,
                 finder: Finder) -> None:
-        Half(array, replication.Session(
+        ArraySession(array, replication.Session(
             id=session, name=finder.names[0], group=finder.group,
             role=replication.SOURCE, state=replication.IDLE)
         ).to(replication.IN_SYNC)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         with inputs['there'].cleanup_deadline():
-            for half in inputs['finder'].pair().stop().halves:
-                delete_snapshots(half.array, half.session.group)
+            for side in inputs['finder'].pair().stop().sessions:
+                delete_snapshots(side.array, side.session.group)
 
 
-def protect(order: Order, release: Release | None = None) -> None:
+def protect(request: SessionRequest, release: Release | None = None) -> None:
     """Replicate a volume group with all its volumes (10.3).
 
     Two calls and one for each volume, two more at first. What an earlier
@@ -184,29 +184,29 @@ def protect(order: Order, release: Release | None = None) -> None:
     :raises StillMapped, ObjectInUse: what an earlier replication has left
         on the peer is in use
     """
-    link = order.link
+    link = request.link
     with deadlines(link.here, link.there):
         peer = link.number()
         try:
-            _protect(order, peer)
+            _protect(request, peer)
         except rest.Refused:
-            if not _clear_leftovers(order, release):
+            if not _clear_leftovers(request, release):
                 raise
-            _protect(order, peer)
+            _protect(request, peer)
 
 
-def may_be_begun(order: Order) -> bool:
+def may_be_begun(request: SessionRequest) -> bool:
     """Whether a failed attempt has left something. Up to four calls.
 
     So it may, if an array does not say.
     """
-    link = order.link
+    link = request.link
     try:
         with link.here.cleanup_deadline(), link.there.cleanup_deadline():
-            return order.finder.near() is not None or _is_anything_left(
-                link.there, order.peer_session_name, order.peer_group_name,
-                [copy_name(order.marked, one.name)
-                 for one in order.members])
+            return request.finder.local() is not None or _is_anything_left(
+                link.there, request.peer_session_name, request.peer_group_name,
+                [copy_name(request.marked, one.name)
+                 for one in request.members])
     except rest.RestError:
         return True
 
@@ -218,15 +218,15 @@ def _is_anything_left(there: Array, session_name: str, group_name: str,
                 or there.volumes.find_group(group_name))
 
 
-def _protect(order: Order, peer: int) -> None:
+def _protect(request: SessionRequest, peer: int) -> None:
     flow = linear_flow.Flow('protect').add(
-        CreateSession(), AddPeerVolumes(order), Start())
-    engine.run(flow, array=order.link.here, there=order.link.there,
-               order=order, peer=peer, members=order.members,
-               finder=order.finder)
+        CreateSession(), AddPeerVolumes(request), Start())
+    engine.run(flow, array=request.link.here, there=request.link.there,
+               request=request, peer=peer, members=request.members,
+               finder=request.finder)
 
 
-def _clear_leftovers(order: Order, release: Release | None) -> bool:
+def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
     """Delete what an earlier replication has left on the peer.
 
     It could not be reached then.
@@ -235,20 +235,20 @@ def _clear_leftovers(order: Order, release: Release | None) -> bool:
         peer (REP-21) has no leftovers, but may have Cinder's own volume
         under such a name. And nothing makes sense while it cannot be reached.
     """
-    here, there = order.link.here, order.link.there
+    here, there = request.link.here, request.link.there
     try:
-        if (here.replication.of_group(order.group) is not None
+        if (here.replication.of_group(request.group) is not None
                 or here.system.id == there.system.id):
             return False
         # Without leftovers, too: a session of an earlier attempt may have
-        # been taken over that had lost its other half. It was deleted with
+        # been taken over that had lost its other side. It was deleted with
         # this attempt.
-        sweep(there, order.marked, order.session_name, order.group_name,
-              [member.name for member in order.members], release)
+        sweep(there, request.marked, request.session_name, request.group_name,
+              [member.name for member in request.members], release)
     except rest.RestError as error:
         LOG.warning('What an earlier replication of %(group)s may have left '
                     'on the array at %(address)s stays there: %(error)s', {
-                        'group': order.group_name, 'error': error,
+                        'group': request.group_name, 'error': error,
                         'address': there.address})
         return False
     return True
@@ -275,6 +275,7 @@ def sweep(there: Array, marked: bool, session_name: str, group_name: str,
                 {'address': there.address, 'what': copies,
                  'group': group_name})
     if session is not None:
-        for half in Pair(None, Half(there, session)).stop().halves:
-            half.delete()
+        for side in SessionPair(None, ArraySession(there,
+                                                   session)).stop().sessions:
+            side.delete()
     copies.delete(session.group if session else None)

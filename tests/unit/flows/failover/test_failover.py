@@ -91,17 +91,19 @@ class FailOverTest(pair.PairTest):
 
     def test_a_missing_volume(self):
         """A unit without any is left as it is."""
-        lost = failover.Unit('lost', self.odd.sessions, ('cv-lost',))
+        lost = failover.ReplicationUnit(
+            'lost', self.odd.sessions, ('cv-lost',))
         self.assert_stays(self.over(self.units[0], lost)['lost'],
                           'no replicated volume cv-lost')
         self.assertEqual('target in_sync', self.two.state(self.odd))
 
     def test_a_missing_volume_of_a_group(self):
         """The others are served; that one is not all well is told."""
-        lost = failover.Unit('lost', self.odd.sessions,
-                             (*self.odd.volumes, 'cv-lost'))
+        lost = failover.ReplicationUnit('lost', self.odd.sessions,
+                                        (*self.odd.volumes, 'cv-lost'))
         outcome = self.over(lost)['lost']
-        self.assertEqual((failover.THERE, False, set(self.odd.volumes)), (
+        self.assertEqual((failover.DESTINATION, False, set(self.odd.volumes)),
+                         (
             outcome.served_by, outcome.ok, set(outcome.volumes)))
         self.assertIn('no replicated volume cv-lost.', outcome.reason)
 

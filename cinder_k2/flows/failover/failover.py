@@ -25,16 +25,16 @@ from cinder_k2.array.replication import IN_SYNC
 from cinder_k2.array.replication import SOURCE
 from cinder_k2.array.replication import TARGET
 from cinder_k2 import exceptions
-from cinder_k2.flows.failover.units import HERE
+from cinder_k2.flows.failover.units import DESTINATION
 from cinder_k2.flows.failover.units import Ids
 from cinder_k2.flows.failover.units import lacking
 from cinder_k2.flows.failover.units import look
+from cinder_k2.flows.failover.units import ORIGIN
 from cinder_k2.flows.failover.units import Outcome
 from cinder_k2.flows.failover.units import PATIENCE
+from cinder_k2.flows.failover.units import ReplicationUnit
 from cinder_k2.flows.failover.units import RUNNING
-from cinder_k2.flows.failover.units import THERE
 from cinder_k2.flows.failover.units import trouble
-from cinder_k2.flows.failover.units import Unit
 from cinder_k2.flows.failover.units import volumes_of
 from cinder_k2 import rest
 from cinder_k2 import waiting
@@ -42,14 +42,14 @@ from cinder_k2 import waiting
 LOG = logging.getLogger(__name__)
 
 
-def fail_over(there: Array, units: Collection[Unit],
+def fail_over(there: Array, units: Collection[ReplicationUnit],
               clock: waiting.Clock | None = None) -> dict[str, Outcome]:
     """Let an array serve units; the other one is not asked (REP-9).
 
     What it does not show afterwards did not happen.
 
     :param there: the array that is to serve
-    :returns: by key of the unit; served_by is HERE where it is not served
+    :returns: by key of the unit; served_by is ORIGIN where it is not served
         by ``there``
     :raises RestError: the array does not answer; nothing was done
     :raises FailoverOutcomeUnknown: it does not any more
@@ -93,7 +93,8 @@ def _ask(array: Array, sessions: Collection[int], state: str
         return dict.fromkeys(sessions, str(error))
 
 
-def _await_takeover(there: Array, units: Collection[Unit], asked: set[int],
+def _await_takeover(there: Array, units: Collection[ReplicationUnit],
+                    asked: set[int],
                     clock: waiting.Clock | None
                     ) -> dict[str, replication.Session]:
     """Look until all that were asked have taken over, or time is up."""
@@ -113,15 +114,15 @@ def _await_takeover(there: Array, units: Collection[Unit], asked: set[int],
     return sessions
 
 
-def _taken_over(there: Array, unit: Unit,
+def _taken_over(there: Array, unit: ReplicationUnit,
                 session: replication.Session | None,
                 volumes: Mapping[str, Ids], refused: Mapping[int, str]
                 ) -> Outcome:
     missing = lacking(there, unit, volumes)
     if session and _serves(session):
-        return Outcome(THERE, volumes, missing, copied=(
+        return Outcome(DESTINATION, volumes, missing, copied=(
             session.role, session.state) == (SOURCE, IN_SYNC))
     why = refused.get(session.id, '') if session else ''
     if session and _can_take_over(session):
         why = why or missing
-    return Outcome(HERE, {}, why or trouble(there, session))
+    return Outcome(ORIGIN, {}, why or trouble(there, session))

@@ -89,7 +89,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.clear_faults()
         self.assertEqual([2, 2 if reachable else 1], self.sizes())
         self.assertEqual([('failed_over', 'target'),
-                          ('suspended', 'source')], self.halves())
+                          ('suspended', 'source')], self.sessions())
 
     @ddt.data('failed over', 'the other way')
     def test_not_to_a_peer_that_took_over(self, how):
@@ -97,8 +97,8 @@ class ExtendTest(pair.Tidy, pair.PairTest):
         self.tell(self.there, 'failed_over')
         if how == 'the other way':
             self.tell(self.there, 'in_sync')
-        before = self.halves()
+        before = self.sessions()
         error = self.assertRaises(exceptions.ReplicationError, self.extend)
         self.assertIn(f'{before[0][0]} as {before[0][1]} on the array at '
                       f'a.example.org and {before[1][0]} as', str(error))
-        self.assertEqual((before, [1, 1]), (self.halves(), self.sizes()))
+        self.assertEqual((before, [1, 1]), (self.sessions(), self.sizes()))
