@@ -47,15 +47,24 @@ COMMANDS = {
     'probe': 'find out how an array answers, and what it can do; reads only, '
              'unless told to make objects of its own; writes a result that '
              'can be sent to the project',
-    'hidden': 'list what was deleted in Cinder and is kept on the array, '
-              'hidden, because clones need it',
-    'reclaim': 'delete what is hidden and nothing needs any more, which '
-               'happens by itself unless the array refused it once'}
+    'deferred': 'list deferred deletions: what was deleted in Cinder and is '
+                'kept on the array because clones need it',
+    'purge': 'delete what deferred deletions have left and nothing needs any '
+             'more, which happens by itself unless the array refused it once'}
+#: Former names of subcommands, and what reports called things then.
+DEPRECATED = {'hidden': 'deferred', 'reclaim': 'purge'}
+_FORMER_KEYS = {'deferred': 'hidden', 'purged': 'reclaimed'}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one subcommand; gives the exit status."""
     options = _parser().parse_args(argv)
+    options.former = options.command in DEPRECATED
+    if options.former:
+        now = DEPRECATED[options.command]
+        print(f'k2-admin: warning: {options.command} is deprecated, its name '
+              f'is {now} now', file=sys.stderr)
+        options.command = now
     if options.command == 'check-host':
         return _check_host(options)
     console = _Console()
@@ -132,7 +141,8 @@ def _parser() -> argparse.ArgumentParser:
                                      metavar='COMMAND')
     for name, help_text in COMMANDS.items():
         command = commands.add_parser(
-            name, help=help_text,
+            name, help=help_text, aliases=[
+                former for former, now in DEPRECATED.items() if now == name],
             description=f'{help_text[0].upper()}{help_text[1:]}.')
         if name == 'check-host':
             _add_host_options(command)
@@ -197,7 +207,7 @@ def _run(options: argparse.Namespace, console: _Console) -> None:
     from cinder_k2.cmd import backends
     from cinder_k2.cmd import capabilities
     from cinder_k2.cmd import check
-    from cinder_k2.cmd import hidden
+    from cinder_k2.cmd import deferred
     from cinder_k2.cmd import probe
     from tooz import coordination as tooz
 
@@ -205,7 +215,7 @@ def _run(options: argparse.Namespace, console: _Console) -> None:
         'check': (_check, check.text),
         'capabilities': (_capabilities, capabilities.text),
         'probe': (_probe, probe.text),
-    }.get(options.command, (_survey, hidden.text))
+    }.get(options.command, (_survey, deferred.text))
     reports: list[Any] = []
     try:
         backends.load(options.config_file, options.config_dir)
@@ -214,6 +224,9 @@ def _run(options: argparse.Namespace, console: _Console) -> None:
         console.error(str(error))
     if options.json:
         kind = 'backends' if options.command == 'check' else 'arrays'
+        if options.former:
+            reports = [{_FORMER_KEYS.get(key, key): value for key, value
+                        in report.items()} for report in reports]
         print(json.dumps({kind: reports}, indent=2))
     for report in () if options.json else reports:
         print(text(report))
@@ -266,9 +279,10 @@ def _survey(options: argparse.Namespace, console: _Console,
             reports: list[Any]) -> None:
     """Add a report of each array. What goes wrong is told at once."""
     from cinder_k2.cmd import backends
-    from cinder_k2.cmd import hidden
+    from cinder_k2.cmd import deferred
 
-    carry_out = hidden.look if options.command == 'hidden' else hidden.reclaim
+    carry_out = (deferred.look if options.command == 'deferred'
+                 else deferred.purge)
     for site in _sites(backends.choose(options.backend), console):
         with _errors(console, site.backends):
             reports.append(carry_out(site, console.error))

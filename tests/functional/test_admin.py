@@ -44,7 +44,7 @@ from tests.functional import base
 class AdminTest(base.FunctionalTest):
     """The command in this process, on the cinder.conf of the tests."""
 
-    # What is hidden takes more calls.
+    # Deferred deletions take more calls.
     keeps_budgets = False
     profile = 'sdp'
 
@@ -103,8 +103,8 @@ class HiddenTest(AdminTest):
         self.backend.create_snapshot(self.backend.create_volume(1))
         self.assertEqual((0, (
             f'Array {self.array.address}:{self.array.port}, back ends: '
-            f'{self.backend.name}\n  nothing is hidden\n'), ''),
-            self.run_main('hidden'))
+            f'{self.backend.name}\n  no deferred deletions\n'), ''),
+            self.run_main('deferred'))
 
     def test_clones_of_what_is_deleted(self) -> None:
         """A volume, its clone, and a snapshot with a view."""
@@ -116,25 +116,25 @@ class HiddenTest(AdminTest):
             snapshot, kaminario__clone_strategy='view')
         self.backend.delete_volume(volume)
         self.backend.delete_snapshot(snapshot)
-        report, = self.reports('hidden')
+        report, = self.reports('deferred')
         self.assertEqual(
             {'volumes': 1, 'snapshots': 1, 'groups': 2,
              'volumes_size': 2 << 20, 'backends': [self.backend.name]},
             {key: report[key] for key in (
                 'volumes', 'snapshots', 'groups', 'volumes_size',
                 'backends')})
-        found = {item['name']: item for item in report['hidden']}
+        found = {item['name']: item for item in report['deferred']}
         self.assertEqual([f'cv-{view.id}'],
                          found[f'cs-{snapshot.id}']['needed_by'])
-        kept = next(i for i in report['hidden'] if i['kind'] == 'volume')
+        kept = next(i for i in report['deferred'] if i['kind'] == 'volume')
         self.assertEqual(
             (f'cdel-{kept["id"]}', f'cvg-{volume.id}', 2 << 20),
             (kept['name'], kept['group'], kept['size']))
         # The snapshot that was made for the clone.
         needed_by, = kept['needed_by']
-        _, text, _ = self.run_main('hidden')
-        self.assertIn('hidden: 1 volumes (2 GiB), 1 snapshots and views, in '
-                      '2 volume groups', text)
+        _, text, _ = self.run_main('deferred')
+        self.assertIn('deferred deletions: 1 volumes (2 GiB), 1 snapshots and '
+                      'views, in 2 volume groups', text)
         self.assertRegex(text, rf'volume +{kept["id"]} +cdel-{kept["id"]} '
                          rf'+2 +cvg-{volume.id} +{needed_by}\n')
 
@@ -144,7 +144,7 @@ class HiddenTest(AdminTest):
         volume = self.backend.create_volume(1)
         self.backend.clone(volume)
         self.backend.delete_volume(volume)
-        report, = self.reports('hidden')
+        report, = self.reports('deferred')
         self.assertEqual([other.name], report['backends'][:1])
 
     def test_replication_targets_are_looked_at_too(self) -> None:
@@ -158,17 +158,17 @@ class HiddenTest(AdminTest):
         self.enable(own.name)
         self.assertEqual(
             [[own.name], [f'{own.name}/dr']],
-            [report['backends'] for report in self.reports('hidden')])
+            [report['backends'] for report in self.reports('deferred')])
 
     def test_chosen_back_ends(self) -> None:
         self.use(self.protocol, 'k2')
         self.enable('lvm', *(b.name for b in self._used),
                     lvm={'volume_driver': 'cinder.volume.drivers.lvm.X'})
-        self.assertEqual(2, len(self.reports('hidden')))
-        report, = self.reports('hidden', '--backend', self.backend.name)
+        self.assertEqual(2, len(self.reports('deferred')))
+        report, = self.reports('deferred', '--backend', self.backend.name)
         self.assertEqual([self.backend.name], report['backends'])
         self.refused('lvm is no enabled back end of cinder-k2; those are: '
-                     f'{self._used[0].name}, {self.backend.name}', 'hidden',
+                     f'{self._used[0].name}, {self.backend.name}', 'deferred',
                      '--backend', 'lvm')
 
     def test_what_can_be_done_is_done(self) -> None:
@@ -179,19 +179,19 @@ class HiddenTest(AdminTest):
             'san_api_port': 9, 'driver_ssl_cert_verify': True,
             'k2_connect_timeout': 0.2, 'k2_read_timeout': 0.2})
         output = self.refused('gone: K2 array 127.0.0.1:9: GET /system/state:'
-                              ' Connection refused', 'hidden')
-        self.assertIn('nothing is hidden', output)
+                              ' Connection refused', 'deferred')
+        self.assertIn('no deferred deletions', output)
 
     def test_a_password_that_is_wrong(self) -> None:
         mine = self.new_backend('iscsi', san_password='wrong')
         self.enable(mine.name)
-        self.refused('check san_login and san_password', 'hidden')
+        self.refused('check san_login and san_password', 'deferred')
 
     def test_no_back_end(self) -> None:
         self.enable('lvm', lvm={
             'volume_driver': 'cinder.volume.drivers.lvm.LVMVolumeDriver'})
         self.refused('no enabled back end in cinder.conf has a '
-                     'volume_driver of cinder-k2', 'hidden')
+                     'volume_driver of cinder-k2', 'deferred')
 
     def test_options_that_cannot_be_used(self) -> None:
         driver = backend.DRIVERS['iscsi']
@@ -209,21 +209,21 @@ class HiddenTest(AdminTest):
                 ({'volume_driver': 'cinder_k2.driver.Nothing'},
                  'there is no volume_driver cinder_k2.driver.Nothing')):
             self.enable('bad', bad={'volume_driver': driver, **section})
-            self.refused(text, 'hidden')
+            self.refused(text, 'deferred')
 
     def test_a_file_that_cannot_be_read(self) -> None:
         with open(self.more, 'w', encoding='utf-8') as stream:
             stream.write(f'[bad]\nsan_password {arrays.PASSWORD}\n')
         self.refused(f'{self.more} cannot be read: there is a mistake in '
-                     'line 2', 'hidden')
+                     'line 2', 'deferred')
         os.remove(self.more)
-        self.refused(self.more, 'hidden')
+        self.refused(self.more, 'deferred')
 
 
 class ReclaimTest(AdminTest):
 
     def leave_something(self) -> tuple[Any, str]:
-        """Have the array refuse a reclaim; gives the source's group."""
+        """Have the array refuse a purge; gives the source's group."""
         volume = self.backend.create_volume(1)
         clone = self.backend.clone(volume)
         self.backend.delete_volume(volume)
@@ -235,39 +235,50 @@ class ReclaimTest(AdminTest):
 
     def test_what_a_refusal_left_behind(self) -> None:
         _, name = self.leave_something()
-        report, = self.reports('hidden')
-        self.assertEqual(2, len(report['hidden']))
+        report, = self.reports('deferred')
+        self.assertEqual(2, len(report['deferred']))
         self.assertEqual([], next(
-            item['needed_by'] for item in report['hidden']
+            item['needed_by'] for item in report['deferred']
             if item['kind'] == 'snapshot'))
-        status, text, error = self.run_main('reclaim')
+        status, text, error = self.run_main('purge')
         self.assertEqual((0, ''), (status, error))
-        self.assertIn('2 reclaimed', text)
+        self.assertIn('2 purged', text)
         self.assertIn(name, text)
-        self.assertTrue(text.endswith('nothing is hidden\n'), text)
+        self.assertTrue(text.endswith('no deferred deletions\n'), text)
         self.assertNothingLeft()
-        report, = self.reports('reclaim')
-        self.assertEqual(([], []), (report['reclaimed'], report['hidden']))
+        report, = self.reports('purge')
+        self.assertEqual(([], []), (report['purged'], report['deferred']))
+
+    def test_former_names(self) -> None:
+        """Scripts find the keys that they know."""
+        self.leave_something()
+        for former, keys in (('hidden', {'hidden'}),
+                             ('reclaim', {'hidden', 'reclaimed'})):
+            status, output, error = self.run_main(former, '--json')
+            report, = json.loads(output)['arrays']
+            self.assertEqual((0, keys), (status, keys & report.keys()))
+            self.assertNotIn('deferred', report)
+            self.assertIn('is deprecated', error)
 
     def test_what_is_needed_stays(self) -> None:
         volume = self.backend.create_volume(1)
         clone = self.backend.clone(volume)
         self.backend.delete_volume(volume)
-        report, = self.reports('reclaim')
-        self.assertEqual(([], 1), (report['reclaimed'],
-                                   len(report['hidden'])))
+        report, = self.reports('purge')
+        self.assertEqual(([], 1), (report['purged'],
+                                   len(report['deferred'])))
         self.backend.detach(self.backend.attach(clone, self.host()))
 
     def test_a_group_that_is_busy(self) -> None:
-        """An operation holds its lock: the others are reclaimed."""
+        """An operation holds its lock: the others are purged."""
         group, _ = self.leave_something()
         self.leave_something()
         name = locks._group_name(self.backend.side.array.system.id, group)
         with mock.patch.object(locks, 'PATIENCE', 0.2), \
                 coordination.COORDINATOR.get_lock(name):
-            output = self.refused(f'volume group {group}: Waited', 'reclaim')
-        self.assertIn('2 reclaimed', output)
-        self.assertEqual(2, len(self.reports('reclaim')[0]['reclaimed']))
+            output = self.refused(f'volume group {group}: Waited', 'purge')
+        self.assertIn('2 purged', output)
+        self.assertEqual(2, len(self.reports('purge')[0]['purged']))
 
 
 class CheckTest(AdminTest):
@@ -496,9 +507,9 @@ class ProcessTest(AdminTest):
         volume = self.backend.create_volume(1)
         self.backend.clone(volume)
         self.backend.delete_volume(volume)
-        status, output, error = self.run_process('reclaim')
+        status, output, error = self.run_process('purge')
         self.assertEqual((0, ''), (status, error))
-        self.assertIn('hidden: 1 volumes', output)
+        self.assertIn('deferred deletions: 1 volumes', output)
 
     def test_locks_that_cannot_be_had(self) -> None:
         volume = self.backend.create_volume(1)
@@ -506,7 +517,7 @@ class ProcessTest(AdminTest):
         self.backend.delete_volume(volume)
         self.enable(self.backend.name, coordination={
             'backend_url': 'file:///proc/none'})
-        status, output, error = self.run_process('reclaim')
+        status, output, error = self.run_process('purge')
         self.assertEqual((1, ''), (status, output))
         self.assertRegex(error, r'\Ak2-admin: error: [^\n]+\n\Z')
 

@@ -358,7 +358,7 @@ class AdminTest(unittest.TestCase):
         output = io.StringIO()
         with contextlib.redirect_stdout(output), \
                 self.assertRaises(SystemExit):
-            admin.main(['hidden', '--help'])
+            admin.main(['deferred', '--help'])
         for option in set(re.findall(r'--[a-z-]+', output.getvalue())):
             self.assertIn(f'``{option}', page)
         for command in admin.COMMANDS:

@@ -68,16 +68,16 @@ class KilledTest(test_hidden.HiddenTest):
         second = self.backend.clone(first)
         self.backend.delete_volume(self.volume)
         self.backend.delete_volume(first)
-        reclaim, seen = deferred_deletion.DeferredDeletion.reclaim, []
+        purge, seen = deferred_deletion.DeferredDeletion.purge, []
 
         def killed(this: Any, group: int) -> Any:
-            done = reclaim(this, group)
+            done = purge(this, group)
             if done.homes and not seen:
                 seen.append(group)
                 self.fault('status', '*', '*', status=403, times=None)
             return done
 
-        with mock.patch.object(deferred_deletion.DeferredDeletion, 'reclaim',
+        with mock.patch.object(deferred_deletion.DeferredDeletion, 'purge',
                                killed):
             self.assertRaises(backend.OperationFailed,
                               self.backend.delete_volume, second)

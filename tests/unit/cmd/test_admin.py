@@ -38,15 +38,15 @@ class ArgumentsTest(testtools.TestCase):
                 status = exc.code
         return status, output.getvalue(), error.getvalue()
 
-    @ddt.data((), ('hide',), ('hidden', '--nothing'),
-              ('reclaim', '--backend'), ('hidden', 'more'))
+    @ddt.data((), ('hide',), ('deferred', '--nothing'),
+              ('purge', '--backend'), ('deferred', 'more'))
     def test_without_sense(self, arguments):
         """Exit status 2 and the usage, as for any command."""
         status, output, error = self.run_main(*arguments)
         self.assertEqual((2, ''), (status, output))
         self.assertIn('usage: k2-admin', error)
 
-    @ddt.data('hidden', 'reclaim')
+    @ddt.data('deferred', 'purge')
     def test_help(self, command):
         status, output, _ = self.run_main('--help')
         self.assertEqual(0, status)
@@ -57,6 +57,17 @@ class ArgumentsTest(testtools.TestCase):
                        '--json'):
             self.assertIn(option, output)
 
+    @ddt.data('hidden', 'reclaim')
+    def test_former_names(self, former):
+        """They say what they are called now, and do the same."""
+        now = admin.DEPRECATED[former]
+        with mock.patch.dict(sys.modules, {'cinder': None}):
+            status, _, error = self.run_main(former)
+        self.assertEqual(1, status)
+        self.assertIn(f'k2-admin: warning: {former} is deprecated, its name '
+                      f'is {now} now\n', error)
+        self.assertIn('Cinder is not installed here', error)
+
     def test_version(self):
         self.assertEqual((0, f'k2-admin {version.version()}\n', ''),
                          self.run_main('--version'))
@@ -66,4 +77,4 @@ class ArgumentsTest(testtools.TestCase):
             self.assertEqual((1, '', (
                 'k2-admin: error: Cinder is not installed here; run k2-admin'
                 ' where cinder-volume runs, with the same Python\n')),
-                self.run_main('hidden'))
+                self.run_main('deferred'))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""k2-admin hidden and k2-admin reclaim: what deleted things clones need.
+"""k2-admin deferred and k2-admin purge: deletions that wait for clones.
 
 Reports are plain values, as ``--json`` prints them; sizes are in KiB.
 """
@@ -27,13 +27,13 @@ from oslo_utils import units
 
 from cinder_k2.array import deferred_report
 from cinder_k2.cmd import backends
-from cinder_k2.driver.operations import purge as reclaiming
+from cinder_k2.driver.operations import purge as purging
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 
 _KIB_PER_GIB = units.Mi
 _COLUMNS = ('KIND', 'ID', 'NAME', 'GIB', 'VOLUME GROUP', 'NEEDED BY')
-_NOTHING = 'nothing; k2-admin reclaim deletes it'
+_NOTHING = 'nothing; k2-admin purge deletes it'
 
 Report = dict[str, typing.Any]
 # Hears of an error that does not end the command.
@@ -41,14 +41,14 @@ Complain = Callable[[str], None]
 
 
 def look(site: backends.Site, complain: Complain) -> Report:
-    """What an array hides. One call, and two for each group that hides."""
+    """List deferred deletions. One call, and two for each group with any."""
     return _report(site, _survey(site).items)
 
 
-def reclaim(site: backends.Site, complain: Complain) -> Report:
-    """Delete what an array hides and nothing needs.
+def purge(site: backends.Site, complain: Complain) -> Report:
+    """Delete what deferred deletions have left and nothing needs.
 
-    A group that cannot be reclaimed is complained of and passed over.
+    A group that cannot be purged is reported and skipped.
 
     :raises tooz.ToozError: the locks that Cinder uses cannot be had
     """
@@ -56,14 +56,14 @@ def reclaim(site: backends.Site, complain: Complain) -> Report:
     with _locks():
         for group in before.groups:
             try:
-                reclaiming.run(site.array, group)
+                purging.run(site.array, group)
             except (rest.RestError, exceptions.K2Error) as error:
                 complain(f'volume group {group}: {error}')
     after = _survey(site).items
     left = {(item.kind, item.id) for item in after}
     gone = [item for item in before.items
             if (item.kind, item.id) not in left]
-    return {**_report(site, after), 'reclaimed': _plain(gone)}
+    return {**_report(site, after), 'purged': _plain(gone)}
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def _report(site: backends.Site,
     listed = _plain(items)
     volumes = [item for item in listed if item['kind'] == 'volume']
     return {'array': site.array.address, 'system_id': site.array.system.id,
-            'backends': site.backends, 'hidden': listed,
+            'backends': site.backends, 'deferred': listed,
             'volumes': len(volumes),
             'snapshots': len(listed) - len(volumes),
             'volumes_size': sum(item['size'] or 0 for item in volumes),
@@ -104,18 +104,18 @@ def text(report: Report) -> str:
     """A report for people."""
     lines = [f'Array {report["array"]}, back ends: '
              f'{", ".join(report["backends"])}']
-    if 'reclaimed' in report:
-        lines += [f'  {len(report["reclaimed"])} reclaimed',
-                  *_table(report['reclaimed'], _COLUMNS[:-1])]
-    lines += [f'  {_totals(report)}', *_table(report['hidden'], _COLUMNS)]
+    if 'purged' in report:
+        lines += [f'  {len(report["purged"])} purged',
+                  *_table(report['purged'], _COLUMNS[:-1])]
+    lines += [f'  {_totals(report)}', *_table(report['deferred'], _COLUMNS)]
     return '\n'.join(lines)
 
 
 def _totals(report: Report) -> str:
-    if not report['hidden']:
-        return 'nothing is hidden'
+    if not report['deferred']:
+        return 'no deferred deletions'
     size = report['volumes_size'] / _KIB_PER_GIB
-    return (f'hidden: {report["volumes"]} volumes ({size:g} GiB), '
+    return (f'deferred deletions: {report["volumes"]} volumes ({size:g} GiB), '
             f'{report["snapshots"]} snapshots and views, in '
             f'{report["groups"]} volume groups')
 
