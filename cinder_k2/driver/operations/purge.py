@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Deleting what an array hides and nothing needs any more."""
+"""Deleting what deferred deletions have left and nothing needs any more."""
 
 from collections.abc import Set
 
@@ -19,20 +19,37 @@ from cinder_k2.driver import locks
 
 
 def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
-    """Reclaim a volume group, and those that were waiting for it.
+    """Purge a volume group, and those that were waiting for it.
 
-    Each is held while it is worked on, never two at once. Groups form a
-    tree, so this ends at the group of the first source. Where it is cut
-    short, it can be called again with the same group.
+    Each is locked while it is purged, never two at once. If this fails, it
+    can be called again with the same group.
 
-    :param needed: volumes that were seen to be needed just now; whoever
-        deletes what needs them reclaims them
+    :param needed: volumes that were seen to be needed just now; the deletion
+        of what needs them purges them
     :raises LockTimeout: another operation held one too long
+    """
+    _run(array, group, needed, set())
+
+
+def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
+         ) -> None:
+    """Purge a group, and its homes where that made them free.
+
+    Homes mostly form a tree, from clones to the group of the first source.
+    But a clone may be moved to another group (CLN-7), and an id may be
+    another group's by now (OBJ-7): two groups may have each other as home.
+    One that is purged again has less to purge each time, but for one that
+    is empty: it keeps its note until its homes are purged.
+
+    :param emptied: groups that were found empty, which are not purged again
     """
     with locks.group(array.system.id, group), array.deadline(fresh=True):
         done = array.deferred.purge(group, needed)
+    if done.empty:
+        emptied.add(group)
     for home in done.homes:
-        run(array, home)
+        if home not in emptied:
+            _run(array, home, frozenset(), emptied)
     if done.empty:
         with locks.group(array.system.id, group), \
                 array.deadline(fresh=True):

@@ -19,10 +19,10 @@ from tests.unit.driver import doubles
 SYSTEM = doubles.SYSTEM
 
 
-class ReclaimTest(doubles.TestCase):
+class PurgeTest(doubles.TestCase):
 
     def purge(self, found, needed=frozenset()):
-        """Reclaim group 5; what the array finds for each group."""
+        """Purge group 5; what the array finds for each group."""
         self.array.deferred.purge.side_effect = (
             lambda group, needed: found.get(group, deferred_deletion.Purged()))
         purge.run(self.array, 5, needed)
@@ -52,6 +52,39 @@ class ReclaimTest(doubles.TestCase):
         found = self.purge({5: deferred_deletion.Purged(gone=True)})
         self.assertEqual([call.free(5), call.forget_group(SYSTEM, 5)],
                          found[-2:])
+
+    def test_a_group_that_is_the_home_of_its_home(self):
+        """What the home had is gone, so more of the first is free."""
+        first = iter([
+            deferred_deletion.Purged(homes=frozenset({6})),
+            deferred_deletion.Purged(empty=True, name='cvg-5',
+                                     homes=frozenset({6}))])
+        second = deferred_deletion.Purged(empty=True, name='cvg-6',
+                                          homes=frozenset({5}))
+        self.array.deferred.purge.side_effect = (
+            lambda group, needed: next(first) if group == 5 else second)
+        purge.run(self.array, 5)
+        self.assertEqual(
+            [call.array.deferred.purge(5, frozenset()),
+             call.array.deferred.purge(6, frozenset()),
+             call.array.deferred.purge(5, frozenset()),
+             call.array.volumes.delete_group(5, ['cvg-5']),
+             call.array.volumes.delete_group(6, ['cvg-6'])],
+            self.calls('array'))
+
+    def test_empty_groups_in_a_circle(self):
+        """Their notes stay until they are deleted."""
+        found = self.purge({
+            5: deferred_deletion.Purged(
+                empty=True, name='cvg-5', homes=frozenset({6})),
+            6: deferred_deletion.Purged(
+                empty=True, name='cvg-6', homes=frozenset({5}))})
+        self.assertEqual(
+            [call.array.deferred.purge(5, frozenset()),
+             call.array.deferred.purge(6, frozenset()),
+             call.array.volumes.delete_group(6, ['cvg-6']),
+             call.array.volumes.delete_group(5, ['cvg-5'])],
+            [each for each in found if each in self.calls('array')])
 
     def test_an_empty_group_stays_if_a_home_fails(self):
         def fail(group, needed):
