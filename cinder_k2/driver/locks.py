@@ -52,20 +52,20 @@ from cinder_k2 import exceptions
 
 # Longer than an operation may take with k2_retry_timeout at its default and
 # all that it did undone, short enough for callers to learn of trouble.
-PATIENCE = 600
+LOCK_TIMEOUT = 600
 # For attaches: whoever asked for one waits for the reply of Cinder, and may
 # ask again.
-ATTACH_PATIENCE = 20
+ATTACH_LOCK_TIMEOUT = 20
 
 
 @contextlib.contextmanager
 def hosts(system_id: str, initiators: Iterable[str],
-          patience: float | None = None) -> Iterator[None]:
+          timeout: float | None = None) -> Iterator[None]:
     """Hold the host that has these initiators.
 
     Operations on hosts that share an initiator exclude each other.
 
-    :param patience: seconds to wait for each lock; as for others by default
+    :param timeout: seconds to wait for each lock; as for others by default
     :raises LockTimeout: another operation held it too long
     """
     with contextlib.ExitStack() as held:
@@ -73,22 +73,22 @@ def hosts(system_id: str, initiators: Iterable[str],
         for name in sorted({re.sub(r'[^0-9a-z.:-]', '_', i.lower())
                             for i in initiators}):
             held.enter_context(_lock(f'k2-{system_id}-host-{name}',
-                                     patience))
+                                     timeout))
         yield
 
 
 @contextlib.contextmanager
-def flattening(volume_id: str, patience: float | None = None
+def flattening(volume_id: str, timeout: float | None = None
                ) -> Iterator[None]:
     """Hold a Cinder volume to flatten it, or against being flattened.
 
-    :param patience: seconds to wait for it; PATIENCE if None
+    :param timeout: seconds to wait for it; LOCK_TIMEOUT if None
     :raises ObjectInUse: another operation held it for longer, mostly since
         it copies the data
     """
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(_lock(_flattening_name(volume_id), patience))
+            held.enter_context(_lock(_flattening_name(volume_id), timeout))
         except exceptions.LockTimeout as error:
             raise exceptions.ObjectInUse(
                 f'Volume {volume_id}', 'is being copied; try again.'
@@ -169,16 +169,16 @@ def _snapshot_name(snapshot_id: str) -> str:
 
 
 @contextlib.contextmanager
-def _lock(name: str, patience: float | None = None) -> Iterator[None]:
-    patience = PATIENCE if patience is None else patience
+def _lock(name: str, timeout: float | None = None) -> Iterator[None]:
+    timeout = LOCK_TIMEOUT if timeout is None else timeout
     lock = coordination.COORDINATOR.get_lock(name)
     try:
-        taken = lock.acquire(blocking=patience)
+        taken = lock.acquire(blocking=timeout)
     except tooz.LockAcquireFailed:
         taken = False
     if not taken:
         raise exceptions.LockTimeout(
-            f'Waited {patience:g} seconds for lock {name}; another operation '
+            f'Waited {timeout:g} seconds for lock {name}; another operation '
             'on the same object hangs.')
     try:
         yield

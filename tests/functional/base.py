@@ -69,7 +69,7 @@ class Log(logging.Handler):
                 if r.levelno >= level and r.name.startswith(logger)]
 
 
-class Impatience:
+class SkippingClock:
     """A clock on which the driver's pauses pass at once.
 
     :param slept: seconds of pauses that passed before
@@ -157,13 +157,13 @@ class FunctionalTest(testtools.TestCase):
     # For tests of rows without ids, and others that pay for look-ups.
     keeps_budgets = True
     # Time goes on from test to test: they share back ends, which remember it.
-    _clock = Impatience()
+    _clock = SkippingClock()
 
     def setUp(self) -> None:
         super().setUp()
         self.log = Log()
         self._capture_log()
-        self.clock = Impatience(FunctionalTest._clock.slept)
+        self.clock = SkippingClock(FunctionalTest._clock.slept)
         FunctionalTest._clock = self.clock
         patch = mock.patch.multiple(
             waiting.Clock, sleep=lambda _, s: self.clock.sleep(s),
@@ -283,14 +283,14 @@ class FunctionalTest(testtools.TestCase):
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
         """Let the array misbehave; once, unless ``times`` says otherwise."""
-        self.spend_freely()
+        self.ignore_call_budget()
         self.array.control.add_fault(
             {'kind': kind, 'method': method, 'path': path, 'times': 1,
              **more})
 
     def switch(self, **switches: Any) -> None:
         """Choose how this test's array behaves where arrays differ."""
-        self.spend_freely()
+        self.ignore_call_budget()
         control = self.array.control
         before = {name: control.switches()[name] for name in switches}
         control.set_switches(**switches)
@@ -308,7 +308,7 @@ class FunctionalTest(testtools.TestCase):
                         f'{len(calls)} calls, not {low} to {most}:\n'
                         + '\n'.join(calls))
 
-    def spend_freely(self) -> None:
+    def ignore_call_budget(self) -> None:
         """Ask no operation of this test any more to keep its budget."""
         self._metered = False
 
@@ -328,7 +328,7 @@ class FunctionalTest(testtools.TestCase):
 
     def together(self, *tasks: Callable[[], Any]) -> list[Any]:
         """Run at the same time; results or exceptions, in order."""
-        self.spend_freely()
+        self.ignore_call_budget()
         with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
             futures = [pool.submit(task) for task in tasks]
         return [f.exception() or f.result() for f in futures]

@@ -274,7 +274,7 @@ class ReclaimTest(AdminTest):
         group, _ = self.leave_something()
         self.leave_something()
         name = locks._group_name(self.backend.side.array.system.id, group)
-        with mock.patch.object(locks, 'PATIENCE', 0.2), \
+        with mock.patch.object(locks, 'LOCK_TIMEOUT', 0.2), \
                 coordination.COORDINATOR.get_lock(name):
             output = self.refused(f'volume group {group}: Waited', 'purge')
         self.assertIn('2 purged', output)

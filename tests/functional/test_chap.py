@@ -151,7 +151,7 @@ class ChapTest(ChapTestCase):
 
     def test_a_clone_and_its_source(self) -> None:
         """Clones by view are mapped in another way, with the same login."""
-        self.spend_freely()
+        self.ignore_call_budget()
         clone = self.backend.clone(self.volume)
         first = self.backend.attach(clone, self.connector)
         second = self.backend.attach(self.volume, self.connector)
@@ -212,7 +212,7 @@ class SwitchTest(ChapTestCase):
 
     def test_switched_on(self) -> None:
         """Live sessions stay as they are until the host is empty."""
-        self.spend_freely()
+        self.ignore_call_budget()
         before = self.unprotected()
         first = before.attach(before.create_volume(1), self.connector)
         after = self.own('iscsi', use_chap_auth=True)
@@ -277,7 +277,7 @@ class AdministratorTest(ChapTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.spend_freely()
+        self.ignore_call_budget()
 
     def _host(self, **fields: Any) -> Any:
         host = self.make('hosts', name='by-hand', type='Linux', **fields)

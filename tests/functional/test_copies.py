@@ -217,8 +217,8 @@ class MeanwhileTest(DataTest):
 
         def slow(*args: Any, **kwargs: Any) -> None:
             copy_volume(*args, **kwargs)
-            with mock.patch.multiple(locks, ATTACH_PATIENCE=patience,
-                                     PATIENCE=patience):
+            with mock.patch.multiple(locks, ATTACH_LOCK_TIMEOUT=patience,
+                                     LOCK_TIMEOUT=patience):
                 # Not in the thread that holds the volume.
                 done.extend(self.together(act))
 
@@ -302,7 +302,7 @@ class MeanwhileTest(DataTest):
         thread = threading.Thread(
             target=self.other.extend_volume, args=(stale, 2))
         self.addCleanup(thread.join, 60)
-        self.copy(thread.start, locks.PATIENCE)
+        self.copy(thread.start, locks.LOCK_TIMEOUT)
         thread.join(60)
         found = self.admin.list('volumes', name=f'cv-{self.view.id}')
         self.assertEqual([2 * GIB // 1024], [each['size'] for each in found])

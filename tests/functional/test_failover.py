@@ -370,7 +370,7 @@ class LeftBehindTest(FailoverTest):
         self.fails_back()
 
     def test_an_idle_session(self) -> None:
-        """Reported with the reason; mended by the next that succeeds."""
+        """Reported with the reason; repaired by the next that succeeds."""
         volume, other = self.replicated(), self.replicated()
         self.command(self.primary, volume, 'suspended')
         self.command(self.primary, volume, 'idle')

@@ -153,7 +153,7 @@ class HostAssistedTest(MigrationTest):
     feature = 'host-assisted migration'
 
     def test_to_another_array_and_back(self) -> None:
-        self.spend_freely()
+        self.ignore_call_budget()
         first, second = self.first, self.second_array()
         volume = self.with_data(first)
         moved = first.migrate(volume, second)
@@ -229,7 +229,7 @@ class CornersTest(MigrationTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.spend_freely()
+        self.ignore_call_budget()
 
     def test_a_copy_on_demand(self) -> None:
         """With --force-host-copy, even on one array."""
@@ -358,7 +358,7 @@ class InTreeTest(MigrationTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.spend_freely()
+        self.ignore_call_budget()
 
     def _in_tree(self) -> backend.Backend:
         """A back end on ``self.array`` with that driver."""

@@ -36,7 +36,7 @@ class BadWeatherTest(test_chap.ChapTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.spend_freely()
+        self.ignore_call_budget()
 
     # Each write fails once, whether it was carried out or not.
     @ddt.data(*[(path, commit, status)

@@ -124,7 +124,7 @@ class InterruptedTest(test_copies.DataTest):
                 exception.VolumeBackendAPIException, self.backend.attach,
                 self.view, self.host()))
 
-        with mock.patch.object(locks, 'ATTACH_PATIENCE', 0.05), \
+        with mock.patch.object(locks, 'ATTACH_LOCK_TIMEOUT', 0.05), \
                 self._during_a_copy(lambda: self.together(attach)):
             self.backend.update_group(group, add=[self.view])
         self.assertEqual(1, len(refused))

@@ -78,7 +78,7 @@ def replace_replication(group: Row, values: Values, before: Values) -> None:
     group.conditional_update(dict(values), dict(before))
 
 
-def mend_group(group: Row, values: Values, before: Values) -> None:
+def repair_group(group: Row, values: Values, before: Values) -> None:
     """The same, if all volumes of the group are replicated by now."""
     group.refresh()
     if all(row.replication_status == statuses.Replication.ENABLED

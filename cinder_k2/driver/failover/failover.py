@@ -231,11 +231,11 @@ def _group_update(group: typing.Any, volumes: Sequence[Update]) -> Update:
         return {'replication_status': worst}
     if not found and group.replication_status in resolver.UNREPLICATED:
         return {'replication_status': _STATUS.DISABLED}
-    mended = (group.status == statuses.Group.ERROR
-              and group.replication_status == _STATUS.FAILOVER_ERROR)
+    repaired = (group.status == statuses.Group.ERROR
+                and group.replication_status == _STATUS.FAILOVER_ERROR)
     # Cinder puts what is right at failback in the place of "failed over".
     return {'replication_status': found[0] if found else _STATUS.FAILED_OVER,
-            **({'status': statuses.Group.AVAILABLE} if mended else {})}
+            **({'status': statuses.Group.AVAILABLE} if repaired else {})}
 
 
 def _saved(group: typing.Any, volumes: Sequence[Update]) -> Update:

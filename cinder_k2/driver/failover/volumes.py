@@ -95,7 +95,7 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
                  for v in volumes if _is_elsewhere(
                      v, there.array.system.id, others)}
     wanted = [v for v in volumes if v.id not in elsewhere]
-    _mend_names(there.array, wanted)
+    _repair_names(there.array, wanted)
     made_from = clone_sources.find(there.array, wanted)
     ready = copied_to(there.array.system.id, wanted)
     try:
@@ -139,7 +139,7 @@ def _strays(volumes: Volumes, ready: Volumes, there: Array
                          - {_key(v) for v in ready}, stray)
 
 
-def _mend_names(array: Array, volumes: Volumes) -> None:
+def _repair_names(array: Array, volumes: Volumes) -> None:
     """Have rows of migrated volumes say which id is in the names.
 
     The driver inside Cinder names them by their own, and leaves the other one
@@ -200,7 +200,7 @@ def _of_plain(volumes: Volumes, home: ArrayOperations) -> dict[str, Update]:
     plain = {v.id: v for v in volumes if _is_plain(v, home)}
     in_part = {v.group_id for v in volumes if v.id not in plain
                and v.group_id and v.group.is_replicated}
-    return {v.id: {**_mended(v), **(
+    return {v.id: {**_repaired(v), **(
         replication.in_error(_IN_PART) if v.group_id in in_part
         else replication.VOLUME_DISABLED)} for v in plain.values()}
 
@@ -251,7 +251,7 @@ def _without_split(places: dict[ArrayOperations, list[typing.Any]],
 def _fail_back_from(volumes: Volumes, side: ArrayOperations,
                     home: ArrayOperations, timeout: float) -> dict[str,
                                                                    Update]:
-    _mend_names(side.array, volumes)
+    _repair_names(side.array, volumes)
     made_from = clone_sources.find(home.array, volumes)
     outcomes = failover.fail_back(
         side.array, home.array, units(volumes), timeout=timeout,
@@ -267,14 +267,14 @@ def _at_home(volumes: Volumes, home: ArrayOperations,
 
     Their replication is taken up again where it rests.
     """
-    _mend_names(home.array, volumes)
+    _repair_names(home.array, volumes)
     wanted = units(volumes)
     reasons = _resting(home.array, wanted)
     for name in every.targets:
         left = [unit for unit in wanted if reasons[unit.key]]
         if left:
             reasons.update(_protected_again(home, every.named(name), left))
-    return _saved(volumes, lambda v: {**_mended(v), **_said(
+    return _saved(volumes, lambda v: {**_repaired(v), **_said(
         reasons.get(_key(v), _UNMADE.reason))})
 
 
@@ -481,10 +481,10 @@ def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
                                     == _STATUS.ENABLED)
         return {'replication_status': (_STATUS.ENABLED if stays
                                        else _STATUS.FAILED_OVER),
-                'replication_extended_status': None, **_mended(volume),
+                'replication_extended_status': None, **_repaired(volume),
                 **_ids(volume, there, outcome.volumes[name], parent)}
     if provider_id.system_of(volume.provider_id) == there.system.id:
-        return {**replication.in_error(outcome.reason), **_mended(volume)}
+        return {**replication.in_error(outcome.reason), **_repaired(volume)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
             'replication_extended_status': replication.shortened(
                 outcome.reason or _UNMADE.reason)}
@@ -502,7 +502,7 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
     name = naming.volume(volume.name_id)
     if name in outcome.volumes:
         return {**_ids(volume, home, outcome.volumes[name], parent),
-                **(_mended(volume) if outcome.ok else {}),
+                **(_repaired(volume) if outcome.ok else {}),
                 **_said(outcome.reason)}
     known = _known(volume)
     freed: Update = {}
@@ -510,11 +510,11 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
             and not outcome.outcome_unknown):
         freed = _dumped(volume, side,
                         dataclasses.replace(known, failback_in_progress=False))
-    return {**freed, **_mended(volume),
+    return {**freed, **_repaired(volume),
             **replication.in_error(outcome.reason or _UNMADE.reason)}
 
 
-def _mended(volume: typing.Any) -> Update:
+def _repaired(volume: typing.Any) -> Update:
     """The status of a volume that an earlier failover had left behind."""
     if (volume.status != 'error'
             or volume.replication_status != _STATUS.FAILOVER_ERROR):

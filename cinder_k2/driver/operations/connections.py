@@ -102,7 +102,7 @@ class Connections:
 
         :raises ObjectInUse: it is being flattened, or failed back
         """
-        with self._resolver.held(volume, locks.ATTACH_PATIENCE):
+        with self._resolver.held(volume, locks.ATTACH_LOCK_TIMEOUT):
             self.check_free(volume)
             return self.connect_backing(
                 volume, self._resolver.find(volume), connector)
@@ -171,14 +171,14 @@ class Connections:
 
     @contextlib.contextmanager
     def _host_held(self, initiators: list[str], what: Hashable = None,
-                   patience: float | None = None
+                   timeout: float | None = None
                    ) -> Iterator[host_holds.Hold]:
         """Hold a host; the time for the array begins when it is held.
 
-        :param what, patience: as for ``HostHolds.hold``
+        :param what, timeout: as for ``HostHolds.hold``
         """
         with self._holds.hold(
-                self._array.system.id, initiators, what, patience
+                self._array.system.id, initiators, what, timeout
         ) as hold, self._array.deadline(fresh=True):
             yield hold
 
@@ -294,16 +294,16 @@ class Connections:
 
     def disconnect_kept(self, mapping: kept.Mapping,
                         find: Callable[[], typing.Any],
-                        patience: float | None = None) -> bool:
+                        timeout: float | None = None) -> bool:
         """Unmap what was kept, as a detach does, if nothing needs it.
 
         :param find: what gives, while the host is held, the row of the
             volume; None if something may need the mapping
-        :param patience: seconds to wait for the host
+        :param timeout: seconds to wait for the host
         :returns: whether nothing of the host needs the mapping
         :raises LockTimeout: the host was not to be had
         """
-        with self._host_held(mapping.initiators, None, patience) as hold:
+        with self._host_held(mapping.initiators, None, timeout) as hold:
             volume = find()
             if volume is None:
                 return False

@@ -92,26 +92,26 @@ class HostHolds:
 
     @contextlib.contextmanager
     def hold(self, system_id: str, initiators: Iterable[str],
-             what: Hashable = None, patience: float | None = None
+             what: Hashable = None, timeout: float | None = None
              ) -> Iterator[Hold]:
         """Hold the host that has these initiators.
 
         :param what: what this is about, if it can be done beside others that
             are about other things; without it nobody else is let in
-        :param patience: seconds to wait for it; as for locks by default
+        :param timeout: seconds to wait for it; as for locks by default
         :raises LockTimeout: others held it too long
         """
         host = system_id, frozenset(i.lower() for i in initiators)
         held, is_first = self._enter(
-            host, what, locks.PATIENCE if patience is None else patience)
+            host, what, locks.LOCK_TIMEOUT if timeout is None else timeout)
         try:
-            with self._locked(host, held, what, patience) if is_first \
+            with self._locked(host, held, what, timeout) if is_first \
                     else contextlib.nullcontext():
                 yield Hold(self._changed, held, is_first)
         finally:
             self._leave(host, held, what, is_first)
 
-    def _enter(self, host: _Host, what: Hashable, patience: float
+    def _enter(self, host: _Host, what: Hashable, timeout: float
                ) -> tuple[_Round, bool]:
         """Join those who hold it, or be the first of others."""
         with self._changed:
@@ -121,27 +121,27 @@ class HostHolds:
                     held.inside.add(what)
                     return held, False
                 held.waiting += what is not None
-                in_time = self._changed.wait(patience)
+                in_time = self._changed.wait(timeout)
                 held.waiting -= what is not None
                 if not in_time:
                     raise exceptions.LockTimeout(
-                        f'Waited {patience:g} seconds for a host; '
+                        f'Waited {timeout:g} seconds for a host; '
                         'another operation on it hangs.')
             held = self._rounds[host] = _Round({what})
             return held, True
 
     @contextlib.contextmanager
     def _locked(self, host: _Host, held: _Round, what: Hashable,
-                patience: float | None) -> Iterator[None]:
+                timeout: float | None) -> Iterator[None]:
         """Have the lock until the last of those who came in has left."""
-        with locks.hosts(*host, patience):
+        with locks.hosts(*host, timeout):
             try:
                 yield
             finally:
                 with self._changed:
                     held.is_open = False
                     if not self._changed.wait_for(
-                            lambda: held.inside == {what}, locks.PATIENCE):
+                            lambda: held.inside == {what}, locks.LOCK_TIMEOUT):
                         LOG.error('Operations on the host of %(host)s hang, '
                                   'and others go on without them.',
                                   {'host': ', '.join(sorted(host[1]))})

@@ -282,7 +282,7 @@ class ReplicationMonitor:
                                   replication.ERROR)
         for group in {row.group_id: row.group for row in rows
                       if row.group_id}.values():
-            writes.mend_group(group, replication.ENABLED, replication.ERROR)
+            writes.repair_group(group, replication.ENABLED, replication.ERROR)
 
     # Without a session
 

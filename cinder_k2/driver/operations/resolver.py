@@ -127,7 +127,7 @@ class Resolver:
             f'The row of {row.id} changes all the time; try again.')
 
     @contextlib.contextmanager
-    def held(self, volume: typing.Any, patience: float | None = None
+    def held(self, volume: typing.Any, timeout: float | None = None
              ) -> Iterator[None]:
         """Keep a volume from being flattened, and have its row up to date.
 
@@ -136,14 +136,14 @@ class Resolver:
         stays one: it is neither held nor read again. No call; the time for
         the array begins when it is held.
 
-        :param patience: as for ``locks.flattening``
+        :param timeout: as for ``locks.flattening``
         :raises ObjectInUse: it is being flattened
         """
         known = self.known(volume)
         if known is not None and known.view is None:
             yield
             return
-        with locks.flattening(volume.id, patience), \
+        with locks.flattening(volume.id, timeout), \
                 self._array.deadline(fresh=True):
             writes.renew(volume)
             yield

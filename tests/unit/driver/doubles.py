@@ -239,7 +239,7 @@ class TestCase(unittest.TestCase):
             f'{each[0]}.'.startswith(f'{name}.') for name in names)]
 
     @contextlib.contextmanager
-    def held(self, volume, patience=None):
+    def held(self, volume, timeout=None):
         """For ``Resolver.held`` of a double: record when it is let go."""
         try:
             yield

@@ -25,7 +25,7 @@ class LocksTest(unittest.TestCase):
         taken = []
 
         @contextlib.contextmanager
-        def lock(name, patience):
+        def lock(name, timeout):
             taken.append(name)
             yield
 
@@ -71,9 +71,9 @@ class HeldTest(unittest.TestCase):
         self.log.deadline(fresh=fresh)
         yield
 
-    def held(self, *names, patience=600):
+    def held(self, *names, timeout=600):
         """Calls while these locks are held, in that order."""
-        return [*[mock.call.acquire(name, patience) for name in names],
+        return [*[mock.call.acquire(name, timeout) for name in names],
                 mock.call.inside(),
                 *[mock.call.release(name) for name in reversed(names)]]
 
@@ -112,7 +112,7 @@ class HeldTest(unittest.TestCase):
     def test_a_volume_is_not_waited_for_for_long(self):
         with locks.flattening('v1', 20):
             self.log.inside()
-        self.assertEqual(self.held('k2-flattening-v1', patience=20),
+        self.assertEqual(self.held('k2-flattening-v1', timeout=20),
                          self.log.mock_calls)
 
     def test_a_volume_that_is_copied(self):

@@ -90,7 +90,7 @@ class WritesTest(doubles.TestCase):
                                 for status in of_volumes]
 
         self.row.volumes, self.row.refresh = [], refresh
-        writes.mend_group(self.row, VALUES, {'a': 'before'})
+        writes.repair_group(self.row, VALUES, {'a': 'before'})
         self.assertEqual(
             [call.refresh(), *[call.update(VALUES, {'a': 'before'})]
              * written], self.calls())

@@ -275,11 +275,11 @@ class GroupsOfHostTest(Case):
               ('available', 'failover-error', False))
     @ddt.unpack
     def test_one_that_an_earlier_failover_left(self, status, replication,
-                                               mended):
+                                               repaired):
         found = self.update(MOVED, status=status,
                             replication_status=replication)
         self.assertEqual({'replication_status': 'failed-over', **(
-            {'status': 'available'} if mended else {})}, found)
+            {'status': 'available'} if repaired else {})}, found)
 
     def test_one_that_stays_in_error(self):
         self.assertNotIn('status', self.update(

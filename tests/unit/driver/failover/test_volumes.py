@@ -367,7 +367,7 @@ class FailoverTest(Case):
     @ddt.data((['ssn-v1'], True), (['rssn-v1'], True), (['ssn-n1'], False),
               (['ssn-v1', 'rssn-n1'], False), ([], False))
     @ddt.unpack
-    def test_a_volume_that_another_driver_migrated(self, found, mended):
+    def test_a_volume_that_another_driver_migrated(self, found, repaired):
         self.moon.array.replication.find_many.side_effect = lambda names: \
             dict.fromkeys(found)
         row = self.volume(system_id=None, _name_id='n1')
@@ -375,8 +375,8 @@ class FailoverTest(Case):
         self.over(row)
         self.moon.array.replication.find_many.assert_called_once_with(
             ['ssn-v1', 'rssn-v1', 'ssn-n1', 'rssn-n1'])
-        self.assertEqual(mended, {'_name_id': None} in row.writes)
-        key = 'v1' if mended else 'n1'
+        self.assertEqual(repaired, {'_name_id': None} in row.writes)
+        key = 'v1' if repaired else 'n1'
         self.flow.assert_called_once_with(self.moon.array, [unit(key)])
 
     @ddt.data(('home', 'n1'), (None, None))

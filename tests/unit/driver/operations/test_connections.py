@@ -53,9 +53,9 @@ IDLE = connections.Disconnected(idle={IQN})
 SETTLED = connections.Disconnected()
 
 
-def held(*events, what=None, patience=None):
+def held(*events, what=None, timeout=None):
     """Events while the host is held, for the volume ``what``."""
-    return [f'{HELD[0]} {what} {patience}', HELD[1], *events, *LEFT]
+    return [f'{HELD[0]} {what} {timeout}', HELD[1], *events, *LEFT]
 
 
 def mapping(number, host=HOST):
@@ -73,7 +73,7 @@ class ConnectionsCase(base.BaseTestCase):
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.peers = {}
         self.resolver.held.side_effect = (
-            lambda volume, patience=None: contextlib.nullcontext())
+            lambda volume, timeout=None: contextlib.nullcontext())
         self.resolver.known.return_value = BACKING
         self.resolver.find.return_value = BACKING
         self.registry = autospec.Double(array_hosts.Hosts)
@@ -184,7 +184,7 @@ class ConnectTest(ConnectionsCase):
                          [self.events[0].split()[0], self.events[1]])
         self.assertEqual('-held', self.events[-1])
         self.resolver.held.assert_called_once_with(
-            self.volume, locks.ATTACH_PATIENCE)
+            self.volume, locks.ATTACH_LOCK_TIMEOUT)
 
     def test_nothing_is_connected_that_is_flattened(self):
         self.resolver.held.side_effect = exceptions.ObjectInUse('v', 'copied')
@@ -884,7 +884,7 @@ class KeptTest(ConnectionsCase):
         """Alone, and the host is waited for as long as was said."""
         self.assertIs(True, self.disconnect(self.volume))
         self.assertEqual(held('find', 'owners', 'unmap', 'remove',
-                              'now_idle', patience=5.0), self.events)
+                              'now_idle', timeout=5.0), self.events)
         self.array.mappings.unmap.assert_called_once_with(
             BACKING, HOST, shared=False)
         self.registry.owners.assert_called_once_with(self.mapping.host)
@@ -892,7 +892,7 @@ class KeptTest(ConnectionsCase):
 
     def test_something_may_need_it(self):
         self.assertIs(False, self.disconnect(None))
-        self.assertEqual(held('find', patience=5.0), self.events)
+        self.assertEqual(held('find', timeout=5.0), self.events)
         self.resolver.find.assert_not_called()
         self.assertEqual([self.mapping], self.kept.every())
 

@@ -36,7 +36,7 @@ class HostHoldsTest(unittest.TestCase):
         self.log = []
 
     @contextlib.contextmanager
-    def _lock(self, system_id, initiators, patience):
+    def _lock(self, system_id, initiators, timeout):
         """In place of Cinder's lock: two may not have it at once."""
         self.assertTrue(self.locked.acquire(blocking=False))
         self.taken.append((system_id, set(initiators)))
@@ -158,7 +158,7 @@ class HostHoldsTest(unittest.TestCase):
 
     def test_hosts_do_not_wait_for_each_other(self):
         @contextlib.contextmanager
-        def lock(system_id, initiators, patience):
+        def lock(system_id, initiators, timeout):
             yield
         with mock.patch.object(locks, 'hosts', lock), \
                 self.hold('v'), self.hold('v', ('b',)):
@@ -179,7 +179,7 @@ class HostHoldsTest(unittest.TestCase):
         self.assertEqual({}, self.holds._rounds)
 
     def test_one_that_hangs_is_not_awaited_for_ever(self):
-        with mock.patch.object(locks, 'PATIENCE', 0.05), self.hold('v'):
+        with mock.patch.object(locks, 'LOCK_TIMEOUT', 0.05), self.hold('v'):
             with self.assertRaisesRegex(exceptions.LockTimeout, 'hangs'), \
                     self.hold('w'):
                 self.fail('it was held')
@@ -198,9 +198,9 @@ class HostHoldsTest(unittest.TestCase):
 
     def test_one_that_came_in_and_hangs_is_left_behind(self):
         with self.assertLogs(host_holds.LOG.logger, 'ERROR') as logs, \
-                mock.patch.object(locks, 'PATIENCE', 0.05):
+                mock.patch.object(locks, 'LOCK_TIMEOUT', 0.05):
             with self.hold('v') as hold:
-                with mock.patch.object(locks, 'PATIENCE', _PATIENCE):
+                with mock.patch.object(locks, 'LOCK_TIMEOUT', _PATIENCE):
                     entered, _, _ = self.start('w')
                     self.wait_for_waiting(1)
                     hold.share()

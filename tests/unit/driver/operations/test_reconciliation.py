@@ -85,7 +85,7 @@ class ReconciliationTestCase(doubles.TestCase):
                 value if isinstance(value, list) else [value])
             for key, value in filters.items())]
 
-    def disconnect(self, found, find, patience):
+    def disconnect(self, found, find, timeout):
         row = find()
         if row is None:
             return False
@@ -123,9 +123,9 @@ class LookTest(ReconciliationTestCase):
         with self.assertLogs(reconciliation.LOG.logger, 'INFO') as logs:
             self.assertEqual([0, 1, 0], [self.look() for _ in range(3)])
         self.assertIn('iqn.1', logs.output[0])
-        found, _, patience = (
+        found, _, timeout = (
             self.connections.disconnect_kept.call_args.args)
-        self.assertEqual((MAPPING, 5.0), (found, patience))
+        self.assertEqual((MAPPING, 5.0), (found, timeout))
         self.assertEqual([call.users.may_use(self.rows[0], ['iqn.1'])] * 3,
                          self.calls('users'))
         self.assertEqual([], self.kept.every())

@@ -116,8 +116,8 @@ class RowsTest(ResolverTestCase):
     def watch_views(self, now):
         """Let the database have something else by now."""
         @contextlib.contextmanager
-        def flattening(volume_id, patience=None):
-            self.log.flattening(volume_id, patience)
+        def flattening(volume_id, timeout=None):
+            self.log.flattening(volume_id, timeout)
             yield
             self.log.let_go()
         self.replace(locks, 'flattening', flattening)
@@ -131,7 +131,7 @@ class RowsTest(ResolverTestCase):
         self.assertEqual(([
             call.flattening('v1', 20), call.deadline(fresh=True),
             call.current(self.volume), call.let_go()], FOUND),
-            self.hold(in_hand, patience=20))
+            self.hold(in_hand, timeout=20))
 
     def test_a_volume_is_not_held(self):
         self.watch_views(now=VIEW)

@@ -71,7 +71,7 @@ class RevertCase(base.BaseTestCase):
         self.snapshot = rows.snapshot(self.volume)
         self.safeguard = rows.snapshot(self.volume, id='safeguard')
         self.resolver.held.side_effect = (
-            lambda volume, patience=None: contextlib.nullcontext())
+            lambda volume, timeout=None: contextlib.nullcontext())
         self._record()
         self.revert = revert.Revert(
             self.array, self.resolver, self.sources, self.connections,
