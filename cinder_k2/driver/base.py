@@ -141,7 +141,7 @@ class K2Driver(driver.VolumeDriver):
 
     @errors.reported_at_start
     def check_for_setup_error(self) -> None:
-        """See whether the array that serves can do so. Three calls.
+        """Check that the active array is usable. Three calls.
 
         Where it cannot, and there is another one, the service starts all
         the same: it is needed for the failover.
@@ -151,10 +151,10 @@ class K2Driver(driver.VolumeDriver):
         except (rest.RestError, exceptions.ArrayNotSupported) as error:
             if not self._arrays.targets:
                 raise
-            LOG.error('The array that serves cannot be used. Mend that, or '
-                      'fail the back end over to one of %(targets)s if it is '
-                      'lost. %(error)s', {'targets': self._arrays.targets,
-                                          'error': error})
+            LOG.error('Active array is not usable: %(error)s. Fix the '
+                      'problem, or fail over to one of: %(targets)s',
+                      {'targets': ', '.join(self._arrays.targets),
+                       'error': str(error).removesuffix('.')})
 
     def _fabric(self, array: Array) -> Fabric:
         """How hosts reach an array."""

@@ -164,7 +164,7 @@ def delete_own_group(array: Array, group: int, names: Sequence[str]) -> bool:
 
 
 def delete_own_group_by_name(array: Array, name: str) -> int | None:
-    """Delete the empty group of a volume whose creation was cut short.
+    """Delete the empty group of a volume whose creation was interrupted.
 
     :returns: the id of what was deleted
     """

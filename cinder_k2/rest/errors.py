@@ -195,7 +195,7 @@ class ServerError(RestError):
 
 
 class BadReply(RestError):
-    """A reply that the API does not promise: no JSON, cut short, no id."""
+    """A reply that the API does not promise: no JSON, truncated, no id."""
 
     retryable = True
     outcome_unknown = True

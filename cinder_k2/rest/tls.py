@@ -24,7 +24,7 @@ import urllib3.exceptions
 from cinder_k2.rest import errors
 
 # X509_V_ERR_*: what OpenSSL found, and what the operator can do about it.
-_EXPIRED = 'renew the certificate of the array, or mend the clocks'
+_EXPIRED = 'renew the certificate of the array, or set the clocks'
 _UNKNOWN_ISSUER = (
     'set driver_ssl_cert_path to the certificate authority of the array (a '
     'directory needs openssl rehash), or pin the certificate with '

@@ -63,7 +63,7 @@ class _Sent:
 
     def read(self, reply: requests.Response, timeout: float) -> bytes:
         """The body of its reply, within ``timeout`` from the start."""
-        self.outcome = f'{reply.status_code}, cut short'
+        self.outcome = f'{reply.status_code}, truncated'
         body = _body(reply, self.started + timeout)
         self.outcome = str(reply.status_code)
         return body
@@ -186,7 +186,7 @@ class Transport:
             return errors.CertificateError(str(error), place)
         if isinstance(error, (requests.exceptions.ChunkedEncodingError,
                               requests.exceptions.ContentDecodingError)):
-            return errors.BadReply('the reply was cut short', place)
+            return errors.BadReply('the reply was truncated', place)
         return _kind(error)(_reason(error), place)
 
 

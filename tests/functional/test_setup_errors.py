@@ -294,7 +294,7 @@ class SetupErrorsTest(base.FunctionalTest):
             **IMPATIENT, 'replication_device': 'backend_id:b,password:x',
             **options}).start())
         line, *more = self.log.messages(logging.ERROR, 'cinder_k2')
-        self.assertIn('cannot be used', line)
+        self.assertIn('Active array is not usable: ', line)
         self.assertTrue(all('reported as down' in one for one in more))
         self.assertIn(word, line)
         self.assertNotIn('\n', line)

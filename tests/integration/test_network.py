@@ -364,7 +364,7 @@ class PeerTest(unittest.TestCase):
     def test_cut_short(self):
         reply = b'HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n{"hits"'
         self._serve(lambda peer: peer.sendall(reply))
-        self._fails(rest.BadReply, 'cut short')
+        self._fails(rest.BadReply, 'truncated')
 
     def test_no_http(self):
         self._serve(lambda peer: peer.sendall(b'SSH-2.0-OpenSSH\r\n'))

@@ -96,7 +96,7 @@ class CutShortTest(CuttingTest):
         failure = self.assertRaises(
             (backend.OperationFailed, exception.CinderException),
             self.backend.attach, self.volume, self.host())
-        self.assertIn('is being failed back, or that was cut short',
+        self.assertIn('is being failed back. If a failback was interrupted',
                       f'{failure} {getattr(failure, "cause", "")}')
         self.sweep_attachments(self.volume)
 

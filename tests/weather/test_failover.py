@@ -192,7 +192,7 @@ class OperationsTest(MeanwhileTest):
                        off_and_on, before=False):
             self.fails_back()
         self.assert_row(volume, 'error', 'available', self.secondary,
-                        'Its replication was begun anew meanwhile')
+                        'Its replication was started again meanwhile')
         self.pass_time()
         self.fails_back()
         self.assert_newest(volume, self.primary, 'enabled')

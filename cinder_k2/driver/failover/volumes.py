@@ -284,7 +284,7 @@ def _protected_again(home: ArrayOperations, target: ArrayOperations,
     try:
         target.check()
     except (rest.RestError, exceptions.K2Error) as error:
-        LOG.warning('What rests is not replicated again: %s', error)
+        LOG.warning('Suspended sessions are not resumed: %s', error)
         return {}
     return failover.protect_again(home.array, target.array, wanted,
                                   unmap=_Unmapper(target, home))

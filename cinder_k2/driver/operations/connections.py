@@ -134,8 +134,9 @@ class Connections:
         known = self._resolver.known(volume)
         if known is not None and known.failback_in_progress:
             raise exceptions.ObjectInUse(
-                f'Volume {volume.id}', 'is being failed back, or that was '
-                'cut short: then fail the back end back, or over, once more.')
+                f'Volume {volume.id}', 'is being failed back. If a failback '
+                "was interrupted, run 'cinder failover-host --backend_id "
+                "default' again.")
 
     def _check_still_free(self, volume: typing.Any) -> None:
         """The same, after a host has got it; a failback looks after that.

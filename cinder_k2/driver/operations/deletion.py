@@ -80,7 +80,7 @@ class Deletion:
             with self._resolver.held(volume):
                 self._delete_held(volume, seen)
         except exceptions.ObjectInUse as error:
-            LOG.error('Volume %(id)s stays: %(why)s',
+            LOG.error('Cannot delete volume %(id)s: %(why)s',
                       {'id': volume.id, 'why': error})
             if volume.launched_at is None:
                 # As busy, one that was never whole would become available.
@@ -96,7 +96,7 @@ class Deletion:
         try:
             self._delete_snapshot(snapshot)
         except exceptions.ObjectInUse as error:
-            LOG.error('Snapshot %(id)s stays: %(why)s',
+            LOG.error('Cannot delete snapshot %(id)s: %(why)s',
                       {'id': snapshot.id, 'why': error})
             raise errors.busy_snapshot(error, snapshot.name) from error
 
@@ -465,7 +465,7 @@ class Deletion:
         return volume.name_id, None
 
     def _drop_temporary_view(self, owner_id: str) -> None:
-        """Remove the view of an operation that was cut short."""
+        """Remove the view of an operation that was interrupted."""
         name = naming.temporary_view(owner_id)
         view = self._array.snapshots.find_view(name)
         if view is not None:

@@ -226,7 +226,7 @@ class GroupReplication:
                 self._deletion.check_deletable(backing)
             self._end_session(group, volumes, known)
         except exceptions.ObjectInUse as error:
-            LOG.error('Group %(id)s stays: %(why)s',
+            LOG.error('Cannot delete group %(id)s: %(why)s',
                       {'id': group.id, 'why': error})
             return {'status': 'error'}, groups.all_alike(
                 volumes, {'status': 'available'})

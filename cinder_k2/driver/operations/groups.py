@@ -196,7 +196,7 @@ class Groups:
             if found is not None:
                 self._deletion.delete_taken(found, snapshots)
         except exceptions.ObjectInUse as error:
-            LOG.error('Group snapshot %(id)s stays: %(why)s',
+            LOG.error('Cannot delete group snapshot %(id)s: %(why)s',
                       {'id': group_snapshot.id, 'why': error})
             return dict(_ERROR), all_alike(snapshots, _AVAILABLE)
         return dict(_DELETED), all_alike(snapshots, _DELETED)

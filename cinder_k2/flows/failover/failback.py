@@ -64,7 +64,7 @@ _MOST_NAMES = 3
 _MOST_SNAPSHOTS = 5
 
 _ANEW = ('Turn its replication off and on again, by its type or its group: '
-         'its copy is made anew then.')
+         'a new copy is made then.')
 
 
 def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,

@@ -62,7 +62,7 @@ _TABLE = {
 }
 
 
-_BEGUN_ANEW = 'Its replication was begun anew meanwhile; try again.'
+_BEGUN_ANEW = 'Its replication was started again meanwhile; try again.'
 
 
 class FailbackItem:

@@ -220,7 +220,7 @@ class ReplyTest(Case):
                 None, '/', 'no more')))
 
     def test_a_body_that_is_cut(self):
-        with self.assertRaisesRegex(rest.BadReply, 'was cut short') as caught:
+        with self.assertRaisesRegex(rest.BadReply, 'was truncated') as caught:
             self.read(BrokenBody(urllib3.exceptions.ProtocolError('cut')))
         self.assertEqual('/volumes', caught.exception.path)
 
@@ -256,9 +256,9 @@ class FailureTest(Case):
         (requests.ConnectionError(urllib3.exceptions.ConnectTimeoutError(
             'slow')), rest.errors.NotConnected, 'slow'),
         (requests.exceptions.ChunkedEncodingError('x'), rest.BadReply,
-         'the reply was cut short'),
+         'the reply was truncated'),
         (requests.exceptions.ContentDecodingError('x'), rest.BadReply,
-         'the reply was cut short'),
+         'the reply was truncated'),
         (OSError('no CA bundle'), rest.CertificateError, 'no CA bundle'))
     @ddt.unpack
     def test_kinds(self, failure, kind, words):
