@@ -1,6 +1,6 @@
 # Thin covers: what they run is in tools/ and can be run without make.
 .DEFAULT_GOAL := help
-.PHONY: help venv docs-venv cloud test unit weather matrix soak e2e tempest lint docs \
+.PHONY: help venv docs-venv cloud test unit faults weather matrix soak e2e tempest lint docs \
     releasenotes support-matrix rule-table charm charm-options bench bench-cpu bench-sim depth \
     reduction \
     cover mutation clean
@@ -29,8 +29,11 @@ test: venv  ## every check: lint, and all suites but the long ones
 unit: venv  ## unit tests alone, in 40 seconds, or some by name (TESTS=tests.unit.rest.test_limiter)
 	@$(IN_VENV) exec python -m $(if $(TESTS),testtools.run $(TESTS),stestr run)
 
-weather: venv  ## the driver while requests fail, services die and arrays are lost, at each step
-	@$(IN_VENV) exec python -m tools.run_tests --weather
+faults: venv  ## the driver while requests fail, services die and arrays are lost, at each step
+	@$(IN_VENV) exec python -m tools.run_tests --faults
+
+# Deprecated: the former name.
+weather: faults
 
 matrix: venv  ## the driver on arrays that lack one capability each, and the page about it (15 minutes)
 	@$(IN_VENV) exec python -m tools.capability_matrix
@@ -42,9 +45,10 @@ soak: venv  ## random operations on random arrays among objects of others (MINUT
 e2e: venv  ## tests in a browser and in a guest (DOCS=1: also copy pictures into the docs)
 	@$(IN_VENV) exec python -m tools.run_e2e $(if $(DOCS),--docs)
 
-tempest: venv  ## tempest on the driver (SAMPLE=1: in ten minutes; TESTS=expression)
+# SAMPLE is the deprecated name of QUICK.
+tempest: venv  ## tempest on the driver (QUICK=1: in ten minutes; TESTS=expression)
 	@$(IN_VENV) exec python -m tools.tempest \
-	    $(if $(SAMPLE),--sample) $(if $(TESTS),'$(TESTS)')
+	    $(if $(QUICK)$(SAMPLE),--quick) $(if $(TESTS),'$(TESTS)')
 
 charm: venv  ## the Juju charm and the driver's wheel, into dist/
 	@$(IN_VENV) exec python -m tools.pack_charm

@@ -12,7 +12,7 @@
 
 """Every check: lint, and each suite of ``SUITES``.
 
-With --weather, what takes longer in place of these: tests/weather.
+With --faults, what takes longer in place of these: tests/weather.
 
 Prints each failure when it happens, at the end why tests were skipped, and as
 its last line `N passed, N failed, N skipped`, totalled over all suites. A lint
@@ -270,7 +270,7 @@ def keep(suite: str, failures: Sequence[str]) -> None:
 
 
 def run_all() -> list[Tally]:
-    """Run everything but bad weather; return what came of it."""
+    """Run everything but the tests with injected faults; the tallies."""
     checks = Tally()
     checks.failed = run_lint()
     if checks.failed:
@@ -290,10 +290,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument(
-        '--weather', action='store_true',
-        help='run the tests of bad weather in place of everything else')
+        '--faults', action='store_true',
+        help='run the tests with injected faults in place of everything else')
     options = parser.parse_args(arguments)
-    tallies = [run_suite('weather')] if options.weather else run_all()
+    tallies = [run_suite('weather')] if options.faults else run_all()
     tell_reasons(tallies)
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)

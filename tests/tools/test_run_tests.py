@@ -225,6 +225,6 @@ class MainTest(unittest.TestCase):
         run = mock.Mock(return_value=tally)
         with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
-            self.assertEqual(0, run_tests.main(['--weather']))
+            self.assertEqual(0, run_tests.main(['--faults']))
         run.assert_called_once_with('weather')
         self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())

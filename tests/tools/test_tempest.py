@@ -112,12 +112,12 @@ class CommandTest(unittest.TestCase):
 
     def test_tests(self):
         self.assertEqual((tempest.ALL, False), self.chosen())
-        self.assertEqual(('x', True), self.chosen('--sample', 'x'))
+        self.assertEqual(('x', True), self.chosen('--quick', 'x'))
 
     def chosen(self, *arguments):
         """Which tests."""
         options = command.parse(arguments)
-        return options.regex, options.sample
+        return options.regex, options.quick
 
     def test_all(self):
         for name in ('tempest.api.volume.x.Y.test_z',

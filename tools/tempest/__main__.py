@@ -11,7 +11,7 @@
 # under the License.
 """Tempest on a real Cinder, keystone and glance, and on two simulated arrays.
 
-    python -m tools.tempest [--sample] [--debug] [REGEX]
+    python -m tools.tempest [--quick] [--debug] [REGEX]
 
 Prints each failure when it happens, and as its last line
 `N passed, N failed, N skipped`. A test that is skipped without an excuse that
@@ -85,7 +85,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         '--workers', type=int, default=3, metavar='N',
         help='tests at the same time (default: %(default)s)')
     parser.add_argument(
-        '--sample', action='store_true',
+        '--quick', action='store_true',
         help='without most of the tests that take minutes')
     parser.add_argument(
         'regex', nargs='?', metavar='REGEX', default=tempest.ALL,
@@ -159,7 +159,7 @@ def run(options: argparse.Namespace, place: pathlib.Path) -> run_tests.Tally:
         with console.step('images for tempest'):
             images = tempest.make_images(house)
         left_out = (*tempest.LEFT_OUT,
-                    *(tempest.LONG if options.sample else ()))
+                    *(tempest.LONG if options.quick else ()))
         tally = tempest.run(
             tempest.write_settings(house, images, left_out),
             options.regex, options.workers)
