@@ -413,11 +413,26 @@ class Hosts:
         """See that a record is still that of an initiator, and free.
 
         It may be the host's already.
+
+        :raises OtherObject: it is not (OBJ-7), or the array has no way to
+            tell
         """
-        found = self._record(name)
-        if (found is None or found.id != record
-                or found.host not in (None, self._client.hosts.ref(host))):
+        if not any(found.id == record
+                   and found.host in (None, self._client.hosts.ref(host))
+                   for found in self._verified([name])):
             raise self._other(f'{self._field} {name}', record)
+
+    def _verified(self, initiators: Sequence[str]) -> list[Initiator]:
+        """Records of initiators, after a lost reply.
+
+        :raises OtherObject: the array has no way to tell
+        """
+        found = self._by_spelling(initiators)
+        if found is None:
+            raise rest.OtherObject(
+                f'which records {", ".join(initiators)} have now cannot be '
+                'looked up', rest.errors.Place(self._client.address))
+        return found
 
     def remove_initiators(self, host: int, records: Mapping[str, int],
                           outcome: rest.OutcomeCheck | None = None) -> None:
@@ -473,13 +488,9 @@ class Hosts:
 
         :raises OtherObject: the array has no way to tell
         """
-        found = self._by_spelling(list(records))
-        if found is None:
-            raise rest.OtherObject(
-                f'whether they are still {", ".join(records)} is not known',
-                rest.errors.Place(self._client.address))
         ref = self._client.hosts.ref(host)
-        return {record.id for record in found if record.host == ref}
+        return {record.id for record in self._verified(list(records))
+                if record.host == ref}
 
     def initiators(self, host: int) -> dict[str, int]:
         """The host's initiators: name as the array has it, record id.

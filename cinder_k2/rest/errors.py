@@ -159,7 +159,7 @@ class Refused(RestError):
 
 
 class OtherObject(Refused):
-    """The id is that of another object by now (OBJ-7); nothing was sent.
+    """The id is, or may be, another object's by now (OBJ-7); nothing was sent.
 
     That is no refusal of the array's, so it tells nothing of what it offers.
     """

@@ -131,6 +131,15 @@ class HostIdsTest(simulated.SimulatedTest):
         self.assertTrue(self.theirs)
         self.assertEqual(self.theirs, self.of_mainframe())
 
+    def hide_initiators(self, hidden):
+        """Have the array refuse every search of initiators.
+
+        :param hidden: the exit stack that ends it
+        """
+        hidden.enter_context(mock.patch.multiple(
+            self.registry, _by_spelling=lambda names: None,
+            _listed=lambda: None))
+
     def strangers(self):
         return {'hosts': self.client.hosts.search(),
                 'records': self.records.search()}
@@ -240,6 +249,27 @@ class AttachTest(HostIdsTest):
                 self.assertEqual(
                     [self.mainframe.ref] * (act == self.move_record),
                     [each.host for each in self.client.mappings.search()])
+            self.clear()
+
+    @ddt.data(*KINDS)
+    def test_an_adopted_initiator_that_the_array_does_not_show(self,
+                                                               resource):
+        """Nothing says that it is another; it is not adopted again."""
+        for sent in (True, False):
+            self.use(resource)
+            self.records.create(**{self.field: self.initiators[0]})
+            with self.subTest(sent=sent), contextlib.ExitStack() as shown:
+                with lost.on_request(
+                        'PATCH', f'/{resource}', sent=sent,
+                        act=lambda: self.hide_initiators(shown),
+                        error=rest.Unreachable):
+                    error = self.assertRaises(rest.OtherObject, self.attach)
+            self.assertIn(self.initiators[0], str(error))
+            self.assertIn('cannot be looked up', str(error))
+            self.assertNotIn('any more', str(error))
+            self.assertEqual([self.initiators[0]], [
+                getattr(record, self.field)
+                for record in self.records.search()])
             self.clear()
 
     @ddt.data(*KINDS)
@@ -516,8 +546,7 @@ class RemoveTest(HostIdsTest):
 
         def act():
             self.theirs = self.strangers()
-            shown.enter_context(mock.patch.object(
-                self.registry, '_by_spelling', lambda names: None))
+            self.hide_initiators(shown)
         with contextlib.ExitStack() as shown, lost.on_request(
                 'DELETE', f'/{resource}', sent=False, act=act,
                 error=rest.Unreachable), self.assertLogs(
