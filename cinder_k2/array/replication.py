@@ -354,24 +354,31 @@ class Replication:
         except rest.Refused:
             raise refusal from None
 
-    def command_many(self, sessions: Collection[int], state: str
+    def command_many(self, sessions: Mapping[int, str], state: str
                      ) -> dict[int, str]:
         """Tell many sessions what to do, in few calls.
 
+        After a lost reply or a refusal, one that has another name is not told
+        again: the id is another's by then (OBJ-7).
+
+        :param sessions: by id: the name
         :returns: those that did not: id, and why
         """
         refused = self._client.replication_sessions.update_many(
-            {session: {'state': state} for session in sessions})
+            {session: {'state': state} for session in sessions}, sessions)
         return {session: why for session, error in refused.items()
-                if (why := self._still_refused(session, state, error))}
+                if (why := self._still_refused(session, sessions[session],
+                                               state, error))}
 
-    def _still_refused(self, session: int, state: str,
+    def _still_refused(self, session: int, name: str, state: str,
                        error: rest.RestError) -> str:
         """Why a session does not do what it was told; empty if it does."""
-        if not isinstance(error, rest.Refused):
+        if (not isinstance(error, rest.Refused)
+                or isinstance(error, rest.OtherObject)):
             return str(error)
         try:
-            self._command_by_name(self.get(session), state, error)
+            self._command_by_name(self._get_named(session, [name]), state,
+                                  error)
         except rest.RestError as still:
             return str(still)
         return ''

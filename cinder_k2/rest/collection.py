@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 import contextlib
-import functools
 from typing import TypeVar
 
 from cinder_k2.rest import calls
@@ -41,8 +40,8 @@ _TRIES_OF_PART = 3
 
 #: Sees that an id is still that of what is meant (OBJ-7).
 Verify = Callable[[], object]
-#: Writes one of several objects.
-Act = Callable[[T], calls.Steps[object]]
+#: Writes one of several objects, and looks for it first if told to.
+Act = Callable[[T, rest_session.OutcomeCheck], calls.Steps[object]]
 
 
 class _NotBulk(Exception):
@@ -342,7 +341,8 @@ class Collection(reader.Reader[R]):
             # One of them may be gone, or may have to stay.
             yield from self._delete_each(bulk.left, names, find, outcome)
 
-    def update_many(self, changes: Mapping[int, writes.Fields]
+    def update_many(self, changes: Mapping[int, writes.Fields],
+                    names: Mapping[int, str] | None = None
                     ) -> dict[int, errors.RestError]:
         """Change several objects, in as few calls as the array allows.
 
@@ -350,13 +350,18 @@ class Collection(reader.Reader[R]):
         the others: the list is halved until it is found (BLK-4).
 
         :param changes: fields by id
+        :param names: by id: that of the object, where it is known. After a
+            lost reply they are looked up by these before anything is sent
+            again; one whose id is another's by then is left alone (OBJ-7).
         :returns: those that were not changed: id, and why
         """
+        known = names or {}
         with self.session.deadline():
             bad = self.session.run(self._halve(
                 self._bulk('update'), list(changes.items()),
-                functools.partial(writes.BulkUpdate, self), self._change,
-                _TRIES))
+                lambda part: writes.BulkUpdate(self, part, known),
+                lambda change, outcome: self._change(
+                    change, known.get(change[0]), outcome), _TRIES))
             return {change[0]: error for change, error in bad}
 
     def delete_unheld(self, identities: Mapping[int, writes.Fields],
@@ -376,8 +381,8 @@ class Collection(reader.Reader[R]):
                 self._bulk('delete'), list(identities),
                 lambda ids: writes.BulkDelete(
                     self, {id: identities[id] for id in ids}, known),
-                lambda id: self._delete(id, identities[id], [
-                    known.get(id, '')]), _TRIES)))
+                lambda id, outcome: self._delete(id, identities[id], [
+                    known.get(id, '')], outcome), _TRIES)))
 
     # Inside
 
@@ -402,55 +407,69 @@ class Collection(reader.Reader[R]):
 
     def _halve(self, name: str, items: Sequence[T],
                bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
-               single: Act[T], tries: int
+               single: Act[T], tries: int, *, look_first: bool = False
                ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         """Write several objects at once, or as many at once as pass.
 
+        :param look_first: what became of a request before is not known
         :returns: those that are bad
         """
+        outcome = rest_session.OutcomeCheck(unseen=look_first)
         if len(items) < 2 or self._known.refused(name):
-            return (yield from _failures(single, items))
+            return (yield from _failures(single, items, outcome))
         if not self._known.works(name):
-            return (yield from self._learn_bulk(name, items, bulk, single))
+            return (yield from self._learn_bulk(name, items, bulk, single,
+                                                outcome))
         try:
-            yield from self.session.write(bulk(items), tries)
+            yield from self.session.write(bulk(items), tries, outcome)
             return []
         except errors.RestError as error:
             if not _is_of_one(error):
                 raise
         half = len(items) // 2
-        bad = yield from self._halve(name, items[:half], bulk, single,
-                                     _TRIES_OF_PART)
-        return [*bad, *(yield from self._halve(
-            name, items[half:], bulk, single, _TRIES_OF_PART))]
+        bad: list[tuple[T, errors.RestError]] = []
+        for part in items[:half], items[half:]:
+            bad += yield from self._halve(
+                name, part, bulk, single, _TRIES_OF_PART,
+                look_first=outcome.unseen or outcome.open)
+        return bad
 
     def _learn_bulk(self, name: str, items: Sequence[T],
                     bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
-                    single: Act[T]
+                    single: Act[T], outcome: rest_session.OutcomeCheck
                     ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         bad: list[tuple[T, errors.RestError]] = []
         gone: list[T] = []
 
-        def write(item: T) -> calls.Steps[None]:
-            if (yield from single(item)) is False:
+        def write(item: T, own: rest_session.OutcomeCheck
+                  ) -> calls.Steps[None]:
+            if (yield from single(item, own)) is False:
                 gone.append(item)
 
         def each() -> calls.Steps[bool]:
-            bad.extend((yield from _failures(write, items)))
+            bad.extend((yield from _failures(write, items, outcome)))
             if bad or gone:
                 raise _NotBulk
             return True
         # It may be one of the objects, not bulk calls as such.
         with contextlib.suppress(_NotBulk):
-            yield from self._known.preferring(
-                name, lambda: self.session.write(bulk(items), _TRIES), each)
+            try:
+                yield from self._known.preferring(
+                    name, lambda: self.session.write(
+                        bulk(items), _TRIES, outcome), each)
+            except errors.OtherObject:
+                yield from each()
         return bad
 
-    def _change(self, change: tuple[int, writes.Fields]
-                ) -> calls.Steps[None]:
-        write = writes.Update(self, *change)
+    def _change(self, change: tuple[int, writes.Fields], name: str | None,
+                outcome: rest_session.OutcomeCheck) -> calls.Steps[None]:
+        write = writes.Update(self, *change, [name] if name else ())
         try:
-            yield from self.session.write(write, _TRIES)
+            # Without a name a look does not tell whose the id is.
+            yield from self.session.write(write, _TRIES,
+                                          outcome if name else None)
+        except errors.OtherObject:
+            raise
         except errors.Refused:
             # A bulk call that was refused may have changed it nevertheless.
             if not (yield from self._shows(write)):
@@ -481,24 +500,30 @@ class Collection(reader.Reader[R]):
         return True
 
 
-def _failures(write: Act[T], items: Sequence[T]
+def _failures(write: Act[T], items: Sequence[T],
+              outcome: rest_session.OutcomeCheck
               ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
+    """Write objects one by one; those that could not be, and why.
+
+    :param outcome: that of a request for them before
+    """
     found = []
     for item in items:
-        error = yield from _failure(write, item)
+        error = yield from _failure(write(item, rest_session.OutcomeCheck(
+            unseen=outcome.unseen or outcome.open)))
         if error is not None:
             found.append((item, error))
     return found
 
 
-def _failure(write: Act[T], item: T
+def _failure(write: calls.Steps[object]
              ) -> calls.Steps[errors.RestError | None]:
     """Why an object could not be written.
 
     :raises errors.RestError: it was not the object
     """
     try:
-        yield from write(item)
+        yield from write
     except errors.RestError as error:
         if not _is_of_one(error):
             raise

@@ -276,12 +276,18 @@ class BulkCreate(Generic[R]):
 
 
 class BulkUpdate(Generic[R]):
-    """PATCH of several objects at once (BLK-1)."""
+    """PATCH of several objects at once (BLK-1).
+
+    :param names: by id: that of the object, where it is known
+    """
 
     def __init__(self, reader: rest_reader.Reader[R],
-                 changes: Sequence[tuple[int, Fields]]) -> None:
+                 changes: Sequence[tuple[int, Fields]],
+                 names: Mapping[int, str] | None = None) -> None:
         self._reader = reader
         self._changes = changes
+        self._names = {id: names[id] for id, _ in changes
+                       if names and id in names}
         self.request = transport.Request(
             'PATCH', f'{reader.path}/__bulk',
             body=[{'id': id, **to_json(fields)} for id, fields in changes])
@@ -302,13 +308,28 @@ class BulkUpdate(Generic[R]):
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
-        """Get them; None if one does not show the values."""
+        """Get them; None if one does not show the values.
+
+        By their names, if all are known.
+
+        :raises errors.OtherObject: an id is another one's by now (OBJ-7)
+        """
+        by_name = len(self._names) == len(self._changes)
         there = yield from self._reader.searching(
-            query.one_of('id', [id for id, _ in self._changes]))
+            query.one_of('name', list(self._names.values())) if by_name
+            else query.one_of('id', [id for id, _ in self._changes]))
         found = {record.id: record for record in there}
+        for id, name in self._names.items():
+            if getattr(found.get(id), 'name', '') != name:
+                raise self._other(id, name)
         return all(
             id in found and _shows(found[id], fields, certain)
             for id, fields in self._changes) or None
+
+    def _other(self, id: int, name: str) -> errors.OtherObject:
+        return errors.OtherObject(
+            f'{name} does not have id {id} any more',
+            self._reader.session.transport.place(self.request))
 
 
 def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:

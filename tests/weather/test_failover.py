@@ -339,7 +339,8 @@ class SplitTest(MeanwhileTest):
             if (wanted != 'in_sync' or not this._client.address.endswith(
                     str(self.secondary.port))):
                 return command(this, sessions, wanted)
-            others = set(sessions) - held
+            others = {id: name for id, name in sessions.items()
+                      if id not in held}
             return {**dict.fromkeys(held & set(sessions), 'no'),
                     **(command(this, others, wanted) if others else {})}
 

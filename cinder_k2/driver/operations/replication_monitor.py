@@ -206,7 +206,8 @@ class ReplicationMonitor:
         """Let sessions of a peer that is there run; whether one does."""
         ready = {session.id: session for session in sessions_}
         refused = self._array.replication.command_many(
-            ready, sessions.IN_SYNC) if ready else {}
+            {number: session.name for number, session in ready.items()},
+            sessions.IN_SYNC) if ready else {}
         for number, session in ready.items():
             details = {'session': self._label(session),
                        'why': refused.get(number)}

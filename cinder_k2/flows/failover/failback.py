@@ -391,15 +391,17 @@ class _Failback:
         told = {one.session(side).id: one for one in batch if not one.reason}
         if not told:
             return []
-        for id, why in self._tell_all(side, told, state).items():
+        for id, why in self._tell_all(side, told.values(), state).items():
             self._drop([told[id]], why)
         return [one for one in told.values() if not one.reason]
 
-    def _tell_all(self, side: str, sessions: Collection[int], state: str
+    def _tell_all(self, side: str, batch: Iterable[FailbackItem], state: str
                   ) -> dict[int, str]:
         array = self._arrays[side]
+        sessions = [one.session(side) for one in batch]
         with array.deadline(fresh=True):
-            return array.replication.command_many(sessions, state)
+            return array.replication.command_many(
+                {session.id: session.name for session in sessions}, state)
 
     def _leave(self, batch: FailbackItems, *phases: Phase) -> None:
         """Wait until both arrays show that a command was carried out."""
@@ -419,7 +421,8 @@ class _Failback:
         broken = {one.session(ORIGIN).id: one for one in batch
                   if one.phase is Phase.PAUSED}
         # What is refused is tried again: the link may be down still.
-        refused = self._tell_all(ORIGIN, broken, IN_SYNC) if broken else {}
+        refused = self._tell_all(
+            ORIGIN, broken.values(), IN_SYNC) if broken else {}
         for number, one in broken.items():
             if number not in refused:
                 one.generation = None

@@ -56,14 +56,15 @@ def fail_over(there: Array, units: Collection[ReplicationUnit],
     """
     sessions = look(there, units)
     volumes = volumes_of(there, units, sessions)
-    asked = {session.id for key, session in sessions.items()
+    asked = {session.id: session.name for key, session in sessions.items()
              if volumes[key] and _can_take_over(session)}
     refused = _ask(there, asked, FAILED_OVER) if asked else {}
     if asked:
         told = frozenset(key for key, session in sessions.items()
                          if session.id in asked)
         try:
-            sessions = _await_takeover(there, units, asked - set(refused),
+            sessions = _await_takeover(there, units,
+                                       asked.keys() - refused.keys(),
                                        clock)
         except rest.RestError as error:
             raise exceptions.FailoverOutcomeUnknown(
@@ -83,9 +84,12 @@ def _serves(session: replication.Session) -> bool:
             else session.role == SOURCE and session.state != IDLE)
 
 
-def _ask(array: Array, sessions: Collection[int], state: str
+def _ask(array: Array, sessions: Mapping[int, str], state: str
          ) -> dict[int, str]:
-    """Tell sessions what to do; those that may not have, and why."""
+    """Tell sessions what to do; those that may not have, and why.
+
+    :param sessions: by id: the name
+    """
     try:
         with array.deadline(fresh=True):
             return array.replication.command_many(sessions, state)

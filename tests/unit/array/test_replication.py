@@ -356,7 +356,7 @@ class CommandTest(Case):
         self.make(NO, scripted.Reply(200, raw(1)),
                   scripted.refusal('session 2 is idle'), idle, idle, NO)
         refused = self.replication.command_many(
-            [1, 2], replication.FAILED_OVER)
+            {1: 'ssn-1', 2: 'ssn-2'}, replication.FAILED_OVER)
         self.assertEqual([2], list(refused))
         self.assertIn('session 2 is idle', refused[2])
         self.assertEqual(

@@ -13,6 +13,7 @@
 """Sessions on two simulated arrays that know each other."""
 
 import functools
+import itertools
 
 import ddt
 from oslotest import base
@@ -28,6 +29,7 @@ from cinder_k2 import exceptions
 from cinder_k2 import rest
 import k2_sim
 from tests import offered
+from tests.unit import lost
 
 GIB = 1 << 20
 HOSTS = ('k2-a.example.org', 'k2-b.example.org')
@@ -214,11 +216,12 @@ class LifeTest(PairTest):
             s.id for s in self.here._client.snapshots.search()])
 
 
+@ddt.ddt
 class ManyTest(PairTest):
 
     def _fail_over(self, sessions):
         return self.there.replication.command_many(
-            [s.peer_session for s in sessions], FAILED_OVER)
+            {s.peer_session: f'r{s.name}' for s in sessions}, FAILED_OVER)
 
     def test_one_call_for_all(self):
         sessions = self.make(10)
@@ -281,12 +284,50 @@ class ManyTest(PairTest):
                 self.assertEqual({}, self._fail_over(sessions))
             self.assertEqual({FAILED_OVER: 3}, self._states())
 
+    @ddt.data(*itertools.product(
+        ('known', 'learnt', 'refused'), lost.KINDS, (True, False)))
+    @ddt.unpack
+    def test_no_reply_and_an_id_is_anothers_by_then(self, bulk, error, sent):
+        """OBJ-7: it is left alone and told; the others are told again."""
+        name = 'bulk:replication/sessions:update'
+        known = self.there._client.capabilities
+        if bulk != 'known':
+            known._verdicts.pop(name)
+        if bulk == 'refused':
+            known.refuse(name, rest.Refused('no'))
+        sessions = self.make(3)
+        other = sessions[0].peer_session
+
+        def rename():
+            self.there._client.replication_sessions.update(
+                other, name='payroll')
+        with lost.on_request('PATCH', '/replication/sessions', act=rename,
+                             sent=sent, error=error):
+            refused = self._fail_over(sessions)
+        self.assertEqual([other], list(refused))
+        self.assertIn('rssn-1', refused[other])
+        self.assertIn('any more', refused[other])
+        states = {s.name: s.state for s in self.there.replication.all()}
+        self.assertEqual(FAILED_OVER if sent else IN_SYNC, states['payroll'])
+        self.assertEqual({FAILED_OVER}, {
+            states[f'rssn-{n}'] for n in (2, 3)})
+
+    def test_refused_and_an_id_is_anothers_by_then(self):
+        sessions = self.make(3)
+        other = sessions[0].peer_session
+        self.there._client.replication_sessions.update(
+            other, name='payroll')
+        for state in (SUSPENDED, IDLE):
+            self.here.replication.command(sessions[0].id, state)
+        self.assertIn('payroll now, not of rssn-1 any more',
+                      self._fail_over(sessions)[other])
+
     def test_the_way_home(self):
         """REP-11, REP-12, REP-14."""
         here, there = self.here.replication, self.there.replication
         sessions = self.make(3)
-        away = [s.peer_session for s in sessions]
-        home = [s.id for s in sessions]
+        away = {s.peer_session: f'r{s.name}' for s in sessions}
+        home = {s.id: s.name for s in sessions}
         self.assertEqual({}, self._fail_over(sessions))
         self.a.control.set_switches(snapshot_seconds=30)
         self.b.control.set_switches(snapshot_seconds=3)
@@ -305,7 +346,7 @@ class ManyTest(PairTest):
             self.b.control.advance(600)
             self.assertTrue(all(map(arrived, there.all())))
         self.assertEqual({}, here.command_many(home, FAILED_OVER))
-        there.wait(away[0], SUSPENDED, role=SOURCE)
+        there.wait(next(iter(away)), SUSPENDED, role=SOURCE)
         self.assertEqual({}, here.command_many(home, IN_SYNC))
         for session in sessions:
             self.assertEqual((IN_SYNC, SOURCE, IN_SYNC, TARGET), (

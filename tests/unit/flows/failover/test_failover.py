@@ -136,8 +136,8 @@ class FailOverTest(pair.PairTest):
         honest = self.two.array.replication.command_many
 
         def lie(sessions, state):
-            return honest([s for s in sessions
-                           if s != self.two.session(self.odd).id], state)
+            return honest({id: name for id, name in sessions.items()
+                           if id != self.two.session(self.odd).id}, state)
 
         with mock.patch.object(self.two.array.replication, 'command_many',
                                lie):
