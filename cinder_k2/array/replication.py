@@ -234,7 +234,8 @@ class Replication:
         """
         ref = self._client.volumes.ref(volume)
         return any([
-            self._client.peer_volumes.delete(found.id, local_volume=ref)
+            self._client.peer_volumes.delete(found.id, names=[found.name],
+                                             local_volume=ref)
             for found in self._client.peer_volumes.search(local_volume=ref)])
 
     def _taken_over(self, peer_name: str, volume: rest.Ref,

@@ -80,7 +80,7 @@ class Chap:
                 if self.required or self.secrets.find(initiator):
                     self.array.chap.discard(name)
             except (rest.RestError, exceptions.K2Error) as error:
-                LOG.warning('CHAP profile %(name)s stays on the array: '
+                LOG.warning('CHAP profile %(name)s may stay on the array: '
                             '%(error)s', {'name': name, 'error': error})
 
 

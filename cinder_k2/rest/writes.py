@@ -160,7 +160,11 @@ class Delete:
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
-        """See that the object is gone; None if it is there."""
+        """See that the object is gone; None if it is there.
+
+        :raises errors.OtherObject: the array does not show such objects, so
+            that the id may be another's (OBJ-7)
+        """
         if self._find is not None:
             return self._id not in self._find() or None
         if not (self._identity or self._names):
@@ -168,10 +172,20 @@ class Delete:
         named = self._reader.kind.KEY[:1]
         for sought in [self._identity] if self._identity else [
                 {name: value} for value in self._names for name in named]:
-            found, complete = yield from self._reader.living(**sought)
+            try:
+                found, complete = yield from self._reader.living(**sought)
+            except errors.NotOffered as error:
+                raise self._unknown(sought) from error
             if not complete or any(self._is_it(record) for record in found):
                 return None
         return True
+
+    def _unknown(self, sought: Fields) -> errors.OtherObject:
+        what = ', '.join(f'{name} {value}' for name, value in sought.items())
+        return errors.OtherObject(
+            f'it may be left on the array: whether the id is still that of '
+            f'{what} cannot be looked up',
+            self._reader.session.transport.place(self.request))
 
     def _is_it(self, record: records.Record) -> bool:
         """Whether the id is not another object's by now (OBJ-7)."""

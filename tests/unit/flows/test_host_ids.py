@@ -18,6 +18,7 @@ from unittest import mock
 
 import ddt
 
+from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
@@ -367,9 +368,9 @@ class ChapTest(HostIdsTest):
     def setUp(self):
         super().setUp()
         self.use('host_iqns')
-        protection = chap.Chap(self.array, self.registry,
-                               test_chap.Secrets(), True)
-        self.guard = protection.guard(self.initiators)
+        self.protection = chap.Chap(self.array, self.registry,
+                                    test_chap.Secrets(), True)
+        self.guard = self.protection.guard(self.initiators)
         self.profile = naming.chap_profile(self.initiators[0])
 
     def take_ids(self, bare):
@@ -414,6 +415,33 @@ class ChapTest(HostIdsTest):
                     act=lambda: self.take_ids(False)):
             self.assertRaises(rest.Forbidden, self.attach, self.guard)
         self.assert_theirs_stay()
+
+    @ddt.data(*lost.KINDS)
+    def test_no_reply_and_profiles_are_not_shown(self, error):
+        """Deleted again by its id, it could be the stranger's."""
+        self.sim.control.set_switches(sequences=False)
+        made, _ = self.array.chap.ensure(
+            array_chap.Login(self.profile, 'x' * 12))
+
+        def act():
+            other = self.client.host_auth_profiles.create(
+                name='payroll', type='CHAP', username='payroll',
+                password='0' * 12)
+            self.assertEqual(made.id, other.id)
+            known = self.client.capabilities
+            for name in ('searches:host_auth_profiles:name',
+                         'lists:host_auth_profiles'):
+                known._verdicts.pop(name, None)
+                known.refuse(name, rest.Refused('no'))
+        with lost.on_request(
+                'DELETE', '/host_auth_profiles', act=act, error=error), \
+                self.assertLogs(chap.LOG.logger, 'WARNING') as logs:
+            self.protection.forget(self.initiators)
+        warning, = logs.output
+        self.assertIn(self.profile, warning)
+        self.assertIn('cannot be looked up', warning)
+        self.assertEqual(['payroll'], [
+            row['name'] for row in self.sim.store.rows('host_auth_profiles')])
 
     def test_a_profile_of_another_host_is_not_taken(self):
         self.attached()
