@@ -29,10 +29,10 @@ import fixtures
 import requests
 import testtools
 
-from k2_sim.planes import base
-from k2_sim.planes import lio
-from k2_sim.planes import portals as portals_module
-from k2_sim.planes import tgtd
+from k2_sim.data_planes import base
+from k2_sim.data_planes import lio
+from k2_sim.data_planes import portals as portals_module
+from k2_sim.data_planes import tgtd
 from tools.cloud import children
 from tools.guest import packages
 
@@ -132,7 +132,7 @@ def _missing(check, programs):
         return str(exc)
     try:
         portals_module.check(address(101))
-    except base.PlaneError:
+    except base.DataPlaneError:
         return ('another iSCSI target has all addresses, as that has which'
                 ' Debian starts; stop it: systemctl disable --now tgt')
     return ''

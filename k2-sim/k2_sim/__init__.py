@@ -26,20 +26,20 @@ from k2_sim.blocks.contents import Contents
 from k2_sim.clock import Clock
 from k2_sim.clock import FakeClock
 from k2_sim.connecting import connect
+from k2_sim.data_planes.base import DataPlane
+from k2_sim.data_planes.base import DataPlaneError
+from k2_sim.data_planes.lio import lio_data_plane
+from k2_sim.data_planes.tgt import tgt_data_plane
 from k2_sim.errors import ApiError
 from k2_sim.errors import StateError
 from k2_sim.faults.fault_rules import FaultRule
-from k2_sim.planes.base import Plane
-from k2_sim.planes.base import PlaneError
-from k2_sim.planes.lio import lio_plane
-from k2_sim.planes.tgt import tgt_plane
 from k2_sim.profiles import Switches
 from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol.request_context import Address
 
 __all__ = (
-    'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'Exchange',
-    'FakeClock', 'FaultRule', 'Flex', 'Plane', 'PlaneError',
+    'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'DataPlane',
+    'DataPlaneError', 'Exchange', 'FakeClock', 'FaultRule', 'Flex',
     'RequestsAdapter', 'Response', 'Server', 'StateError', 'Switches',
-    'User', 'asgi_app', 'connect', 'lio_plane', 'tgt_plane')
+    'User', 'asgi_app', 'connect', 'lio_data_plane', 'tgt_data_plane')

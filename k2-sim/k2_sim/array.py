@@ -44,6 +44,8 @@ from k2_sim import core as core_module
 from k2_sim.data import data_store as data_store_module
 from k2_sim.data import null
 from k2_sim.data import usage_scanner
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import publisher as publisher_module
 from k2_sim import equipment as equipment_module
 from k2_sim import errors
 from k2_sim.faults import faults as faults_module
@@ -54,8 +56,6 @@ from k2_sim.initial import bootstrap
 from k2_sim.initial import factory
 from k2_sim.known import known_requests
 from k2_sim.peers import links
-from k2_sim.planes import base as planes
-from k2_sim.planes import publisher as publisher_module
 from k2_sim import profiles
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Exchange
@@ -268,13 +268,13 @@ class Array:
         self.links.reset()
         self.core.data_store.sweep()
 
-    def serve(self, plane: planes.Plane) -> planes.Exports:
+    def serve(self, data_plane: data_planes.DataPlane) -> data_planes.Exports:
         """Let initiators reach what is mapped, until the array is closed.
 
-        Takes the plane over; gives what it serves now. Raises PlaneError
+        Takes the plane over; gives what it serves now. Raises DataPlaneError
         if it cannot, and TypeError without contents.
         """
-        self._publisher = publisher_module.Publisher(self.core, plane)
+        self._publisher = publisher_module.Publisher(self.core, data_plane)
         return self._publisher.exports
 
     def close(self) -> None:

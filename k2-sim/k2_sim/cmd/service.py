@@ -83,7 +83,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
             stack: contextlib.ExitStack) -> Service:
     """Make an array ready; what it holds is released by the stack.
 
-    Raises StartError, SettingsError, StateError, PlaneError and OSError.
+    Raises StartError, SettingsError, StateError, DataPlaneError and OSError.
     """
     _make_directory(directory)
     listener = stack.enter_context(_listen(*settings.listen))
@@ -93,8 +93,8 @@ def prepare(settings: Settings, directory: pathlib.Path,
     for line in passwords.news():
         say(line)
     _check_exposure(listener, passwords)
-    plane = _plane(settings, directory)
-    array = _array(settings, directory, passwords, plane)
+    data_plane = _data_plane(settings, directory)
+    array = _array(settings, directory, passwords, data_plane)
     stack.callback(array.close)
     if saved is not None:
         array.restore(saved)
@@ -102,8 +102,8 @@ def prepare(settings: Settings, directory: pathlib.Path,
     made = Service(settings, directory, array, passwords, server.Server(
         array, certificate, listener=listener), certificate)
     made.link(settings.peers)
-    if plane is not None:
-        exports = array.serve(plane)
+    if data_plane is not None:
+        exports = array.serve(data_plane)
         say(f'k2-sim: iSCSI target {exports.target} on portals'
             f' {", ".join(exports.portals)}')
     return made
@@ -151,16 +151,16 @@ def _check_exposure(listener: socket.socket, known: Passwords) -> None:
             ' give another password, or listen on 127.0.0.1')
 
 
-def _plane(settings: Settings, directory: pathlib.Path
-           ) -> k2_sim.Plane | None:
+def _data_plane(settings: Settings, directory: pathlib.Path
+                ) -> k2_sim.DataPlane | None:
     """The data plane, or None where there shall be none, or can be none."""
     if not settings.has_data_plane:
         return None
     try:
         if settings.data_plane == 'lio':
-            return k2_sim.lio_plane(directory)
-        return k2_sim.tgt_plane(directory / 'tgt')
-    except k2_sim.PlaneError as exc:
+            return k2_sim.lio_data_plane(directory)
+        return k2_sim.tgt_data_plane(directory / 'tgt')
+    except k2_sim.DataPlaneError as exc:
         if settings.data_plane_required:
             raise
         print(f'k2-sim: no data plane, only the API is served: {exc}',
@@ -169,10 +169,10 @@ def _plane(settings: Settings, directory: pathlib.Path
 
 
 def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
-           plane: k2_sim.Plane | None) -> k2_sim.Array:
+           data_plane: k2_sim.DataPlane | None) -> k2_sim.Array:
     first, *others = known.users()
     switches = {**settings.switches, 'rate_limit': settings.rate_limit}
-    if plane is not None and settings.data_plane == 'tgt':
+    if data_plane is not None and settings.data_plane == 'tgt':
         switches['one_lun_map'] = True
     try:
         array = k2_sim.Array(

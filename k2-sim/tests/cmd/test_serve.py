@@ -458,9 +458,9 @@ class TestDataPlane(SimTest):
     """What there is without root or tgt; with both see tests/e2e."""
 
     @ddt.data('tgt', 'lio')
-    def test_api_alone(self, plane):
+    def test_api_alone(self, data_plane):
         process, ready, _ = self.start(
-            '--no-tls', '--data-plane', plane, program=_AS_USER)
+            '--no-tls', '--data-plane', data_plane, program=_AS_USER)
         self.assertEqual(1, self.get(ready[3]).json()['total'])
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=60)
@@ -516,9 +516,9 @@ class TestRefusals(SimTest):
 
     @ddt.data(('tgt', 'tgt'), ('lio', 'root'))
     @ddt.unpack
-    def test_data_plane_required(self, plane, text):
+    def test_data_plane_required(self, data_plane, text):
         self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
-        self.refused(text, '--data-plane', plane, '--require-data-plane')
+        self.refused(text, '--data-plane', data_plane, '--require-data-plane')
 
     def test_unknown_host(self):
         self.refused('cannot listen on 203.0.113.1 port 1',

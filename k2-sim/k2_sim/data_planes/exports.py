@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import dataclasses
 import pathlib
 
-from k2_sim.planes import base
+from k2_sim.data_planes import base
 from k2_sim import profiles
 from k2_sim.rules import network
 from k2_sim.rules import volumes as volume_rules

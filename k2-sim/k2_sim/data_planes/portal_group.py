@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 import pathlib
 
-from k2_sim.planes import base
-from k2_sim.planes import configfs
+from k2_sim.data_planes import base
+from k2_sim.data_planes import configfs
 
 # What a host may see: disks by LUN.
 LunMap = Mapping[int, tuple[str, base.Lun]]
@@ -29,7 +29,7 @@ class PortalGroup:
 
     Nothing is remembered: what is there is looked up, and what is as it
     should be is not touched. Disks are named as their backstores. Methods
-    raise PlaneError.
+    raise DataPlaneError.
     """
 
     def __init__(self, tree: configfs.Tree, path: pathlib.Path) -> None:

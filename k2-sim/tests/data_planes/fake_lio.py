@@ -16,8 +16,8 @@ import contextlib
 import pathlib
 import shutil
 
-from k2_sim.planes import base as planes
-from k2_sim.planes import configfs
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import configfs
 
 # What the kernel puts into a new directory, by the first pattern that fits
 # its path; the names that end in / are directories.
@@ -66,7 +66,7 @@ class FakeConfigfs(configfs.Tree):
         self.log.append(f'{what} {name}')
         if name in self.failing:
             self.failing.remove(name)
-            raise planes.PlaneError(f'cannot {what} {name}')
+            raise data_planes.DataPlaneError(f'cannot {what} {name}')
 
     def make(self, path):
         if path.exists():
@@ -120,7 +120,7 @@ class FakeConfigfs(configfs.Tree):
     def remove(self, path):
         self._note('remove', path)
         if self._users(path) or self._made(path):
-            raise planes.PlaneError(f'{path} is in use')
+            raise data_planes.DataPlaneError(f'{path} is in use')
         shutil.rmtree(path)
 
     def _made(self, path):

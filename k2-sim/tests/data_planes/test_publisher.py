@@ -18,14 +18,14 @@ import ddt
 import fixtures
 
 import k2_sim
-from k2_sim.planes import base as planes
-from k2_sim.planes import publisher
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import publisher
 from tests import base
-from tests.planes import test_planes
+from tests.data_planes import test_data_planes
 
 
 @ddt.ddt
-class TestTrouble(test_planes.ServedTest):
+class TestTrouble(test_data_planes.ServedTest):
 
     def setUp(self):
         super().setUp()
@@ -54,7 +54,7 @@ class TestTrouble(test_planes.ServedTest):
             self.fail('POST', 'mappings', self.other_mapping())
             self.assertEqual({1}, set(self.seen()))
             self.fail('DELETE', f'mappings/{record["id"]}')
-            self.assertEqual((), self.plane.exports.hosts)
+            self.assertEqual((), self.data_plane.exports.hosts)
         self.map(self.node, self.vol)
         self.assertEqual({1, 2}, set(self.seen()))
         self.assertIn('does not serve everything: no room', self.log.output)
@@ -78,7 +78,7 @@ class TestTrouble(test_planes.ServedTest):
                 self.fail('POST', 'mappings', self.other_mapping())
             served = threading.Event()
             with mock.patch.object(
-                    self.plane, 'publish', autospec=True,
+                    self.data_plane, 'publish', autospec=True,
                     side_effect=lambda exports: exports.hosts
                     and served.set()):
                 self.assertTrue(served.wait(10))
@@ -101,19 +101,19 @@ class TestTrouble(test_planes.ServedTest):
     def test_failure_for_nobody(self):
         """What the array does by itself fails no later request."""
         record = self.map(self.node, self.vol)
-        self.plane.failure = planes.PlaneError('no more LUNs')
+        self.data_plane.failure = data_planes.DataPlaneError('no more LUNs')
         with self.array.lock, self.array.store.transaction():
             self.array.store.update(
                 'volumes', self.vol['id'], size=2 * base.GIB)
         self.assertEqual(1, len(self.hits('mappings')))
-        self.plane.failure = None
+        self.data_plane.failure = None
         self.delete(f'mappings/{record["id"]}')
 
     @ddt.data('\0', '\n', 'a b')
     def test_initiator_that_no_command_takes(self, text):
         """INI-5: names are of letters that can be printed."""
         text = self.refused('POST', 'host_iqns', {
-            'iqn': f'{test_planes.IQN}{text}',
+            'iqn': f'{test_data_planes.IQN}{text}',
             'host': base.ref('hosts', self.node)})
         self.assertIn('Not an iSCSI name', text)
 
@@ -124,4 +124,4 @@ class TestTrouble(test_planes.ServedTest):
             'Username and password cannot have control characters',
             self.refused('POST', 'host_auth_profiles', {
                 'name': 'p', 'type': 'CHAP', 'username': 'u',
-                'password': test_planes.SECRET, **fields}))
+                'password': test_data_planes.SECRET, **fields}))

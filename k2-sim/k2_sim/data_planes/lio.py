@@ -32,14 +32,14 @@ import shutil
 import subprocess  # nosec B404
 from typing import TextIO
 
-from k2_sim.planes import backstores
-from k2_sim.planes import base
-from k2_sim.planes import block_devices
-from k2_sim.planes import configfs
-from k2_sim.planes import counters
-from k2_sim.planes import fabrics
-from k2_sim.planes import portal_group
-from k2_sim.planes import turns
+from k2_sim.data_planes import backstores
+from k2_sim.data_planes import base
+from k2_sim.data_planes import block_devices
+from k2_sim.data_planes import configfs
+from k2_sim.data_planes import counters
+from k2_sim.data_planes import data_plane_lock
+from k2_sim.data_planes import fabrics
+from k2_sim.data_planes import portal_group
 
 LOG = logging.getLogger(__name__)
 _MODULES = ('configfs', 'loop', 'dm_mod', 'target_core_mod',
@@ -50,7 +50,7 @@ _FC_MODULE = 'tcm_fc'
 _MODPROBE_LIMIT = 30.0
 
 
-class LioPlane:
+class LioDataPlane:
     """Serves through the directory of LIO's in configfs.
 
     mark: what tells its own from what others have there. Whatever has been
@@ -70,7 +70,7 @@ class LioPlane:
         self._disks = disks
         self._on_close = on_close
         self._backstores = backstores.Backstores(tree, root, disks, mark)
-        self._turns = turns.Turns('LIO')
+        self._lock = data_plane_lock.DataPlaneLock('LIO')
         self.has_fc = local_ports is not None
         self._fabrics: list[fabrics.Fabric] = [
             fabrics.Iscsi(tree, root, mark)]
@@ -89,12 +89,12 @@ class LioPlane:
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
         """Inside, no initiator's write reaches a file."""
-        with self._turns.own(), self._disks.held():
+        with self._lock.held(), self._disks.held():
             yield
 
     def close(self) -> None:
         """Serve nothing any more."""
-        with self._turns.own():
+        with self._lock.held():
             try:
                 self._clear()
                 for fabric in self._fabrics:
@@ -111,8 +111,8 @@ class LioPlane:
         self._backstores.keep(())
 
     def publish(self, exports: base.Exports) -> None:
-        """Serve just this. Raises PlaneError."""
-        with self._turns.own():
+        """Serve just this. Raises DataPlaneError."""
+        with self._lock.held():
             for fabric in self._fabrics:
                 fabric.change(exports)
             self._change_access(exports)
@@ -124,12 +124,12 @@ class LioPlane:
 
         While the targets are changed it is left for the next one.
         """
-        with self._turns.spare() as is_own:
-            if not is_own:
+        with self._lock.held_if_free() as is_held:
+            if not is_held:
                 return []
             try:
                 before, self._counts = self._counts, self._backstores.counts()
-            except base.PlaneError as exc:
+            except base.DataPlaneError as exc:
                 LOG.debug('no statistics of LIO: %s', exc)
                 return []
             return [base.Traffic(serial, *grown)
@@ -195,10 +195,10 @@ class _View:
         self.group.grant(self._maps)
 
 
-def lio_plane(directory: pathlib.Path) -> LioPlane:
+def lio_data_plane(directory: pathlib.Path) -> LioDataPlane:
     """The plane of the state in a directory, which is there.
 
-    Raises UnavailableError when LIO cannot be had here, PlaneError when
+    Raises UnavailableError when LIO cannot be had here, DataPlaneError when
     another process has the plane of that state.
     """
     check()
@@ -207,9 +207,9 @@ def lio_plane(directory: pathlib.Path) -> LioPlane:
     local_ports = fabrics.local_ports if _has_fc() else None
     lock = _locked(directory / 'lio.lock')
     try:
-        return LioPlane(configfs.Tree(), configfs.MOUNT / 'target',
-                        block_devices.Disks(mark), mark, local_ports,
-                        lock.close)
+        return LioDataPlane(configfs.Tree(), configfs.MOUNT / 'target',
+                            block_devices.Disks(mark), mark, local_ports,
+                            lock.close)
     except BaseException:
         lock.close()
         raise
@@ -222,7 +222,7 @@ def _locked(path: pathlib.Path) -> TextIO:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         lock.close()
-        raise base.PlaneError(
+        raise base.DataPlaneError(
             f'{path} is in use by another process') from exc
     return lock
 

@@ -30,12 +30,12 @@ import secrets
 import time
 from typing import Protocol
 
-from k2_sim.planes import base
-from k2_sim.planes import counters
-from k2_sim.planes import identity
-from k2_sim.planes import portals
-from k2_sim.planes import tgtd
-from k2_sim.planes import turns
+from k2_sim.data_planes import base
+from k2_sim.data_planes import counters
+from k2_sim.data_planes import data_plane_lock
+from k2_sim.data_planes import identity
+from k2_sim.data_planes import portals
+from k2_sim.data_planes import tgtd
 
 LOG = logging.getLogger(__name__)
 _TARGET = ('--tid', 1)
@@ -84,7 +84,7 @@ class _Served:
         default_factory=dict)
 
 
-class TgtPlane:
+class TgtDataPlane:
     """Serves through a tgtd in a directory of its own.
 
     What the daemon has is known from its start on. When a command fails
@@ -95,7 +95,7 @@ class TgtPlane:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._served = _Served()
-        self._turns = turns.Turns('tgtd')
+        self._lock = data_plane_lock.DataPlaneLock('tgtd')
         # Keeps the target from being open to all while accounts change.
         self._guard = base.Account(
             f'k2-sim-{secrets.token_hex(8)}', secrets.token_hex(8))
@@ -111,12 +111,12 @@ class TgtPlane:
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
         """Inside, no initiator's write reaches a file."""
-        with self._turns.own(), self._daemon.stopped():
+        with self._lock.held(), self._daemon.stopped():
             yield
 
     def close(self) -> None:
         """Serve nothing any more."""
-        with self._turns.own():
+        with self._lock.held():
             self._daemon.stop()
 
     def traffic(self) -> list[base.Traffic]:
@@ -125,9 +125,9 @@ class TgtPlane:
         While the daemon is busy it is left for the next one. What a session
         did since the last call is lost when it ends.
         """
-        with self._turns.spare() as is_own:
+        with self._lock.held_if_free() as is_held:
             try:
-                return self._traffic() if is_own else []
+                return self._traffic() if is_held else []
             except tgtd.CommandError as exc:
                 LOG.debug('no statistics of tgtd: %s', exc)
                 return []
@@ -147,9 +147,9 @@ class TgtPlane:
         """Serve just this.
 
         Of two volumes with the same LUN, the one of the first host is
-        served. Raises PlaneError.
+        served. Raises DataPlaneError.
         """
-        with self._turns.own():
+        with self._lock.held():
             try:
                 self._change(exports)
             except tgtd.CommandError as exc:
@@ -316,13 +316,13 @@ class TgtPlane:
                 self._warn(f'portal {address} is not changed: {exc}')
 
 
-def tgt_plane(directory: pathlib.Path) -> TgtPlane:
+def tgt_data_plane(directory: pathlib.Path) -> TgtDataPlane:
     """A plane with a tgtd of its own that runs in the directory.
 
     Raises UnavailableError when tgtd cannot run here.
     """
     tgtd.check()
-    return TgtPlane(tgtd.Tgtd(directory))
+    return TgtDataPlane(tgtd.Tgtd(directory))
 
 
 def _is_same_disk(served: base.Lun, wanted: base.Lun | None) -> bool:

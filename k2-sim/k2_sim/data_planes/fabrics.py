@@ -26,11 +26,11 @@ import logging
 import pathlib
 from typing import Protocol
 
-from k2_sim.planes import base
-from k2_sim.planes import configfs
-from k2_sim.planes import identity
-from k2_sim.planes import portal_group
-from k2_sim.planes import portals
+from k2_sim.data_planes import base
+from k2_sim.data_planes import configfs
+from k2_sim.data_planes import identity
+from k2_sim.data_planes import portal_group
+from k2_sim.data_planes import portals
 
 LOG = logging.getLogger(__name__)
 # What every fabric has.
@@ -39,7 +39,7 @@ _NOBODY = base.Access((), ())
 
 
 class Fabric(Protocol):
-    """What a data plane needs of each. Methods raise PlaneError."""
+    """What a data plane needs of each. Methods raise DataPlaneError."""
 
     @property
     def is_serving(self) -> bool:
@@ -123,7 +123,7 @@ class _Targets:
             self._tree.make(path)
         if any(self._tree.names(group.path / part)
                for part in ('acls', 'lun', 'np')):
-            raise base.PlaneError(
+            raise base.DataPlaneError(
                 f'{group.path} is there already, and not of this state')
         self._tree.make(group.path)
         self._claim(group)
@@ -230,7 +230,7 @@ class Iscsi(_Targets):
         try:
             portals.check(address)
             self._tree.make(group.path / 'np' / portals.name(address))
-        except base.PlaneError as exc:
+        except base.DataPlaneError as exc:
             if not self._is_enabled(group):
                 raise
             self._warn(f'portal {address} is not added: {exc}')

@@ -15,7 +15,7 @@
 import ipaddress
 import socket
 
-from k2_sim.planes import base
+from k2_sim.data_planes import base
 
 PORT = 3260
 
@@ -30,7 +30,7 @@ def name(address: str) -> str:
 def check(address: str) -> None:
     """Find out why a target could not listen there: it would not tell.
 
-    Raises PlaneError.
+    Raises DataPlaneError.
     """
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family) as probe:
@@ -39,7 +39,7 @@ def check(address: str) -> None:
             probe.bind((address, PORT))
             probe.listen()
         except OSError as exc:
-            raise base.PlaneError(
+            raise base.DataPlaneError(
                 f'cannot listen on portal {name(address)}: {exc.strerror};'
                 ' give this machine that address, stop the other iSCSI target'
                 ' that has it, or begin a new state with other addresses'

@@ -21,7 +21,7 @@ import contextlib
 import os
 import pathlib
 
-from k2_sim.planes import base
+from k2_sim.data_planes import base
 
 #: Where it is mounted on every machine.
 MOUNT = pathlib.Path('/sys/kernel/config')
@@ -30,7 +30,7 @@ _LINK = 'k2-sim'
 
 
 class Tree:
-    """What can be done to configfs. All methods raise PlaneError.
+    """What can be done to configfs. All methods raise DataPlaneError.
 
     Paths are those of the machine. Reading what is not there gives nothing.
     """
@@ -93,9 +93,9 @@ class Tree:
 
 @contextlib.contextmanager
 def _explained(wanted: str, path: pathlib.Path) -> Iterator[None]:
-    """Turn what the kernel says into PlaneError."""
+    """Turn what the kernel says into DataPlaneError."""
     try:
         yield
     except OSError as exc:
-        raise base.PlaneError(
+        raise base.DataPlaneError(
             f'cannot {wanted} {path}: {exc.strerror}') from exc

@@ -23,9 +23,9 @@ import threading
 import time
 
 from k2_sim import core as core_module
+from k2_sim.data_planes import base
+from k2_sim.data_planes import exports
 from k2_sim import errors
-from k2_sim.planes import base
-from k2_sim.planes import exports
 from k2_sim.protocol import messages
 from k2_sim.rules import replicas
 from k2_sim.state import commits
@@ -42,17 +42,17 @@ _RETRY_SECONDS = 30.0
 class Publisher:
     """Publishes what one array, which has contents, serves by a plane.
 
-    exports: what was published last. Raises PlaneError when nothing can be
+    exports: what was published last. Raises DataPlaneError when nothing can be
     published at the start.
     """
 
-    def __init__(self, core: core_module.Core, plane: base.Plane
+    def __init__(self, core: core_module.Core, data_plane: base.DataPlane
                  ) -> None:
         if core.contents is None:
             raise TypeError('the array has no contents')
         self._core = core
         self._contents = core.contents
-        self._plane = plane
+        self._data_plane = data_plane
         self._news = threading.Condition()
         self._next: commits.Commit | None = None
         self._is_closing = False
@@ -62,12 +62,12 @@ class Publisher:
         self._own = threading.local()
         with core.lock:
             core.store.listeners.append(self._changed)
-        self._contents.pause = plane.quiesced
+        self._contents.pause = data_plane.quiesced
         self.exports: base.Exports
         try:
             self._publish()
         except BaseException:
-            plane.close()
+            data_plane.close()
             raise
         self._thread = threading.Thread(
             target=self._run, name='publisher', daemon=True)
@@ -75,7 +75,7 @@ class Publisher:
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
-        if exports.matters(resource, old, new, self._plane.has_fc):
+        if exports.matters(resource, old, new, self._data_plane.has_fc):
             with self._news:
                 if self._is_closing:
                     return
@@ -106,7 +106,7 @@ class Publisher:
                     return
             if publication is None:
                 self._note_traffic()
-                if (self._plane.is_serving if again is None
+                if (self._data_plane.is_serving if again is None
                         else time.monotonic() < again):
                     continue
                 LOG.warning('the data plane has ended, or does not serve'
@@ -120,7 +120,7 @@ class Publisher:
 
         How long it took them nobody tells.
         """
-        for traffic in self._plane.traffic():
+        for traffic in self._data_plane.traffic():
             number = self._volumes.get(traffic.serial)
             if number is not None:
                 self._core.io.note(
@@ -148,7 +148,7 @@ class Publisher:
         core, live = self._core, self._contents.live
         with core.lock:
             refs = exports.mapped(core.store, core.switches,
-                                  self._plane.has_fc)
+                                  self._data_plane.has_fc)
             serials = {ref: self._serial(ref) for ref in refs}
         tokens, failures = self._tokens(refs)
         files = {ref: self._contents.path(token)
@@ -158,9 +158,9 @@ class Publisher:
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
             wanted = exports.of(core.store, core.switches, files,
-                                self._plane.has_fc)
+                                self._data_plane.has_fc)
             self._volumes = exports.volumes(core.store, files)
-        self._plane.publish(wanted)
+        self._data_plane.publish(wanted)
         self.exports = wanted
         with core.lock:
             live.intersection_update(tokens.values())
@@ -220,4 +220,4 @@ class Publisher:
             self._is_closing = True
             self._news.notify()
         self._thread.join(messages.PUBLICATION_LIMIT)
-        self._plane.close()
+        self._data_plane.close()

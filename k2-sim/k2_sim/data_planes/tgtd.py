@@ -26,8 +26,8 @@ import signal
 import subprocess  # nosec B404
 import time
 
-from k2_sim.planes import base
-from k2_sim.planes import portals as portals_module
+from k2_sim.data_planes import base
+from k2_sim.data_planes import portals as portals_module
 
 _PROGRAMS = {'tgtd': 'tgt', 'tgtadm': 'tgt', 'setpriv': 'util-linux'}
 # Seconds. A command takes milliseconds, if the machine is not loaded.
@@ -42,7 +42,7 @@ _SOCKET = 'control'
 _LOG = 'tgtd.log'
 
 
-class CommandError(base.PlaneError):
+class CommandError(base.DataPlaneError):
     """tgtd has refused a command, or does not answer."""
 
 
@@ -84,7 +84,7 @@ class Tgtd:
     def start(self, portals: Sequence[str]) -> None:
         """Start it with nothing but portals: some, or it takes them all.
 
-        Raises PlaneError when it does not come up.
+        Raises DataPlaneError when it does not come up.
         """
         for address in portals:
             portals_module.check(address)
@@ -111,7 +111,7 @@ class Tgtd:
                 return
             except CommandError as exc:
                 if not self.is_running or time.monotonic() > deadline:
-                    raise base.PlaneError(
+                    raise base.DataPlaneError(
                         'tgtd does not start; see'
                         f' {self.directory / _LOG}') from exc
             time.sleep(_LOOK_AGAIN)
@@ -138,7 +138,7 @@ class Tgtd:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Inside, none of its threads runs. Raises PlaneError."""
+        """Inside, none of its threads runs. Raises DataPlaneError."""
         process = self._process
         if process is None or process.poll() is not None:
             yield
@@ -156,7 +156,7 @@ class Tgtd:
         while process.poll() is None and not os.waitid(
                 os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
             if time.monotonic() > deadline:
-                raise base.PlaneError(
+                raise base.DataPlaneError(
                     f'tgtd does not stop within {_PAUSE_LIMIT:.0f} s')
             time.sleep(_LOOK_AGAIN)
 

@@ -31,8 +31,8 @@ import pathlib
 import struct
 import time
 
-from k2_sim.planes import base
-from k2_sim.planes import counters
+from k2_sim.data_planes import base
+from k2_sim.data_planes import counters
 
 LOOP_CONTROL = pathlib.Path('/dev/loop-control')
 MAPPER_CONTROL = pathlib.Path('/dev/mapper/control')
@@ -85,7 +85,7 @@ class Disks:
     def counts(self) -> dict[str, counters.Counts]:
         """What was read from and written to each since it was made.
 
-        Raises PlaneError.
+        Raises DataPlaneError.
         """
         found = {}
         for name, number in self._devices().items():
@@ -103,7 +103,7 @@ class Disks:
     def put(self, name: str, path: pathlib.Path, size: int) -> None:
         """Let a disk have the first bytes of a file; made if missing.
 
-        Who uses it is not disturbed. size is in bytes. Raises PlaneError.
+        Who uses it is not disturbed. size is in bytes. Raises DataPlaneError.
         """
         if self._files.get(name) == (path, size):
             return
@@ -122,18 +122,18 @@ class Disks:
         self._files[name] = path, size
 
     def remove(self, name: str) -> None:
-        """Take a disk away that nobody uses. Raises PlaneError."""
+        """Take a disk away that nobody uses. Raises DataPlaneError."""
         deadline = time.monotonic() + _IN_USE_LIMIT
         with _explained(f'remove block device {name}'):
             while not _is_removed(name):
                 if time.monotonic() > deadline:
-                    raise base.PlaneError(f'block device {name} is in use')
+                    raise base.DataPlaneError(f'block device {name} is in use')
                 time.sleep(_LOOK_AGAIN)
         self._files.pop(name, None)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, nothing is written to any file. Raises PlaneError."""
+        """Inside, nothing is written to any file. Raises DataPlaneError."""
         try:
             with _explained('hold up block devices'):
                 for name in self._files:
@@ -143,7 +143,7 @@ class Disks:
             self.release()
 
     def release(self) -> None:
-        """Let writes go on. Raises PlaneError."""
+        """Let writes go on. Raises DataPlaneError."""
         with _explained('go on with block devices'):
             for name in self.names():
                 _call(_SUSPEND, name)
@@ -162,11 +162,11 @@ def _counted(shown: str) -> counters.Counts:
 
 @contextlib.contextmanager
 def _explained(wanted: str) -> Iterator[None]:
-    """Turn what the kernel says into PlaneError."""
+    """Turn what the kernel says into DataPlaneError."""
     try:
         yield
     except OSError as exc:
-        raise base.PlaneError(f'cannot {wanted}: {exc.strerror}') from exc
+        raise base.DataPlaneError(f'cannot {wanted}: {exc.strerror}') from exc
 
 
 @contextlib.contextmanager
@@ -189,7 +189,7 @@ def _loop(path: pathlib.Path) -> Iterator[str]:
                 number = os.fstat(device).st_rdev
                 yield f'{os.major(number)}:{os.minor(number)}'
                 return
-    raise base.PlaneError('there is no free loop device')
+    raise base.DataPlaneError('there is no free loop device')
 
 
 def _is_attached(device: int, path: pathlib.Path) -> bool:

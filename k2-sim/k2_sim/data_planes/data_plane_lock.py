@@ -10,45 +10,43 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is done to a data plane is done one thing after the other."""
+"""The lock of a data plane: one operation at a time."""
 
 from collections.abc import Iterator
 import contextlib
 import threading
 
-from k2_sim.planes import base
+from k2_sim.data_planes import base
 
 # Seconds; a large publication, or a copy that initiators wait for.
 _LIMIT = 300.0
 
 
-class Turns:
-    """Lets one thread at a time work on a target; name: for messages."""
+class DataPlaneLock:
+    """Serialize operations on a target. name: for error messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def own(self) -> Iterator[None]:
-        """Inside, no other thread has a turn. Raises PlaneError."""
+    def held(self) -> Iterator[None]:
+        """Hold the lock. Raises DataPlaneError after _LIMIT seconds."""
         if not self._lock.acquire(timeout=_LIMIT):
-            raise base.PlaneError(f'{self._name} was busy for'
-                                  f' {_LIMIT:.0f} s with something else')
+            raise base.DataPlaneError(
+                f'{self._name} is still busy after {_LIMIT:.0f} s with'
+                ' another operation')
         try:
             yield
         finally:
             self._lock.release()
 
     @contextlib.contextmanager
-    def spare(self) -> Iterator[bool]:
-        """Inside, no other thread has a turn if this gives True.
-
-        It is False where one would have to be waited for.
-        """
-        is_own = self._lock.acquire(blocking=False)
+    def held_if_free(self) -> Iterator[bool]:
+        """Hold the lock if it is free; yields whether it is held."""
+        is_held = self._lock.acquire(blocking=False)
         try:
-            yield is_own
+            yield is_held
         finally:
-            if is_own:
+            if is_held:
                 self._lock.release()

@@ -17,7 +17,7 @@ import pathlib
 
 from hypothesis import strategies
 
-from k2_sim.planes import base as planes
+from k2_sim.data_planes import base as data_planes
 
 IQN = 'iqn.2026-01.org.example:'
 SECRET = 'secretsecret'
@@ -25,24 +25,24 @@ SECRET = 'secretsecret'
 
 def lun(number, serial='ab', size=2 ** 20, **fields):
     """A LUN whose file is there."""
-    return planes.Lun(number, pathlib.Path('/dev/null'), size, serial,
-                      **fields)
+    return data_planes.Lun(number, pathlib.Path('/dev/null'), size, serial,
+                           **fields)
 
 
 def host(*luns, name='a', **fields):
     """A host with one initiator."""
-    return planes.Access((IQN + name,), luns, **fields)
+    return data_planes.Access((IQN + name,), luns, **fields)
 
 
 def exports(*hosts, **fields):
     """What an array serves to hosts."""
-    return planes.Exports(**{
+    return data_planes.Exports(**{
         'target': f'{IQN}target', 'portals': ('192.0.2.1', '::1'),
         'vendor': 'SILK', 'product': 'SDP', 'hosts': hosts, **fields})
 
 
 ACCOUNTS = strategies.none() | strategies.builds(
-    planes.Account, strategies.sampled_from('abcd'),
+    data_planes.Account, strategies.sampled_from('abcd'),
     strategies.sampled_from(('one', 'two')))
 LUNS = strategies.builds(
     lambda number, size, is_read_only: lun(
@@ -61,7 +61,7 @@ def _without_clash(host_list):
 
 
 HOSTS = strategies.lists(strategies.builds(
-    planes.Access,
+    data_planes.Access,
     strategies.lists(strategies.sampled_from(
         [IQN + name for name in 'abCD']), min_size=1).map(tuple),
     strategies.lists(LUNS, min_size=1, unique_by=lambda item: item.number

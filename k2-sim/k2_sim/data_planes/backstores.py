@@ -18,10 +18,10 @@ import contextlib
 import pathlib
 from typing import Protocol
 
-from k2_sim.planes import base
-from k2_sim.planes import configfs
-from k2_sim.planes import counters
-from k2_sim.planes import identity
+from k2_sim.data_planes import base
+from k2_sim.data_planes import configfs
+from k2_sim.data_planes import counters
+from k2_sim.data_planes import identity
 
 # As many groups of disks as the target takes, others' among them.
 _GROUPS = 1000
@@ -56,7 +56,7 @@ class Backstores:
     """The disks of one owner: their names begin with a mark.
 
     They are of the kind iblock, on block devices: the other kind, fileio,
-    has its size from the start on for ever. Methods raise PlaneError.
+    has its size from the start on for ever. Methods raise DataPlaneError.
     """
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path, disks: Disks,
@@ -95,7 +95,7 @@ class Backstores:
             if not self._tree.names(group):
                 self._tree.make(group)
                 return group
-        raise base.PlaneError('the kernel has too many iblock groups')
+        raise base.DataPlaneError('the kernel has too many iblock groups')
 
     def make(self, lun: base.Lun, exports: base.Exports) -> pathlib.Path:
         """Make one of a block device that is there, and give its path.

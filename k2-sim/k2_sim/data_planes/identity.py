@@ -14,7 +14,7 @@
 
 from collections.abc import Iterable
 
-from k2_sim.planes import base
+from k2_sim.data_planes import base
 
 #: What disks say their revision is.
 REVISION = '1.0'

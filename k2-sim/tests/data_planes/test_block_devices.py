@@ -21,13 +21,13 @@ import pathlib
 import fixtures
 import testtools
 
-from k2_sim.planes import base as planes
-from k2_sim.planes import block_devices
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import block_devices
 from tests import base
-from tests.planes import fake_blocks
+from tests.data_planes import fake_blocks
 
 MIB = 2 ** 20
-_MODULE = 'k2_sim.planes.block_devices'
+_MODULE = 'k2_sim.data_planes.block_devices'
 
 
 class DisksTest(base.DirectoryTest):
@@ -95,22 +95,23 @@ class TestPut(DisksTest):
         self.assertEqual(1, len(self.kernel.loops))
 
     def test_file_that_is_not_there(self):
-        error = self.assertRaises(planes.PlaneError, self.disks.put, 'x-1',
-                                  self.directory / 'none', MIB)
+        error = self.assertRaises(
+            data_planes.DataPlaneError, self.disks.put, 'x-1',
+            self.directory / 'none', MIB)
         self.assertEqual(
             f'cannot make a block device of {self.directory / "none"}:'
             ' No such file or directory', str(error))
         self.assert_nothing()
 
     def test_file_that_is_too_short(self):
-        self.assertRaises(planes.PlaneError, self.disks.put, 'x-1',
+        self.assertRaises(data_planes.DataPlaneError, self.disks.put, 'x-1',
                           self.file(size=1024), MIB)
         self.assert_nothing()
 
     def test_failure_of_one_that_is_there(self):
         """It stays as it was, and gets what it shall have later."""
         self.put()
-        self.assertRaises(planes.PlaneError, self.disks.put, 'x-1',
+        self.assertRaises(data_planes.DataPlaneError, self.disks.put, 'x-1',
                           self.directory / 'none', MIB)
         self.assert_disk('x-1', 'file', MIB)
         self.put(file='none')
@@ -124,7 +125,7 @@ class TestPut(DisksTest):
 
     def test_no_loop_device(self):
         self.kernel.contested = 1000
-        error = self.assertRaises(planes.PlaneError, self.put)
+        error = self.assertRaises(data_planes.DataPlaneError, self.put)
         self.assertEqual('there is no free loop device', str(error))
         self.assertEqual({}, self.kernel.devices)
 
@@ -155,7 +156,7 @@ class TestNames(DisksTest):
 
     def test_kernel_that_does_not_answer(self):
         self.kernel.failing.add((2, ''))
-        error = self.assertRaises(planes.PlaneError, self.disks.names)
+        error = self.assertRaises(data_planes.DataPlaneError, self.disks.names)
         self.assertEqual('cannot list block devices: Input/output error',
                          str(error))
 
@@ -186,8 +187,8 @@ class TestRemove(DisksTest):
         """It is known as before, and may be removed later."""
         self.put()
         self.kernel.devices['x-1'].users = 1
-        error = self.assertRaises(planes.PlaneError, self.disks.remove,
-                                  'x-1')
+        error = self.assertRaises(
+            data_planes.DataPlaneError, self.disks.remove, 'x-1')
         self.assertEqual('block device x-1 is in use', str(error))
         self.assertLess(self.kernel.now, 30)
         self.assert_disk('x-1', 'file', MIB)
@@ -195,8 +196,8 @@ class TestRemove(DisksTest):
     def test_failure(self):
         self.put()
         self.kernel.failing.add((4, 'x-1'))
-        error = self.assertRaises(planes.PlaneError, self.disks.remove,
-                                  'x-1')
+        error = self.assertRaises(
+            data_planes.DataPlaneError, self.disks.remove, 'x-1')
         self.assertEqual(
             'cannot remove block device x-1: Input/output error', str(error))
 
@@ -227,7 +228,7 @@ class TestHeld(DisksTest):
 
     def test_failure_halfway(self):
         self.kernel.failing.add((6, 'x-2'))
-        error = self.assertRaises(planes.PlaneError, self.hold)
+        error = self.assertRaises(data_planes.DataPlaneError, self.hold)
         self.assertEqual('cannot hold up block devices: Input/output error',
                          str(error))
         self.assertEqual(set(), self.suspended())

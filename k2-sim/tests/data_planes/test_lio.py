@@ -28,15 +28,15 @@ import hypothesis
 from hypothesis import strategies
 import testtools
 
-from k2_sim.planes import base as planes
-from k2_sim.planes import lio
-from tests.planes import fake_lio
-from tests.planes.serving import exports
-from tests.planes.serving import host
-from tests.planes.serving import HOSTS
-from tests.planes.serving import IQN
-from tests.planes.serving import lun
-from tests.planes.serving import SECRET
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import lio
+from tests.data_planes import fake_lio
+from tests.data_planes.serving import exports
+from tests.data_planes.serving import host
+from tests.data_planes.serving import HOSTS
+from tests.data_planes.serving import IQN
+from tests.data_planes.serving import lun
+from tests.data_planes.serving import SECRET
 
 GROUP = f'iscsi/{IQN}target/tpgt_1'
 MARK = 'k2-sim-1'
@@ -49,7 +49,7 @@ class LioTest(testtools.TestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(fixtures.MonkeyPatch(
-            'k2_sim.planes.portals.check', self.check_portal))
+            'k2_sim.data_planes.portals.check', self.check_portal))
         self.missing_addresses = set()
         self.new_kernel()
 
@@ -62,7 +62,7 @@ class LioTest(testtools.TestCase):
             self.tree.log.clear()
             self.publish(*hosts)
             self.assertEqual([], self.tree.log)
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual(({}, {}), (self.tree.shown(), self.disks.files))
 
     def check(self, hosts):
@@ -71,21 +71,22 @@ class LioTest(testtools.TestCase):
 
     def check_portal(self, address):
         if address in self.missing_addresses:
-            raise planes.PlaneError(f'cannot listen on portal {address}')
+            raise data_planes.DataPlaneError(
+                f'cannot listen on portal {address}')
 
     def new_kernel(self):
         directory = tempfile.TemporaryDirectory(dir=MEMORY)
         self.addCleanup(directory.cleanup)
         self.tree = fake_lio.FakeConfigfs(directory.name)
         self.disks = fake_lio.FakeDisks()
-        self.plane = self.new_plane()
+        self.data_plane = self.new_data_plane()
 
-    def new_plane(self, mark=MARK, **options):
-        return lio.LioPlane(
+    def new_data_plane(self, mark=MARK, **options):
+        return lio.LioDataPlane(
             self.tree, self.tree.root, self.disks, mark, **options)
 
     def publish(self, *hosts, **fields):
-        self.plane.publish(exports(*hosts, **fields))
+        self.data_plane.publish(exports(*hosts, **fields))
 
     def read(self, path):
         return self.tree.read(self.tree.root / path)
@@ -113,7 +114,7 @@ class LioTest(testtools.TestCase):
         return found
 
 
-class TestLioPlane(LioTest):
+class TestLioDataPlane(LioTest):
 
     def test_target_without_luns(self):
         """NET-1, NET-2: strangers neither log in nor see it."""
@@ -148,23 +149,24 @@ class TestLioPlane(LioTest):
 
     def test_traffic(self):
         """What came since the last look, by serial."""
-        self.assertEqual([], self.plane.traffic())
+        self.assertEqual([], self.data_plane.traffic())
         self.disks.counted = {f'{MARK}-aa': (3, 4096, 2, 1024),
                               f'{MARK}-bb': (0, 0, 0, 0)}
-        self.assertEqual([planes.Traffic('aa', 3, 4096, 2, 1024)],
-                         self.plane.traffic())
-        self.assertEqual([], self.plane.traffic())
+        self.assertEqual([data_planes.Traffic('aa', 3, 4096, 2, 1024)],
+                         self.data_plane.traffic())
+        self.assertEqual([], self.data_plane.traffic())
         self.disks.counted = {f'{MARK}-aa': (1, 512, 0, 0),
                               f'{MARK}-bb': (0, 0, 1, 512)}
-        with self.plane.quiesced():
-            self.assertEqual([], self.plane.traffic())
-        self.assertEqual([planes.Traffic('aa', 1, 512, 0, 0),
-                          planes.Traffic('bb', 0, 0, 1, 512)],
-                         self.plane.traffic())
+        with self.data_plane.quiesced():
+            self.assertEqual([], self.data_plane.traffic())
+        self.assertEqual([data_planes.Traffic('aa', 1, 512, 0, 0),
+                          data_planes.Traffic('bb', 0, 0, 1, 512)],
+                         self.data_plane.traffic())
 
     def test_traffic_that_cannot_be_told(self):
-        self.disks.counts = mock.Mock(side_effect=planes.PlaneError('no'))
-        self.assertEqual([], self.plane.traffic())
+        self.disks.counts = mock.Mock(
+            side_effect=data_planes.DataPlaneError('no'))
+        self.assertEqual([], self.data_plane.traffic())
 
     def test_each_host_sees_its_own(self):
         """The same number is another disk on another host."""
@@ -203,8 +205,8 @@ class TestLioPlane(LioTest):
         acl = f'acls/{initiator}'
         if self.of_group(f'{acl}/attrib/authentication') == '0':
             return None
-        return planes.Account(self.of_group(f'{acl}/auth/userid'),
-                              self.of_group(f'{acl}/auth/password'))
+        return data_planes.Account(self.of_group(f'{acl}/auth/userid'),
+                                   self.of_group(f'{acl}/auth/password'))
 
     def test_growth_touches_nothing_above_the_disk(self):
         self.publish(host(lun(1, size=512)))
@@ -233,7 +235,7 @@ class TestLioPlane(LioTest):
 
     def test_account_stands_before_the_first_lun(self):
         """CHP-2: nobody logs in without it."""
-        self.publish(host(lun(1), account=planes.Account('u', SECRET)))
+        self.publish(host(lun(1), account=data_planes.Account('u', SECRET)))
         acl = f'{GROUP}/acls/{IQN}a'
         self.assertLess(
             self.tree.log.index(f'write {acl}/attrib/authentication'),
@@ -242,8 +244,8 @@ class TestLioPlane(LioTest):
     def test_password_in_no_message(self):
         self.tree.failing = {f'{GROUP}/acls/{IQN}a/auth/password'}
         error = self.assertRaises(
-            planes.PlaneError, self.publish,
-            host(lun(1), account=planes.Account('u', SECRET)))
+            data_planes.DataPlaneError, self.publish,
+            host(lun(1), account=data_planes.Account('u', SECRET)))
         self.assertNotIn(SECRET, str(error))
 
     def test_other_target(self):
@@ -276,22 +278,23 @@ class TestLioPlane(LioTest):
 
     def test_portal_that_is_missing_at_the_start(self):
         self.missing_addresses = {'192.0.2.1'}
-        self.assertRaises(planes.PlaneError, self.publish)
+        self.assertRaises(data_planes.DataPlaneError, self.publish)
         self.assertEqual('0', self.of_group('enable'))
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual({}, self.tree.shown())
 
     def test_step_that_fails(self):
         """The next publication does what is left."""
         hosts = [host(lun(1, is_read_only=True),
-                      account=planes.Account('u', SECRET))]
+                      account=data_planes.Account('u', SECRET))]
         self.publish(*hosts)
         steps = {line.partition(' ')[2] for line in self.tree.log}
         for step in sorted(steps - {'iscsi'}):
             with self.subTest(step):
                 self.new_kernel()
                 self.tree.failing = {step}
-                self.assertRaises(planes.PlaneError, self.publish, *hosts)
+                self.assertRaises(
+                    data_planes.DataPlaneError, self.publish, *hosts)
                 self.publish(*hosts)
                 self.check(hosts)
                 self.check_target()
@@ -299,15 +302,15 @@ class TestLioPlane(LioTest):
     def test_target_that_went_by_itself(self):
         """Somebody has cleared the kernel's target."""
         self.publish(host(lun(1)))
-        self.assertTrue(self.plane.is_serving)
-        self.new_plane()
-        self.assertFalse(self.plane.is_serving)
+        self.assertTrue(self.data_plane.is_serving)
+        self.new_data_plane()
+        self.assertFalse(self.data_plane.is_serving)
         self.publish(host(lun(1)))
-        self.assertTrue(self.plane.is_serving)
+        self.assertTrue(self.data_plane.is_serving)
 
     def test_no_changes_while_quiesced(self):
         self.publish()
-        with self.plane.quiesced():
+        with self.data_plane.quiesced():
             self.assertTrue(self.disks.is_held)
             thread = threading.Thread(
                 target=self.publish, args=(host(lun(1)),))
@@ -325,31 +328,33 @@ class TestOwn(LioTest):
     def test_close(self):
         self.publish(host(lun(1)))
         closed = []
-        self.plane = self.new_plane(on_close=lambda: closed.append(True))
+        self.data_plane = self.new_data_plane(
+            on_close=lambda: closed.append(True))
         self.publish(host(lun(1)))
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual(({}, {}, [True]), (
             self.tree.shown(), self.disks.files, closed))
 
     def test_close_that_fails(self):
         """Who owns the state is known all the same."""
         closed = []
-        self.plane = self.new_plane(on_close=lambda: closed.append(True))
+        self.data_plane = self.new_data_plane(
+            on_close=lambda: closed.append(True))
         self.publish(host(lun(1)))
         self.tree.failing = {f'{GROUP}/enable'}
-        self.assertRaises(planes.PlaneError, self.plane.close)
+        self.assertRaises(data_planes.DataPlaneError, self.data_plane.close)
         self.assertEqual([True], closed)
 
     def test_what_a_killed_process_has_left(self):
         """Also when it was killed while writes were held up."""
         self.publish(host(lun(1)))
         self.disks.is_held = True
-        self.plane = self.new_plane()
+        self.data_plane = self.new_data_plane()
         self.assertEqual(['discovery_auth'],
                          self.tree.names(self.tree.root / 'iscsi'))
         self.assertEqual({}, self.disks.files)
         self.publish(host(lun(1)))
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual({}, self.tree.shown())
 
     def test_killed_at_any_step(self):
@@ -360,38 +365,38 @@ class TestOwn(LioTest):
             with self.subTest(step):
                 self.new_kernel()
                 self.tree.failing = {step}
-                self.assertRaises(planes.PlaneError, self.publish,
+                self.assertRaises(data_planes.DataPlaneError, self.publish,
                                   host(lun(1)))
-                self.plane = self.new_plane()
+                self.data_plane = self.new_data_plane()
                 self.publish(host(lun(1)))
                 self.assertEqual({1: ('ab', False)}, self.seen())
-                self.plane.close()
+                self.data_plane.close()
                 self.assertEqual(({}, {}), (
                     self.tree.shown(), self.disks.files))
 
     def test_others(self):
-        other = self.new_plane(mark='other')
+        other = self.new_data_plane(mark='other')
         other.publish(exports(host(lun(1, 'ef')), target=f'{IQN}others'))
         before = self.tree.shown()
-        self.plane = self.new_plane()
+        self.data_plane = self.new_data_plane()
         self.publish(host(lun(1)))
         self.assertEqual({'core/iblock_1'}, {
             str(path.parent.relative_to(self.tree.root))
             for path in self.tree.root.glob(f'core/*/{MARK}*')})
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual(before, self.tree.shown())
 
     def test_target_of_others(self):
-        other = self.new_plane(mark='other')
+        other = self.new_data_plane(mark='other')
         other.publish(exports(host(lun(1, 'ef'))))
-        error = self.assertRaises(planes.PlaneError, self.publish)
+        error = self.assertRaises(data_planes.DataPlaneError, self.publish)
         self.assertIn('is there already', str(error))
 
     def test_password_for_discovery_stays(self):
         self.publish()
         path = self.tree.root / 'iscsi' / 'discovery_auth' / 'userid'
         path.write_text('somebody')
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual('somebody', path.read_text())
 
 
@@ -405,7 +410,7 @@ class TestCheck(testtools.TestCase):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         error = self.assertRaises(
-            planes.UnavailableError, lio.lio_plane, directory)
+            data_planes.UnavailableError, lio.lio_data_plane, directory)
         self.assertEqual([], os.listdir(directory))
         return str(error)
 
@@ -434,17 +439,17 @@ class TestCheck(testtools.TestCase):
                             '_load_modules': self.loaded.append,
                             **patches}.items():
             self.useFixture(fixtures.MonkeyPatch(
-                f'k2_sim.planes.lio.{name}', value))
+                f'k2_sim.data_planes.lio.{name}', value))
         self.useFixture(fixtures.MonkeyPatch(
-            'k2_sim.planes.lio.LioPlane',
+            'k2_sim.data_planes.lio.LioDataPlane',
             lambda *arguments: arguments[-2] is not None))
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        return lio.lio_plane(directory), logger.output
+        return lio.lio_data_plane(directory), logger.output
 
     def ports(self, *names):
         self.loaded = []
         self.useFixture(fixtures.MonkeyPatch(
-            'k2_sim.planes.fabrics.local_ports',
+            'k2_sim.data_planes.fabrics.local_ports',
             lambda: set(names)))
 
     def test_fc(self):

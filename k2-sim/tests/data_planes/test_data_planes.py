@@ -24,20 +24,20 @@ from hypothesis import strategies
 import testtools
 
 import k2_sim
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import portals as portals_module
+from k2_sim.data_planes import publisher
+from k2_sim.data_planes import tgt
+from k2_sim.data_planes import tgtd
 from k2_sim import equipment
-from k2_sim.planes import base as planes
-from k2_sim.planes import portals as portals_module
-from k2_sim.planes import publisher
-from k2_sim.planes import tgt
-from k2_sim.planes import tgtd
 from k2_sim.protocol import messages
 from k2_sim.state import commits
 from tests import base
-from tests.planes.serving import exports
-from tests.planes.serving import HOSTS
-from tests.planes.serving import IQN
-from tests.planes.serving import lun
-from tests.planes.serving import SECRET
+from tests.data_planes.serving import exports
+from tests.data_planes.serving import HOSTS
+from tests.data_planes.serving import IQN
+from tests.data_planes.serving import lun
+from tests.data_planes.serving import SECRET
 
 
 PORTS = ['21:00:00:24:ff:00:00:01', '21:00:00:24:ff:00:00:02']
@@ -45,7 +45,7 @@ EQUIPMENT = equipment.Equipment(fc_ports=(
     '50:02:4f:00:00:01:00:00', '50:02:4f:00:00:02:00:00'))
 
 
-class RecordingPlane:
+class RecordingDataPlane:
     """Remembers what it was told; stuck: waits before it does it."""
 
     def __init__(self):
@@ -93,8 +93,8 @@ class ServedTest(base.ArrayTest):
         super().setUp()
         self.array = self.new_array()
         self.control = self.array.control
-        self.plane = RecordingPlane()
-        self.array.serve(self.plane)
+        self.data_plane = RecordingDataPlane()
+        self.array.serve(self.data_plane)
         self.vg = self.group()
         self.vol = self.volume(self.vg, size=base.GIB)
         self.node = self.host('node1')
@@ -113,7 +113,7 @@ class ServedTest(base.ArrayTest):
             'iqn': IQN + name, 'host': base.ref('hosts', host)})
 
     def seen(self, name='a'):
-        return self.plane.seen_by(IQN + name)
+        return self.data_plane.seen_by(IQN + name)
 
 
 @ddt.ddt
@@ -121,7 +121,7 @@ class TestWhatIsServed(ServedTest):
 
     def test_target(self):
         """NET-1, NET-2, VOL-15."""
-        exports = self.plane.exports
+        exports = self.data_plane.exports
         state, = self.hits('system/state')
         self.assertEqual(state['iscsi_qualified_target_name'],
                          exports.target)
@@ -132,40 +132,41 @@ class TestWhatIsServed(ServedTest):
     def test_fibre_channel(self):
         """INI-1, INI-4: hosts' ports, and those that nobody has yet."""
         array = self.array = self.new_array(equipment=EQUIPMENT)
-        self.plane = RecordingPlane()
-        self.plane.has_fc = True
-        array.serve(self.plane)
+        self.data_plane = RecordingDataPlane()
+        self.data_plane.has_fc = True
+        array.serve(self.data_plane)
         vol = self.volume(self.group(), size=base.GIB)
         node = self.host('node2')
         self.post('host_fc_ports', {'pwwn': PORTS[0]})
         self.assertEqual((EQUIPMENT.fc_ports, tuple(PORTS[:1])), (
-            self.plane.exports.fc_ports, self.plane.exports.known_ports))
+            self.data_plane.exports.fc_ports,
+            self.data_plane.exports.known_ports))
         self.map(node, vol)
-        self.assertEqual((), self.plane.exports.hosts)
+        self.assertEqual((), self.data_plane.exports.hosts)
         for port in PORTS:
             self.post('host_fc_ports', {
                 'pwwn': port, 'host': base.ref('hosts', node)})
-        seen, = self.plane.exports.hosts
+        seen, = self.data_plane.exports.hosts
         self.assertEqual(((), tuple(PORTS), [base.GIB * 1024]), (
             seen.initiators, seen.ports, [lun.size for lun in seen.luns]))
 
     def test_plane_without_fibre_channel(self):
         """It does not hear of its ports."""
         self.map(self.node, self.vol)
-        before = self.plane.exports
+        before = self.data_plane.exports
         other = self.host('node2')
         self.post('host_fc_ports', {
             'pwwn': PORTS[0], 'host': base.ref('hosts', other)})
-        self.assertIs(before, self.plane.exports)
+        self.assertIs(before, self.data_plane.exports)
         self.map(other, self.vol)
         self.assertEqual([(IQN + 'a',)], [
-            host.initiators for host in self.plane.exports.hosts])
-        self.assertEqual(((), ()), (self.plane.exports.fc_ports,
-                                    self.plane.exports.known_ports))
+            host.initiators for host in self.data_plane.exports.hosts])
+        self.assertEqual(((), ()), (self.data_plane.exports.fc_ports,
+                                    self.data_plane.exports.known_ports))
 
     def test_names_of_the_older_profile(self):
         """VOL-15."""
-        exports = self.new_array_of_k2().serve(RecordingPlane())
+        exports = self.new_array_of_k2().serve(RecordingDataPlane())
         self.assertEqual(('KMNRIO', 'K2'),
                          (exports.vendor, exports.product))
 
@@ -178,7 +179,7 @@ class TestWhatIsServed(ServedTest):
         self.control.set_switches(scsi_product='KMNRIO KDP')
         self.map(self.node, self.vol)
         self.assertEqual(('KMNRIO', 'KDP'), (
-            self.plane.exports.vendor, self.plane.exports.product))
+            self.data_plane.exports.vendor, self.data_plane.exports.product))
 
     def test_control_lun(self):
         """VOL-14: every host with initiators sees it, and cannot write."""
@@ -207,17 +208,17 @@ class TestWhatIsServed(ServedTest):
 
     def test_unmapping(self):
         self.delete(f'mappings/{self.map(self.node, self.vol)["id"]}')
-        self.assertEqual((), self.plane.exports.hosts)
+        self.assertEqual((), self.data_plane.exports.hosts)
 
     def test_host_without_initiator(self):
         """MAP-12, INI-6."""
         other = self.host('node2')
         self.map(other, self.vol)
-        self.assertEqual((), self.plane.exports.hosts)
+        self.assertEqual((), self.data_plane.exports.hosts)
         record = self.iqn(other, 'b')
         self.assertEqual({1}, set(self.seen('b')))
         self.delete(f'host_iqns/{record["id"]}')
-        self.assertEqual((), self.plane.exports.hosts)
+        self.assertEqual((), self.data_plane.exports.hosts)
 
     def test_host_group(self):
         """MAP-5, HST-6: its members see what is mapped to it."""
@@ -286,18 +287,18 @@ class TestWhatIsServed(ServedTest):
         self.assertEqual([None], self.accounts())
         self.patch(f'hosts/{self.node["id"]}',
                    {'map_auth_profiles_names': 'p'})
-        self.assertEqual([planes.Account('u', SECRET)], self.accounts())
+        self.assertEqual([data_planes.Account('u', SECRET)], self.accounts())
         self.patch(f'host_auth_profiles/{profile["id"]}',
                    {'new_password': SECRET[::-1]})
-        self.assertEqual([planes.Account('u', SECRET[::-1])],
+        self.assertEqual([data_planes.Account('u', SECRET[::-1])],
                          self.accounts())
-        self.assertNotIn(SECRET[::-1], repr(self.plane.exports))
+        self.assertNotIn(SECRET[::-1], repr(self.data_plane.exports))
         self.patch(f'hosts/{self.node["id"]}',
                    {'map_auth_profiles_names': None})
         self.assertEqual([None], self.accounts())
 
     def accounts(self):
-        return [host.account for host in self.plane.exports.hosts]
+        return [host.account for host in self.data_plane.exports.hosts]
 
     def test_portals_come_and_go(self):
         """NET-1: addresses of replication are none."""
@@ -308,15 +309,15 @@ class TestWhatIsServed(ServedTest):
                 'ip_address': address, 'network_mask': '255.255.255.0',
                 'service': service, 'interface': interface})
             self.assertEqual(('192.0.2.1', '::1', '192.0.2.9'),
-                             self.plane.exports.portals)
+                             self.data_plane.exports.portals)
         self.delete(f'system/net_ips/{row["id"] - 1}')
-        self.assertEqual(('192.0.2.1', '::1'), self.plane.exports.portals)
+        self.assertEqual(('192.0.2.1', '::1'), self.data_plane.exports.portals)
 
     def test_reset(self):
         self.map(self.node, self.vol)
         self.array.handle('POST', '/sim/v1/reset',
                           headers=base.authorization())
-        self.assertEqual((), self.plane.exports.hosts)
+        self.assertEqual((), self.data_plane.exports.hosts)
 
     @hypothesis.settings(deadline=None, max_examples=25)
     @hypothesis.given(strategies.lists(strategies.tuples(
@@ -353,7 +354,7 @@ class TestWhatIsServed(ServedTest):
                 {**self.luns_of(base.ref('hosts', host)),
                  **self.luns_of(host['host_group'])},
                 {number: lun.serial for number, lun
-                 in self.plane.seen_by(iqn['iqn']).items()})
+                 in self.data_plane.seen_by(iqn['iqn']).items()})
 
     def luns_of(self, owner):
         """Serials by LUN, as the API tells them."""
@@ -368,13 +369,13 @@ class TestWhenItIsServed(ServedTest):
     def test_served_from_the_start(self):
         """Nothing is kept of what was served: the rows say it."""
         self.map(self.node, self.vol)
-        again = RecordingPlane()
+        again = RecordingDataPlane()
         self.array.serve(again)
-        self.assertEqual(self.plane.exports, again.exports)
+        self.assertEqual(self.data_plane.exports, again.exports)
 
     def test_reply_waits_and_others_do_not(self):
-        self.plane.go_on.clear()
-        self.addCleanup(self.plane.go_on.set)
+        self.data_plane.go_on.clear()
+        self.addCleanup(self.data_plane.go_on.set)
         body = {'host': base.ref('hosts', self.node),
                 'volume': base.ref('volumes', self.vol)}
         with self.exchange('POST', 'mappings', body) as mapped:
@@ -387,7 +388,7 @@ class TestWhenItIsServed(ServedTest):
             self.assertEqual((500, {'error_msg': 'The data plane does not'
                                     ' serve the change yet'}),
                              (late.status, late.json()))
-            self.plane.go_on.set()
+            self.data_plane.go_on.set()
             self.assertEqual(201, mapped.settled().response.status)
         self.assertEqual({1}, set(self.seen()))
 
@@ -399,7 +400,7 @@ class TestWhenItIsServed(ServedTest):
 
     def test_failure(self):
         """The change is made, and the reply says what is wrong."""
-        self.plane.failure = planes.PlaneError('no more LUNs')
+        self.data_plane.failure = data_planes.DataPlaneError('no more LUNs')
         logger = self.useFixture(fixtures.FakeLogger())
         reply = self.call('POST', 'mappings', {
             'host': base.ref('hosts', self.node),
@@ -407,35 +408,35 @@ class TestWhenItIsServed(ServedTest):
         self.assertEqual((500, {'error_msg': 'no more LUNs'}),
                          (reply.status, reply.json()))
         self.assertIn('no more LUNs', logger.output)
-        self.plane.failure = None
+        self.data_plane.failure = None
         self.iqn(self.node, 'b')
         self.assertEqual({1}, set(self.seen('b')))
 
     def test_failure_at_the_start(self):
-        plane = RecordingPlane()
-        plane.failure = planes.PlaneError('no portal')
+        data_plane = RecordingDataPlane()
+        data_plane.failure = data_planes.DataPlaneError('no portal')
         self.assertRaises(
-            planes.PlaneError, self.new_array().serve, plane)
-        self.assertTrue(plane.is_closed)
+            data_planes.DataPlaneError, self.new_array().serve, data_plane)
+        self.assertTrue(data_plane.is_closed)
 
     def test_needs_contents(self):
         array = k2_sim.Array(clock=self.clock)
         self.addCleanup(array.close)
-        self.assertRaises(TypeError, array.serve, RecordingPlane())
+        self.assertRaises(TypeError, array.serve, RecordingDataPlane())
 
     def test_close(self):
         self.array.close()
-        self.assertTrue(self.plane.is_closed)
+        self.assertTrue(self.data_plane.is_closed)
 
     def test_writes_are_held_up_for_a_snapshot_only_if_served(self):
         self.snapshot(self.vg)
-        self.assertEqual(0, self.plane.pauses)
+        self.assertEqual(0, self.data_plane.pauses)
         record = self.map(self.node, self.vol)
         self.snapshot(self.vg, 's2')
-        self.assertEqual(1, self.plane.pauses)
+        self.assertEqual(1, self.data_plane.pauses)
         self.delete(f'mappings/{record["id"]}')
         self.snapshot(self.vg, 's3')
-        self.assertEqual(1, self.plane.pauses)
+        self.assertEqual(1, self.data_plane.pauses)
 
 
 class TestTraffic(ServedTest):
@@ -452,14 +453,14 @@ class TestTraffic(ServedTest):
         self.map(self.node, view, 'snapshots')
         image, = self.hits(
             f'volsnaps?snapshot.ref=/snapshots/{view["id"]}')
-        self.plane.moved = [
-            planes.Traffic(self.vol['scsi_sn'], 30, 30 * 8192,
-                           10, 10 * 65536),
-            planes.Traffic(image['scsi_sn'], 5, 5, 5, 5),
-            planes.Traffic('ffff', 5, 5, 5, 5)]
+        self.data_plane.moved = [
+            data_planes.Traffic(self.vol['scsi_sn'], 30, 30 * 8192,
+                                10, 10 * 65536),
+            data_planes.Traffic(image['scsi_sn'], 5, 5, 5, 5),
+            data_planes.Traffic('ffff', 5, 5, 5, 5)]
         # It asks again when it has noted that.
-        self.plane.told.clear()
-        self.assertTrue(self.plane.told.wait(20))
+        self.data_plane.told.clear()
+        self.assertTrue(self.data_plane.told.wait(20))
         row, = self.hits('stats/volumes')
         self.assertEqual((8, 30 * 8192 // 5 + 10 * 65536 // 5, 0.0), (
             row['iops_avg'], row['throughput_avg'], row['latency_inner']))
@@ -596,21 +597,21 @@ class FakeTgtd:
         del self.sessions[int(sid)]
 
 
-class TestTgtPlane(testtools.TestCase):
+class TestTgtDataPlane(testtools.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.new_plane()
+        self.new_data_plane()
 
-    def new_plane(self):
+    def new_data_plane(self):
         self.daemon = FakeTgtd()
-        self.plane = tgt.TgtPlane(self.daemon)
+        self.data_plane = tgt.TgtDataPlane(self.daemon)
 
     def publish(self, *hosts, **fields):
-        self.plane.publish(exports(*hosts, **fields))
+        self.data_plane.publish(exports(*hosts, **fields))
 
     def host(self, *luns, name='a', **fields):
-        return planes.Access((IQN + name,), luns, **fields)
+        return data_planes.Access((IQN + name,), luns, **fields)
 
     def test_target_without_luns(self):
         self.publish()
@@ -633,38 +634,39 @@ class TestTgtPlane(testtools.TestCase):
 
     def test_traffic(self):
         """What came since the last look, by LUN, of each session."""
-        self.assertEqual([], self.plane.traffic())
+        self.assertEqual([], self.data_plane.traffic())
         self.publish(self.host(lun(1, 'aa'), lun(2, 'bb')))
-        self.assertEqual([], self.plane.traffic())
+        self.assertEqual([], self.data_plane.traffic())
         self.daemon.counts = {(1, 1): (11, 131821, 2, 1052672),
                               (2, 1): (0, 0, 0, 0), (9, 1): (1, 1, 1, 1)}
-        self.assertEqual([planes.Traffic('aa', 11, 131821, 2, 1052672)],
-                         self.plane.traffic())
-        self.assertEqual([], self.plane.traffic())
+        self.assertEqual([data_planes.Traffic('aa', 11, 131821, 2, 1052672)],
+                         self.data_plane.traffic())
+        self.assertEqual([], self.data_plane.traffic())
         self.daemon.counts.update({(1, 1): (12, 132333, 2, 1052672),
                                    (1, 2): (1, 512, 0, 0),
                                    (2, 1): (0, 0, 1, 4096)})
         self.assertEqual([
-            planes.Traffic('aa', 1, 512, 0, 0),
-            planes.Traffic('bb', 0, 0, 1, 4096),
-            planes.Traffic('aa', 1, 512, 0, 0)], self.plane.traffic())
+            data_planes.Traffic('aa', 1, 512, 0, 0),
+            data_planes.Traffic('bb', 0, 0, 1, 4096),
+            data_planes.Traffic('aa', 1, 512, 0, 0)],
+            self.data_plane.traffic())
 
     def test_traffic_of_a_new_session(self):
         """tgtd counts anew: for a session, and for a disk."""
         self.publish(self.host(lun(1, 'aa')))
         for counts in ((5, 500, 0, 0), (2, 900, 0, 0)):
             self.daemon.counts = {(1, 1): counts}
-            self.assertEqual([planes.Traffic('aa', *counts)],
-                             self.plane.traffic())
+            self.assertEqual([data_planes.Traffic('aa', *counts)],
+                             self.data_plane.traffic())
 
     def test_traffic_that_cannot_be_told(self):
         self.publish(self.host(lun(1, 'aa')))
         self.daemon.counts = {(1, 1): (1, 512, 0, 0)}
         self.daemon.failing = ['stat_target']
-        self.assertEqual([], self.plane.traffic())
-        with self.plane.quiesced():
-            self.assertEqual([], self.plane.traffic())
-        self.assertEqual(1, len(self.plane.traffic()))
+        self.assertEqual([], self.data_plane.traffic())
+        with self.data_plane.quiesced():
+            self.assertEqual([], self.data_plane.traffic())
+        self.assertEqual(1, len(self.data_plane.traffic()))
 
     def test_file_that_is_gone(self):
         """The row is gone, too, and that is the next news."""
@@ -677,7 +679,7 @@ class TestTgtPlane(testtools.TestCase):
     @hypothesis.given(strategies.lists(HOSTS, max_size=5))
     def test_any_change_of_mind(self, publications):
         """What is served is what was wanted last; the rest is untouched."""
-        self.new_plane()
+        self.new_data_plane()
         for hosts in publications:
             before = dict(getattr(self.daemon, 'luns', {}))
             self.publish(*hosts)
@@ -713,7 +715,7 @@ class TestTgtPlane(testtools.TestCase):
         """An account that nobody knows is there from the first to the last.
 
         """
-        accounts = [planes.Account(name, SECRET) for name in 'ab']
+        accounts = [data_planes.Account(name, SECRET) for name in 'ab']
         self.publish(*[self.host(lun(1), account=item) for item in accounts])
         bound = self.daemon.bound = WatchedList(self.daemon.bound)
         self.publish(self.host(lun(1), account=accounts[1]))
@@ -817,7 +819,7 @@ class TestTgtPlane(testtools.TestCase):
         self.useFixture(fixtures.FakeLogger())
         self.publish()
         self.daemon.failing = ['new_logicalunit'] * 2
-        self.assertRaises(planes.PlaneError, self.publish,
+        self.assertRaises(data_planes.DataPlaneError, self.publish,
                           self.host(lun(1)))
         self.publish(self.host(lun(1)))
         self.assertEqual({'1'}, set(self.daemon.luns))
@@ -825,7 +827,7 @@ class TestTgtPlane(testtools.TestCase):
     def test_no_commands_while_quiesced(self):
         """A stopped daemon would not answer."""
         self.publish()
-        with self.plane.quiesced():
+        with self.data_plane.quiesced():
             thread = threading.Thread(
                 target=self.publish, args=(self.host(lun(1)),))
             thread.start()
@@ -838,7 +840,7 @@ class TestTgtPlane(testtools.TestCase):
 
     def test_close(self):
         self.publish()
-        self.plane.close()
+        self.data_plane.close()
         self.assertFalse(self.daemon.is_running)
 
 
@@ -861,14 +863,14 @@ class TestCheck(testtools.TestCase):
     def test_not_installed(self):
         self.useFixture(fixtures.MonkeyPatch(
             'shutil.which', lambda name, path: None))
-        error = self.assertRaises(planes.UnavailableError, tgtd.check)
+        error = self.assertRaises(data_planes.UnavailableError, tgtd.check)
         self.assertIn('apt-get install tgt', str(error))
 
     def test_not_root(self):
         self.useFixture(fixtures.MonkeyPatch(
             'shutil.which', lambda name, path: name))
         self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
-        error = self.assertRaises(planes.UnavailableError, tgtd.check)
+        error = self.assertRaises(data_planes.UnavailableError, tgtd.check)
         self.assertIn('as root', str(error))
 
 

@@ -21,13 +21,13 @@ import fixtures
 import hypothesis
 from hypothesis import strategies
 
-from k2_sim.planes import base as planes
-from k2_sim.planes import fabrics
+from k2_sim.data_planes import base as data_planes
+from k2_sim.data_planes import fabrics
 from tests import base
-from tests.planes import serving
-from tests.planes.serving import exports
-from tests.planes.serving import lun
-from tests.planes import test_lio
+from tests.data_planes import serving
+from tests.data_planes.serving import exports
+from tests.data_planes.serving import lun
+from tests.data_planes import test_lio
 
 ARRAY = ('50:02:4f:00:00:01:00:00', '50:02:4f:00:00:02:00:00')
 PORTS = [f'21:00:00:24:ff:00:00:0{number}' for number in range(4)]
@@ -36,7 +36,7 @@ ABSENT = '50:02:4f:00:00:03:00:00'
 
 def host(*luns, ports=PORTS[:2], initiators=()):
     """A host with FC ports."""
-    return planes.Access(initiators, luns, None, tuple(ports))
+    return data_planes.Access(initiators, luns, None, tuple(ports))
 
 
 HOSTS = strategies.lists(strategies.builds(
@@ -53,8 +53,8 @@ class FibreChannelTest(test_lio.LioTest):
         self.local_ports = {*ARRAY, '10:00:00:00:00:00:00:00'}
         super().new_kernel()
 
-    def new_plane(self, mark=test_lio.MARK, **options):
-        return super().new_plane(
+    def new_data_plane(self, mark=test_lio.MARK, **options):
+        return super().new_data_plane(
             mark, local_ports=lambda: self.local_ports, **options)
 
     def publish(self, *hosts, fc_ports=ARRAY, **fields):
@@ -89,7 +89,7 @@ class TestFibreChannel(FibreChannelTest):
         self.publish()
         self.assertEqual(list(ARRAY), self.targets())
         self.assertEqual([], self.admitted())
-        self.assertTrue(self.plane.is_serving)
+        self.assertTrue(self.data_plane.is_serving)
 
     def test_ports_that_this_machine_has_not(self):
         """It is said once; the others are served."""
@@ -171,10 +171,10 @@ class TestFibreChannel(FibreChannelTest):
 
     def test_target_that_went_by_itself(self):
         self.publish(host(lun(1)))
-        self.new_plane()
-        self.assertFalse(self.plane.is_serving)
+        self.new_data_plane()
+        self.assertFalse(self.data_plane.is_serving)
         self.publish(host(lun(1)))
-        self.assertTrue(self.plane.is_serving)
+        self.assertTrue(self.data_plane.is_serving)
 
 
 class TestOwn(FibreChannelTest):
@@ -182,7 +182,7 @@ class TestOwn(FibreChannelTest):
 
     def test_close(self):
         self.publish(host(lun(1)), known_ports=(PORTS[3],))
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual(({}, {}), (self.tree.shown(), self.disks.files))
 
     def test_fails_and_is_killed_at_any_step(self):
@@ -194,20 +194,20 @@ class TestOwn(FibreChannelTest):
                 with self.subTest(step=step, is_killed=is_killed):
                     self.new_kernel()
                     self.tree.failing = {step}
-                    self.assertRaises(planes.PlaneError, self.publish,
+                    self.assertRaises(data_planes.DataPlaneError, self.publish,
                                       host(lun(1)))
                     if is_killed:
-                        self.plane = self.new_plane()
+                        self.data_plane = self.new_data_plane()
                     self.publish(host(lun(1)))
                     self.assertEqual({1: ('ab', False)}, self.seen())
-                    self.plane.close()
+                    self.data_plane.close()
                     self.assertEqual(({}, {}), (
                         self.tree.shown(), self.disks.files))
 
     def test_killed_at_any_step_of_its_end(self):
         self.publish(host(lun(1)))
         self.tree.log.clear()
-        self.plane.close()
+        self.data_plane.close()
         steps = {line.partition(' ')[2] for line in self.tree.log}
         # An empty group of disks, which others may have as well.
         for step in sorted(steps - {'core/iblock_0'}):
@@ -215,30 +215,31 @@ class TestOwn(FibreChannelTest):
                 self.new_kernel()
                 self.publish(host(lun(1)))
                 self.tree.failing = {step}
-                self.assertRaises(planes.PlaneError, self.plane.close)
-                self.plane = self.new_plane()
+                self.assertRaises(
+                    data_planes.DataPlaneError, self.data_plane.close)
+                self.data_plane = self.new_data_plane()
                 self.assertEqual({}, self.disks.files)
                 self.publish()
-                self.plane.close()
+                self.data_plane.close()
                 self.assertEqual({}, self.tree.shown())
 
     def test_others(self):
-        other = self.new_plane(mark='other')
+        other = self.new_data_plane(mark='other')
         other.publish(exports(host(lun(1, 'ef')), fc_ports=ARRAY[1:],
                               target=f'{serving.IQN}others'))
         before = self.tree.shown()
-        self.plane = self.new_plane()
+        self.data_plane = self.new_data_plane()
         self.publish(host(lun(1)), fc_ports=ARRAY[:1])
         self.assertEqual({1: ('ab', False)}, self.seen())
-        self.plane.close()
+        self.data_plane.close()
         self.assertEqual(before, self.tree.shown())
 
     def test_target_of_others(self):
-        other = self.new_plane(mark='other')
+        other = self.new_data_plane(mark='other')
         other.publish(exports(host(lun(1, 'ef')), fc_ports=ARRAY,
                               target=f'{serving.IQN}others'))
-        self.plane = self.new_plane()
-        error = self.assertRaises(planes.PlaneError, self.publish)
+        self.data_plane = self.new_data_plane()
+        error = self.assertRaises(data_planes.DataPlaneError, self.publish)
         self.assertIn(f'{ARRAY[0]}/tpgt_1 is there already', str(error))
 
 

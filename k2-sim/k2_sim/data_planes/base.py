@@ -21,11 +21,11 @@ from typing import Protocol
 from k2_sim import errors
 
 
-class PlaneError(errors.StateError):
+class DataPlaneError(errors.StateError):
     """The data plane cannot serve what it should; the text says why."""
 
 
-class UnavailableError(PlaneError):
+class UnavailableError(DataPlaneError):
     """This machine or user cannot have the data plane."""
 
 
@@ -95,7 +95,7 @@ class Traffic:
     written_bytes: int
 
 
-class Plane(Protocol):
+class DataPlane(Protocol):
     """Serves files to initiators. Safe for threads."""
 
     @property
@@ -109,19 +109,19 @@ class Plane(Protocol):
     def publish(self, exports: Exports) -> None:
         """Serve just this; what is served already goes on undisturbed.
 
-        Raises PlaneError when it cannot; some of it may be served then.
+        Raises DataPlaneError when it cannot; some of it may be served then.
         """
 
     def traffic(self) -> Sequence[Traffic]:
         """What initiators have done since the last call.
 
-        Nothing if the plane cannot tell; raises no PlaneError.
+        Nothing if the plane cannot tell; raises no DataPlaneError.
         """
 
     def quiesced(self) -> contextlib.AbstractContextManager[None]:
         """Inside, no initiator's write reaches a file.
 
-        Writes wait, and none is lost. Raises PlaneError if they cannot be
+        Writes wait, and none is lost. Raises DataPlaneError if they cannot be
         held up.
         """
 
