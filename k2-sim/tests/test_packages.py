@@ -23,7 +23,7 @@ NAME = 'k2_sim'
 # What every package may use.
 SHARED = ['errors', 'clock', 'equipment', 'profiles', 'memoize',
           'version']
-MAP = re.compile(r'^   \* - ``([a-z]+)``$', re.MULTILINE)
+MAP = re.compile(r'^   \* - ``([a-z_]+)``$', re.MULTILINE)
 
 
 def packages():
