@@ -61,9 +61,9 @@ class Array:
         """Let every request take so long."""
         self._call('POST', 'latency', {'seconds': seconds})
 
-    def switch(self, **switches: Any) -> None:
+    def switch(self, **behaviors: Any) -> None:
         """Choose how the array behaves where arrays differ."""
-        self._call('PATCH', 'switches', switches)
+        self._call('PATCH', 'behaviors', behaviors)
 
     def clear_journal(self) -> None:
         """Forget the requests so far."""
@@ -135,8 +135,8 @@ def running(folder: str, profile: str, port: int = 0, *arguments: str
         process = subprocess.Popen(  # nosec B603
             [sys.executable, '-m', 'k2_sim.cmd.serve',
              '--listen', f'127.0.0.1:{port}', '--state-dir', folder,
-             '--profile', profile, '--switch', 'clones_movable=true',
-             '--switch', 'grow_suspended=true', '--login', LOGIN,
+             '--profile', profile, '--behavior', 'clones_movable=true',
+             '--behavior', 'grow_suspended=true', '--login', LOGIN,
              '--password-file', secret, *arguments],
             stdout=stream, stderr=subprocess.STDOUT)
     try:

@@ -74,7 +74,7 @@ Tests
     the array does, all others what the driver does. A rule that binds
     clients alone need not have one.
 
-Switch
+Behavior
     What makes the array go another way, see
     :doc:`../internals/simulator`.
 
@@ -90,14 +90,14 @@ class Rule:
     :ivar grade: D, R or A, or two of them with a slash
     :ivar binds: array, client or both
     :ivar says: the gist
-    :ivar switches: what of an array makes it go another way
+    :ivar behaviors: what of an array makes it go another way
     :ivar missing: what the simulated array lacks of it, if anything
     """
 
     grade: str
     binds: str
     says: str
-    switches: tuple[str, ...] = ()
+    behaviors: tuple[str, ...] = ()
     missing: str = ''
 
 
@@ -126,7 +126,7 @@ Cited = Mapping[str, list[Citation]]
 def load_rules(data: Mapping[str, Any]) -> dict[str, Rule]:
     """Return all rules by id, in the order of the file."""
     return {rule: Rule(**{**fields,
-                          'switches': tuple(fields.get('switches', ()))})
+                          'behaviors': tuple(fields.get('behaviors', ()))})
             for section in data['sections']
             for rule, fields in section['rules'].items()}
 
@@ -204,12 +204,13 @@ def render(data: Mapping[str, Any], cited: Cited) -> str:
     for section in data['sections']:
         lines += _heading(section['section'])
         lines += _table(
-            ['Rule', 'Grade', 'What it says', 'Tests', 'Switch'], WIDTHS,
+            ['Rule', 'Grade', 'What it says', 'Tests', 'Behavior'], WIDTHS,
             (_row(number, rules[number], cited.get(number, []))
              for number in section['rules']))
         lines.append('')
     lines += _heading('Where the sources disagree')
-    lines += _table(['Point', 'The array', 'The other way', 'Switch', 'Rules'],
+    lines += _table(['Point', 'The array', 'The other way', 'Behavior',
+                     'Rules'],
                     '26 20 18 24 12', map(_choice, data['disagreements']))
     return '\n'.join([*lines, ''])
 
@@ -221,7 +222,7 @@ def _row(number: str, rule: Rule, tests: list[Citation]) -> list[list[str]]:
     if rule.missing:
         says.append(f'*Missing:* {_escape(rule.missing)}.')
     return [[number], [rule.grade], says, _tests(tests),
-            [f'``{switch}``' for switch in rule.switches]]
+            [f'``{behavior}``' for behavior in rule.behaviors]]
 
 
 def _tests(tests: list[Citation]) -> list[str]:
@@ -234,11 +235,11 @@ def _tests(tests: list[Citation]) -> list[str]:
 
 
 def _choice(point: Mapping[str, Any]) -> list[list[str]]:
-    switch = (f'``{point["switch"]}``' if 'switch' in point else
-              f'*Missing:* {_escape(point["missing"])}'
-              if 'missing' in point else f'None: {_escape(point["fixed"])}')
+    behavior = (f'``{point["behavior"]}``' if 'behavior' in point else
+                f'*Missing:* {_escape(point["missing"])}'
+                if 'missing' in point else f'None: {_escape(point["fixed"])}')
     return [[_escape(point['point'])], [_escape(point['choice'])],
-            [_escape(point['other'])], [switch], [', '.join(point['rules'])]]
+            [_escape(point['other'])], [behavior], [', '.join(point['rules'])]]
 
 
 def _escape(text: str) -> str:

@@ -33,13 +33,13 @@ from k2_sim.data_planes.tgt import tgt_data_plane
 from k2_sim.errors import ApiError
 from k2_sim.errors import StateError
 from k2_sim.faults.fault_rules import FaultRule
-from k2_sim.profiles import Switches
+from k2_sim.profiles import Behaviors
 from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
 from k2_sim.protocol.request_context import Address
 
 __all__ = (
-    'Address', 'ApiError', 'Array', 'Clock', 'Contents', 'DataPlane',
-    'DataPlaneError', 'Exchange', 'FakeClock', 'FaultRule', 'Flex',
-    'RequestsAdapter', 'Response', 'Server', 'StateError', 'Switches',
-    'User', 'asgi_app', 'connect', 'lio_data_plane', 'tgt_data_plane')
+    'Address', 'ApiError', 'Array', 'Behaviors', 'Clock', 'Contents',
+    'DataPlane', 'DataPlaneError', 'Exchange', 'FakeClock', 'FaultRule',
+    'Flex', 'RequestsAdapter', 'Response', 'Server', 'StateError', 'User',
+    'asgi_app', 'connect', 'lio_data_plane', 'tgt_data_plane')

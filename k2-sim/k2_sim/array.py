@@ -91,7 +91,7 @@ class Array:
     which takes the place of all of them; later the state knows them. role:
     that of login; users: accounts beside it. control_user: the one account
     of the control API; None opens it to all of the array's. flex: a
-    second way to the resources, with a token. switches: choices that differ
+    second way to the resources, with a token. behaviors: choices that differ
     from the profile's. seeding: what a new state has from the start, until
     it is reset. contents: the bytes of
     volumes, which no other array uses; None lets tokens stand for them and
@@ -116,10 +116,10 @@ class Array:
                  users: Iterable[users_module.User] = (),
                  control_user: users_module.User | None = None,
                  flex: users_module.Flex | None = None,
-                 switches: Mapping[str, Any] | None = None,
+                 behaviors: Mapping[str, Any] | None = None,
                  seeding: Seed | None = None,
                  contents: contents_module.Contents | None = None) -> None:
-        self._choices = dict(switches or {})
+        self._choices = dict(behaviors or {})
         self._equipment = equipment or equipment_module.simple(
             name, portals, wan_addresses, capacity)
         self.core = self._core(profile, store, clock or clock_module.Clock(),
@@ -128,11 +128,11 @@ class Array:
         self._accounts = accounts.Accounts(
             (users_module.User(login, password, role), *users),
             control_user, flex)
-        self._limiter = limiter.Limiter(self.switches, self.clock)
+        self._limiter = limiter.Limiter(self.behaviors, self.clock)
         self._visibility = visibility.Visibility(self.clock)
         self._publisher: publisher_module.Publisher | None = None
         self._service = service.Service(
-            self.store, self.switches, self.clock, self._visibility,
+            self.store, self.behaviors, self.clock, self._visibility,
             self.core.io)
         self.links = links.Links(self.core)
         self._reuse_ids()
@@ -146,9 +146,9 @@ class Array:
               clock: clock_module.Clock, faults: faults_module.Faults,
               seeding: Seed | None,
               contents: contents_module.Contents | None) -> core_module.Core:
-        switches = self._switches(profile)
+        behaviors = self._behaviors(profile)
         rows = bootstrap.open_store(
-            store, profile, self._equipment, seeding, switches, clock)
+            store, profile, self._equipment, seeding, behaviors, clock)
         lock = threading.RLock()
         data_store: data_store_module.DataStore | null.NullDataStore = (
             null.NullDataStore())
@@ -163,14 +163,14 @@ class Array:
                 raise
             scanner = usage_scanner.UsageScanner(contents, rows, lock)
         return core_module.Core(
-            profile, clock, switches, rows, faults, journal_module.Journal(),
+            profile, clock, behaviors, rows, faults, journal_module.Journal(),
             recorder.Recorder(), performance.Performance(clock), contents,
             lock, data_store, scanner)
 
     def _reuse_ids(self) -> None:
         """Let ids come back when nothing knows them any more (OBJ-7)."""
         self.store.reused_id = reused_ids.ReusedIds(
-            self.store, self.switches, self._visibility.knows,
+            self.store, self.behaviors, self._visibility.knows,
             {'volumes': self.core.io.retire,
              replicas.PEERS: self.links.forget}).take
 
@@ -190,9 +190,9 @@ class Array:
         return self.core.profile
 
     @property
-    def switches(self) -> profiles.Switches:
+    def behaviors(self) -> profiles.Behaviors:
         """Choices between two ways that a rule allows."""
-        return self.core.switches
+        return self.core.behaviors
 
     @property
     def store(self) -> store_module.Store:
@@ -209,11 +209,11 @@ class Array:
         """Its time."""
         return self.core.clock
 
-    def _switches(self, profile: str) -> profiles.Switches:
+    def _behaviors(self, profile: str) -> profiles.Behaviors:
         """Those of the profile, and the choices of the start."""
-        switches = profiles.switches_of(profile)
-        switches.change(self._choices)
-        return switches
+        behaviors = profiles.behaviors_of(profile)
+        behaviors.change(self._choices)
+        return behaviors
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
         """The token of a volume or an image in a view that is written to.
@@ -226,7 +226,7 @@ class Array:
         return self.core.data_store.own(resource, number, live)
 
     def reset(self) -> None:
-        """Back to factory state, and to the switches of the start.
+        """Back to factory state, and to the behaviors of the start.
 
         The equipment is that of the start, too, and ids begin anew.
         """
@@ -239,14 +239,14 @@ class Array:
                 peers.install(self.store, known)
             self._visibility.clear()
             self.core.io.clear()
-            self.switches.change(dataclasses.asdict(
-                self._switches(self.profile)))
+            self.behaviors.change(dataclasses.asdict(
+                self._behaviors(self.profile)))
         # Without the lock: it may have to wait for a peer.
         self.links.reset()
         self.core.data_store.sweep()
 
     def save(self) -> archive_module.Archive:
-        """The whole state as it is now; switches and faults are not in it."""
+        """The whole state as it is now; behaviors and faults are not in it."""
         with self.lock:
             return archive_module.of(self.store, self.profile)
 
@@ -387,7 +387,7 @@ class Array:
             request = known_requests.admit(Request(
                 request.method, path, request.query, request.headers,
                 request.body, user.role, user.login),
-                self.switches.refuse_unlisted, self.switches.refuse_only)
+                self.behaviors.refuse_unlisted, self.behaviors.refuse_only)
             roles.check(user.role, request.method, path)
         except errors.ApiError as exc:
             return Exchange(
@@ -483,7 +483,7 @@ class Array:
     def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
         talk = request_context.RequestContext(self.core.contents)
         self._discuss(talk, functools.partial(carry_out, base.Scope(
-            self.store, self.switches, self.clock, talk=talk)))
+            self.store, self.behaviors, self.clock, talk=talk)))
 
     def may_wait(self, path: str) -> bool:
         """Whether a request may have to wait for a peer, or for files.

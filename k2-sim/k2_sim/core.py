@@ -42,7 +42,7 @@ class Core:
 
     profile: str
     clock: clock_module.Clock
-    switches: profiles.Switches
+    behaviors: profiles.Behaviors
     store: store_module.Store
     faults: faults_module.Faults
     journal: journal_module.Journal
@@ -57,5 +57,5 @@ class Core:
 
     def scope(self, role: str = 'admin') -> base.Scope:
         """The rows as a user of a role sees and changes them."""
-        return base.Scope(self.store, self.switches, self.clock, role,
+        return base.Scope(self.store, self.behaviors, self.clock, role,
                           talk=request_context.RequestContext(self.contents))

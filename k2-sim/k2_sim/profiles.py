@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What kind of array is simulated, and the choices that can be switched.
+"""The profiles of simulated arrays, and their behaviors.
 
-The rulebook's section 14 lists where the sources disagree; each choice is
-an attribute here and can be changed while the array runs.
+A behavior selects one of the readings of the API where its sources disagree
+(section 14 of the rules) or arrays differ. Behaviors can be changed while the
+array runs.
 """
 
 import dataclasses
@@ -26,9 +27,9 @@ from k2_sim import errors
 
 # Seconds; a session that takes longer to start does not (REP-6).
 START_LIMIT = 60
-# Of any number among the switches; of seconds, more than 30 years.
+# Of any number among the behaviors; of seconds, more than 30 years.
 _LARGEST = 10 ** 9
-#: The values of those switches that have few.
+#: The values of those behaviors that have few.
 CHOICES: dict[str, tuple[Any, ...]] = {
     'failed_over_from': ('any', 'in_sync', 'suspended'),
     'create_reply': ('object', 'empty'),
@@ -41,8 +42,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 @dataclasses.dataclass
-class Switches:
-    """The behaviours of one array that can be chosen.
+class Behaviors:
+    """The behaviors of one array.
 
     thin_clones: POST /volumes knows the fields of a thin clone (CLN-5), and
         snapshots show num_of_clones.
@@ -184,7 +185,7 @@ class Switches:
 
     def __post_init__(self) -> None:
         # How often change() was called: who keeps what follows from the
-        # switches need not compare all of them.
+        # behaviors need not compare all of them.
         self.changes = 0
 
     @property
@@ -195,7 +196,7 @@ class Switches:
     def offers(self, feature: str) -> bool:
         """Whether the array has a feature; every array has the unnamed.
 
-        "!" before the name means: unless the switch is on.
+        "!" before the name means: unless the behavior is on.
         """
         if not feature:
             return True
@@ -207,7 +208,7 @@ class Switches:
         return '*' in self.bulk or resource in self.bulk
 
     def change(self, values: dict[str, Any]) -> None:
-        """Set several switches, all of them or none.
+        """Set several behaviors, all of them or none.
 
         Raises ApiError (400) for an unknown name or a value of the wrong
         type.
@@ -220,7 +221,7 @@ class Switches:
 
     def _checked(self, name: str, value: Any) -> Any:
         if name not in self.__dataclass_fields__:
-            raise errors.refused(f'Unknown switch: {name}')
+            raise errors.refused(f'Unknown behavior: {name}')
         kind = type(getattr(self, name))
         if kind is str and type(value) is int and name in CHOICES:
             # Where the name of a choice is a status.
@@ -229,23 +230,23 @@ class Switches:
             value = msgspec.convert(value, _TYPES[name])
         except msgspec.ValidationError as exc:
             raise errors.refused(
-                f'Switch {name} must be ' + (
+                f'Behavior {name} must be ' + (
                     'a list of names' if kind is tuple
                     else f'of type {kind.__name__}')) from exc
         if value not in CHOICES.get(name, (value,)):
-            raise errors.refused(f'Switch {name} must be one of '
+            raise errors.refused(f'Behavior {name} must be one of '
                                  + ', '.join(map(str, CHOICES[name])))
         if kind in (int, float) and not 0 <= value <= _LARGEST:
             raise errors.refused(
-                f'Switch {name} must be from 0 to {_LARGEST}')
+                f'Behavior {name} must be from 0 to {_LARGEST}')
         if name == 'refuse_only' and any(
                 len(text.split()) < 2 for text in value):
             raise errors.refused(
-                f'Switch {name} must have a method and a path in each text')
+                f'Behavior {name} must have a method and a path in each text')
         return value
 
 
-_TYPES = get_type_hints(Switches)
+_TYPES = get_type_hints(Behaviors)
 _PROFILES: dict[str, dict[str, Any]] = {
     'k2': {},
     'sdp': {'thin_clones': True, 'page_size': 1000,
@@ -256,12 +257,12 @@ _PROFILES: dict[str, dict[str, Any]] = {
 NAMES = tuple(_PROFILES)
 
 
-def switches_of(profile: str) -> Switches:
-    """The switches of a profile: k2 (no thin clones), sdp or known.
+def behaviors_of(profile: str) -> Behaviors:
+    """The behaviors of a profile: k2 (no thin clones), sdp or known.
 
     Raises ValueError for an unknown name.
     """
     if profile not in _PROFILES:
         raise ValueError(f'profile must be one of {", ".join(NAMES)},'
                          f' not {profile!r}')
-    return Switches(**_PROFILES[profile])
+    return Behaviors(**_PROFILES[profile])

@@ -158,7 +158,7 @@ class ArrayTest(DirectoryTest):
         """What replies show is what they show when nothing is kept."""
         known = list(self.array.store.listeners)
         fresh = service.Service(
-            self.array.store, self.array.switches, self.array.clock,
+            self.array.store, self.array.behaviors, self.array.clock,
             visibility.Visibility(self.array.clock), self.array.core.io)
         whole = fresh.answer(
             messages.Request('GET', '__full', role='admin'),

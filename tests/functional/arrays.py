@@ -34,7 +34,7 @@ ROLE = 'mgmt-app'
 TOKEN = base64.b64encode(f'{LOGIN}:{PASSWORD}'.encode()).decode()
 SECRETS = (PASSWORD, TOKEN)
 # The ways that need less of the driver; tests of the strict ones switch.
-_SWITCHES = {'clones_movable': True, 'grow_suspended': True}
+_BEHAVIORS = {'clones_movable': True, 'grow_suspended': True}
 # Free of what the array refuses others (refuse_unlisted).
 _ADMIN = k2_sim.User('administrator', 'their-own-password', 'root')
 # Of somebody who may change nothing.
@@ -90,7 +90,7 @@ class Served:
         self.array = k2_sim.Array(
             profile, name=name or f'sim-{profile}', seed=1, login=LOGIN,
             password=PASSWORD, role=ROLE, users=[_ADMIN, VIEWER],
-            switches=_SWITCHES)
+            behaviors=_BEHAVIORS)
         self.control = self.array.control
         self.admin = Admin(self.array)
         self.authority = str(certificate().authority_path)

@@ -288,13 +288,13 @@ class FunctionalTest(testtools.TestCase):
             {'kind': kind, 'method': method, 'path': path, 'times': 1,
              **more})
 
-    def switch(self, **switches: Any) -> None:
+    def switch(self, **behaviors: Any) -> None:
         """Choose how this test's array behaves where arrays differ."""
         self.ignore_call_budget()
         control = self.array.control
-        before = {name: control.switches()[name] for name in switches}
-        control.set_switches(**switches)
-        self.addCleanup(control.set_switches, **before)
+        before = {name: control.behaviors()[name] for name in behaviors}
+        control.set_behaviors(**behaviors)
+        self.addCleanup(control.set_behaviors, **before)
 
     @contextlib.contextmanager
     def assert_calls(self, most: int, least: int | None = None

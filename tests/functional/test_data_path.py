@@ -60,7 +60,7 @@ class DataPathTest(testtools.TestCase):
         """Have all arrays that the tests of the class share."""
         # The other ways to clone end in a copy, which a kernel must do.
         cls.simulator = iscsi.Simulator(
-            folder / 'state', cls.plane, ('--switch', 'clones_movable=true'))
+            folder / 'state', cls.plane, ('--behavior', 'clones_movable=true'))
         cls._start(cls.simulator)
 
     @classmethod

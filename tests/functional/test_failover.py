@@ -573,8 +573,8 @@ class FailbackTest(FailoverTest):
         self.pass_time()
         self.fails_over()
         self.write(slow, 'second')
-        self.secondary.control.set_switches(snapshot_seconds=5000)
-        self.addCleanup(self.secondary.control.set_switches,
+        self.secondary.control.set_behaviors(snapshot_seconds=5000)
+        self.addCleanup(self.secondary.control.set_behaviors,
                         snapshot_seconds=0)
         service = self.backend.fail_back()
         self.assertEqual(('enabled', ''), (service.replication_status,
@@ -584,7 +584,7 @@ class FailbackTest(FailoverTest):
                             'seconds it is not ready')
         self.assertEqual('second', self.read(slow))
         self.backend.detach(self.backend.attach(slow, self.host()))
-        self.secondary.control.set_switches(snapshot_seconds=0)
+        self.secondary.control.set_behaviors(snapshot_seconds=0)
         self.pass_time(6000)
         self.fails_back()
         for row in (slow, quick):
@@ -593,8 +593,8 @@ class FailbackTest(FailoverTest):
 
     def test_progress(self) -> None:
         self.fails_over()
-        self.secondary.control.set_switches(snapshot_seconds=300)
-        self.addCleanup(self.secondary.control.set_switches,
+        self.secondary.control.set_behaviors(snapshot_seconds=300)
+        self.addCleanup(self.secondary.control.set_behaviors,
                         snapshot_seconds=0)
         self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)

@@ -367,8 +367,8 @@ class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
     @ddt.data(*REFUSALS)
     def test_all(self, refusal: str) -> None:
         for array in (self.primary, self.secondary):
-            array.control.set_switches(refuse_unlisted=refusal)
-            self.addCleanup(array.control.set_switches,
+            array.control.set_behaviors(refuse_unlisted=refusal)
+            self.addCleanup(array.control.set_behaviors,
                             refuse_unlisted='400')
         self.own(self.protocol, replication_device=self.device())
         volume, other = self.replicated(), self.backend.create_volume(1)

@@ -35,9 +35,9 @@ class ReplicatedIdsTest(test_ids.IdsTest, replicated.ReplicatedTest):
     def setUp(self) -> None:
         super().setUp()
         for array in (self.primary, self.secondary):
-            before = array.control.switches()['reuse_ids']
-            array.control.set_switches(reuse_ids=True)
-            self.addCleanup(array.control.set_switches, reuse_ids=before)
+            before = array.control.behaviors()['reuse_ids']
+            array.control.set_behaviors(reuse_ids=True)
+            self.addCleanup(array.control.set_behaviors, reuse_ids=before)
         self.addCleanup(self._remove_theirs)
 
     def ids_of(self, array: arrays.Served, prefix: str, key: str,

@@ -1047,8 +1047,8 @@ class OldDriverTest(replicated.ReplicatedDisksTest):
         super().setUp()
         for array in (self.primary, self.secondary):
             # It deletes hosts with their initiators (HST-3).
-            array.control.set_switches(delete_host_with_initiators=True)
-            self.addCleanup(array.control.set_switches,
+            array.control.set_behaviors(delete_host_with_initiators=True)
+            self.addCleanup(array.control.set_behaviors,
                             delete_host_with_initiators=False)
         self.own(test_upgrade.OLD['iscsi'], san_api_port=None,
                  san_ip=self.primary.host, replication_device=(

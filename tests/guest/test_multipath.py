@@ -101,14 +101,14 @@ class TestProducts(base.GuestTest):
 
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.array.control, 'PATCH', 'switches',
+        self.addCleanup(self.array.control, 'PATCH', 'behaviors',
                         scsi_product=PRODUCTS[-1])
         self.enterContext(node.product_alone())
         self.attached = list(map(self.attach_product, PRODUCTS))
 
     def attach_product(self, product):
         """A disk that has these names."""
-        self.array.control('PATCH', 'switches', scsi_product=product)
+        self.array.control('PATCH', 'behaviors', scsi_product=product)
         return self.attach(self.backend.create_volume(1), multipath=True)
 
     def active(self):
@@ -217,12 +217,12 @@ class TestControlLun(base.GuestTest):
 
     def setUp(self):
         super().setUp()
-        self.array.control('PATCH', 'switches', control_lun=True)
+        self.array.control('PATCH', 'behaviors', control_lun=True)
         self.addCleanup(self.forget)
 
     def forget(self):
         """Leave the host without the disks that nobody detaches."""
-        self.array.control('PATCH', 'switches', control_lun=False)
+        self.array.control('PATCH', 'behaviors', control_lun=False)
         for name in self.control_disks():
             (_BLOCK / name / 'device/delete').write_text('1')
         if node.sessions():

@@ -68,7 +68,7 @@ class Site:
     def __init__(self, sequences=True, bulk=('*',)):
         self.array = k2_sim.Array(
             'sdp', clock=k2_sim.FakeClock())
-        self.array.control.set_switches(sequences=sequences, bulk=bulk)
+        self.array.control.set_behaviors(sequences=sequences, bulk=bulk)
         self.clock = scripted.FakeClock()
         self.client = c = rest.Client(
             rest.Settings(address='k2', login='admin', password='admin'),

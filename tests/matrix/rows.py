@@ -33,7 +33,7 @@ class Row:
     :ivar protocols: the transports on which it matters
     :ivar script: the operations to run, see ``test_matrix``
     :ivar profile: the array that offers everything else
-    :ivar more: further switches that such an array must have
+    :ivar more: further behaviors that such an array must have
     """
 
     name: str

@@ -81,12 +81,12 @@ class MatrixTest(base.FunctionalTest):
         """Run the script on an array that lacks a capability."""
         normal = self._normal()
         for array in self.arrays():
-            switches = {'refuse_unlisted': refusal,
-                        'refuse_only': list(row.features), **dict(row.more)}
-            before = array.control.switches()
-            self.addCleanup(array.control.set_switches, **{
-                name: before[name] for name in switches})
-            array.control.set_switches(**switches)
+            behaviors = {'refuse_unlisted': refusal,
+                         'refuse_only': list(row.features), **dict(row.more)}
+            before = array.control.behaviors()
+            self.addCleanup(array.control.set_behaviors, **{
+                name: before[name] for name in behaviors})
+            array.control.set_behaviors(**behaviors)
         learned.forget()
         self.own(self.protocol, **self.settings())
         outcomes = self._judged(normal)

@@ -13,7 +13,7 @@
 """How an array behaves, drawn at random.
 
 A behavior that no real array can combine with a refusal is left out: see
-``switches``. Numbers come from ``RANGES``; behaviors in ``FIXED`` are not
+``behaviors``. Numbers come from ``RANGES``; behaviors in ``FIXED`` are not
 drawn.
 """
 
@@ -52,14 +52,14 @@ _UNUSUAL = 0.25
 _NOT_ON_THE_FLOOR = ('session_policies_required', 'session_name_required')
 
 
-def switches(draw: random.Random) -> dict[str, Any]:
+def behaviors(draw: random.Random) -> dict[str, Any]:
     """Behaviors of an array, refusals among them.
 
     An array without requests that delete initiators deletes hosts with
     theirs, for nobody could delete a host there.
     """
     found: dict[str, Any] = {'reuse_ids': True, 'clones_movable': True}
-    for field in dataclasses.fields(profiles.Switches):
+    for field in dataclasses.fields(profiles.Behaviors):
         if field.name not in FIXED and draw.random() < _UNUSUAL:
             found[field.name] = _value(draw, field)
     found.update(_refusal(draw))

@@ -99,9 +99,9 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
                 others.add_volume()
             if self.draw.random() < 0.3:
                 others.add_host(self.hosts[0])
-        self.behaviors = drawn.switches(self.draw)
+        self.behaviors = drawn.behaviors(self.draw)
         for array in self.strangers:
-            array.control.set_switches(**self.behaviors)
+            array.control.set_behaviors(**self.behaviors)
         if self.draw.random() < 0.6:
             options['replication_device'] = self.device()
         self.is_replicated = 'replication_device' in options
@@ -287,7 +287,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
         def fill() -> None:
             full = self.draw.random() < 0.3
             for array in self.strangers:
-                array.control.set_switches(full=full)
+                array.control.set_behaviors(full=full)
 
         def wait() -> None:
             self.clock.sleep(self.draw.choice((1, 60, 700)))
@@ -330,7 +330,7 @@ class Round(images.ImagesTest, replicated.ReplicatedTest):
 
     def _clear_up(self) -> None:
         for array in self.strangers:
-            array.control.set_switches(full=False)
+            array.control.set_behaviors(full=False)
         for _ in range(3):
             if not self.backend.service().active_backend_id:
                 break

@@ -46,10 +46,10 @@ class Strangers:
     def _at_work(self) -> Iterator[None]:
         """Let the array serve its administrator in the usual way."""
         control = self._array.control
-        before = control.switches()
-        control.set_switches(full=False, create_reply='object')
+        before = control.behaviors()
+        control.set_behaviors(full=False, create_reply='object')
         yield
-        control.set_switches(
+        control.set_behaviors(
             full=before['full'], create_reply=before['create_reply'])
         self._refresh()
 

@@ -42,12 +42,12 @@ sections:
       grade: R
       binds: both
       says: searched
-      switches: [statistics]
+      behaviors: [statistics]
       missing: no event
 disagreements:
-- {point: page, choice: '100', other: '1000', rules: [], switch: page_size}
+- {point: page, choice: '100', other: '1000', rules: [], behavior: page_size}
 - {point: dedup, choice: refused, other: done, rules: [VOL-1, VOL-2],
-   missing: no switch}
+   missing: no behavior}
 - {point: exposure, choice: all, other: some, rules: [], fixed: no need}
 '''
 MODULE = '''
@@ -102,19 +102,19 @@ class RulesTest(unittest.TestCase):
         for family, counts in families.items():
             self.assertEqual(list(range(1, len(counts) + 1)), counts, family)
 
-    def test_switches_are_the_arrays(self):
+    def test_behaviors_are_the_arrays(self):
         known = {field.name for field in dataclasses.fields(
-            profiles.Switches)}
-        named = {switch for rule in self.rules.values()
-                 for switch in rule.switches}
-        named |= {point['switch'] for point in self.data['disagreements']
-                  if 'switch' in point}
+            profiles.Behaviors)}
+        named = {behavior for rule in self.rules.values()
+                 for behavior in rule.behaviors}
+        named |= {point['behavior'] for point in self.data['disagreements']
+                  if 'behavior' in point}
         self.assertLessEqual(named, known)
 
     def test_points_that_sources_disagree_on(self):
         for point in self.data['disagreements']:
             self.assertEqual(
-                1, len(point.keys() & {'switch', 'missing', 'fixed'}), point)
+                1, len(point.keys() & {'behavior', 'missing', 'fixed'}), point)
             self.assertLessEqual(set(point['rules']), set(self.rules))
 
     def test_every_rule_of_the_array_has_a_test(self):
@@ -223,7 +223,7 @@ class RenderTest(unittest.TestCase):
                           '     - ``page_size``', '     -'],
                          self.row('page'))
         self.assertEqual(
-            ['     - *Missing:* no switch', '     - VOL-1, VOL-2'],
+            ['     - *Missing:* no behavior', '     - VOL-1, VOL-2'],
             self.row('dedup')[3:])
         self.assertEqual('     - None: no need', self.row('exposure')[3])
 

@@ -37,7 +37,7 @@ class SimulatedTest(base.BaseTestCase):
         super().setUp()
         self.clock = k2_sim.FakeClock()
         self.sim = k2_sim.Array(self.profile, clock=self.clock,
-                                switches={'clones_movable': True})
+                                behaviors={'clones_movable': True})
         self.addCleanup(self.sim.close)
         self.client = rest.Client(
             rest.Settings(address='k2.example.org', login='admin',

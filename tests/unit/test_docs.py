@@ -307,9 +307,9 @@ class SimulatorTest(unittest.TestCase):
         self.assertEqual(
             set(), names - set(re.findall(r'[\w/-]+', literals)))
 
-    def test_switches(self):
+    def test_behaviors(self):
         self._assert_all_named(
-            field.name for field in dataclasses.fields(profiles.Switches))
+            field.name for field in dataclasses.fields(profiles.Behaviors))
 
     def test_profiles(self):
         self._assert_all_named(profiles.NAMES)

@@ -45,7 +45,7 @@ class FailBackTest(pair.AwayTest):
 
     def slowly(self):
         for place in (self.one, self.two):
-            place.control.set_switches(snapshot_seconds=2.0)
+            place.control.set_behaviors(snapshot_seconds=2.0)
 
     @ddt.data('before', 'after')
     def test_a_service_that_is_killed_at_every_call(self, when):

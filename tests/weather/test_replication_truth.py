@@ -567,8 +567,8 @@ class GroupExtendTest(groups.GroupsTest, TruthTest):
     def test_while_one_grows_the_other_is_not_in_error(self) -> None:
         """Also on an array that wants the session idle for that (VOL-4)."""
         for array in (self.primary, self.secondary):
-            array.control.set_switches(grow_suspended=False)
-            self.addCleanup(array.control.set_switches, grow_suspended=True)
+            array.control.set_behaviors(grow_suspended=False)
+            self.addCleanup(array.control.set_behaviors, grow_suspended=True)
         group = self.enabled()
         self.pass_time()
         self.look()

@@ -338,13 +338,13 @@ class OddArraysTest(base.FunctionalTest):
               {'delete_host_with_initiators': True},
               {'unstable_pages': True, 'page_size': 1},
               {'rate_limit': 200.0, 'rate_burst': 3})
-    def test_arrays_that_differ(self, switches: dict[str, Any]) -> None:
+    def test_arrays_that_differ(self, behaviors: dict[str, Any]) -> None:
         """Section 14: where the sources disagree, both ways work."""
         self.backend.delete_volume(self.volume)
         for protocol in ('iscsi', 'fc'):
             # What it learns of such an array is for no other test.
             self.own(protocol)
-            self.switch(**switches)
+            self.switch(**behaviors)
             volume = self.backend.create_volume(1)
             snapshot = self.backend.create_snapshot(volume)
             clone = self.backend.clone(volume)

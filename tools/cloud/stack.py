@@ -91,8 +91,8 @@ def arguments(run: settings.Settings, site: settings.Site) -> list[str]:
     """Return the arguments of k2-sim; the arrays are each other's peers."""
     found = ['--name', site.name, '--listen', site.host,
              '--state-dir', str(site.state), '--profile', PROFILE,
-             '--switch', 'clones_movable=true',
-             '--switch', 'grow_suspended=true',
+             '--behavior', 'clones_movable=true',
+             '--behavior', 'grow_suspended=true',
              '--login', settings.LOGIN,
              '--password-file', str(run.password_file)]
     if site == run.secondary:

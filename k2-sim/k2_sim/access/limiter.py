@@ -22,9 +22,9 @@ from k2_sim import profiles
 class Limiter:
     """Lets so many requests per second pass, and a burst at once."""
 
-    def __init__(self, switches: profiles.Switches,
+    def __init__(self, behaviors: profiles.Behaviors,
                  clock: clock_module.Clock) -> None:
-        self._switches = switches
+        self._behaviors = behaviors
         self._clock = clock
         self._spent = 0.0
         self._last = clock.monotonic()
@@ -32,7 +32,7 @@ class Limiter:
 
     def take(self, role: str) -> None:
         """Count a request; raises ApiError (429) if it is one too many."""
-        rate, burst = self._switches.rate_limit, self._switches.rate_burst
+        rate, burst = self._behaviors.rate_limit, self._behaviors.rate_burst
         if rate <= 0 or role == 'root':
             return
         with self._lock:

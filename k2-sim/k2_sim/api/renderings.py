@@ -44,10 +44,10 @@ class Renderings:
         self._readers: dict[store_module.Read, set[_Key]] = {}
         store.listeners.append(self._changed)
 
-    def check(self, switches: profiles.Switches) -> None:
+    def check(self, behaviors: profiles.Behaviors) -> None:
         """Forget everything if a switch has changed."""
-        if switches.changes != self._changes:
-            self._changes = switches.changes
+        if behaviors.changes != self._changes:
+            self._changes = behaviors.changes
             for known in self._known.values():
                 known.clear()
             self._reads.clear()

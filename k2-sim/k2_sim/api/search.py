@@ -69,9 +69,9 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
     tests: list[Test] = []
     for condition in query.conditions:
         test = query_module.matcher(
-            rules.resource, condition, scope.switches.offers)
+            rules.resource, condition, scope.behaviors.offers)
         if test is None:
-            if scope.switches.unknown_filter == 'ignored':
+            if scope.behaviors.unknown_filter == 'ignored':
                 continue
             return None
         tests.append((condition, test))
@@ -167,7 +167,7 @@ def _value(scope: Scope, rules: Rules, found: Found, number: int,
 def page(scope: Scope, rules: Rules, query: Query, found: Sequence[_T],
          show: Callable[[Sequence[_T]], Sequence[object]]) -> dict[str, Any]:
     """The envelope of one page (OBJ-1)."""
-    limit = scope.switches.page_size if query.limit is None else query.limit
+    limit = scope.behaviors.page_size if query.limit is None else query.limit
     if not rules.resource.paged:
         limit = len(found)
     shown = show(found[query.offset:query.offset + limit])

@@ -59,11 +59,11 @@ class Service:
     """Carries out requests on one state. Not safe for threads."""
 
     def __init__(self, store: store_module.Store,
-                 switches: profiles.Switches, clock: clock_module.Clock,
+                 behaviors: profiles.Behaviors, clock: clock_module.Clock,
                  visibility: visibility_module.Visibility,
                  io: performance.Performance) -> None:
         self._store = store
-        self._switches = switches
+        self._behaviors = behaviors
         self._clock = clock
         self._visibility = visibility
         self._io = io
@@ -79,19 +79,19 @@ class Service:
         Raises ApiError for a refusal, and UnansweredError if a peer must
         be asked first (see talk.open); then nothing has changed.
         """
-        scope = Scope(self._store, self._switches, self._clock,
+        scope = Scope(self._store, self._behaviors, self._clock,
                       request.role, request.login, talk=talk)
         try:
             self.expire(scope)
         except request_context.UnansweredError:
             # It is left to Array.tend(): this request need not wait for it.
             talk.begin()
-        self._renderings.check(self._switches)
+        self._renderings.check(self._behaviors)
         path = self._known_path(request.path.strip('/'))
         if path in ('', '__full'):
             return self._whole(scope, request, path)
         self._check_online(request, path)
-        if path.startswith('stats/') and not self._switches.statistics:
+        if path.startswith('stats/') and not self._behaviors.statistics:
             raise errors.no_resource()
         if request.method == 'GET':
             return self._read(scope, request, path)
@@ -99,7 +99,7 @@ class Service:
 
     def _known_path(self, path: str) -> str:
         """The path under its usual name (section 14)."""
-        if self._switches.netvlans and path.startswith(_OTHER_VLANS):
+        if self._behaviors.netvlans and path.startswith(_OTHER_VLANS):
             return path.replace(_OTHER_VLANS, network.VLANS, 1)
         return path
 
@@ -136,7 +136,7 @@ class Service:
 
     def _check_online(self, request: Request, path: str) -> None:
         """While not ONLINE neither writes nor statistics work (ERR-6)."""
-        if not self._switches.serves and (
+        if not self._behaviors.serves and (
                 request.method != 'GET' or path.startswith('stats/')):
             raise errors.ApiError(503, 'System is not online')
 
@@ -182,7 +182,7 @@ class Service:
                             self._statistics(scope, rules.name, query))
         found = search.find(scope, rules, query, self._visibility)
         self._turn += 1
-        turn = self._turn if self._switches.unstable_pages else 0
+        turn = self._turn if self._behaviors.unstable_pages else 0
         found = search.order(scope, rules, query, found, turn)
         return search.page(scope, rules, query, found.numbers, lambda numbers:
                            self._shown(scope, rules, found, numbers, query))
@@ -219,9 +219,9 @@ class Service:
                 query: query_module.Query) -> object:
         """One object, bare (OBJ-2) unless switched."""
         value = self._show(scope, rules, number, query.fields)
-        if not self._switches.single_envelope:
+        if not self._behaviors.single_envelope:
             return value
-        return {'hits': [value], 'limit': self._switches.page_size,
+        return {'hits': [value], 'limit': self._behaviors.page_size,
                 'offset': 0, 'total': 1}
 
     def _show(self, scope: Scope, rules: Rules, number: str,
@@ -258,12 +258,12 @@ class Service:
             rest, ('PATCH', 'DELETE'))
         if method not in wanted or not rules.offers(scope, method):
             raise errors.wrong_method()
-        if rest == '__bulk' and not self._switches.offers_bulk(rules.name):
+        if rest == '__bulk' and not self._behaviors.offers_bulk(rules.name):
             raise errors.no_resource()
 
     def _use_sequences(self, header: str) -> None:
         """X-K2-Sequence: each number must go up (SEQ-1, SEQ-2)."""
-        if not header.strip() or not self._switches.sequences:
+        if not header.strip() or not self._behaviors.sequences:
             return
         for item in header.split(','):
             match = re.fullmatch(r'([^=]+)=([0-9]{1,18})', item.strip())
@@ -274,10 +274,10 @@ class Service:
     def _one(self, scope: Scope, method: str, rules: Rules, number: str,
              body: Any, lenient: bool = False) -> Row:
         """Carry out one write; gives the row that was made or changed."""
-        ignores = self._switches.unknown_fields == 'ignored'
+        ignores = self._behaviors.unknown_fields == 'ignored'
         reading = schema.Reading(
-            self._store.exists, self._switches.offers, lenient or ignores,
-            'thin_clones' if self._switches.ignore_clone_fields else '',
+            self._store.exists, self._behaviors.offers, lenient or ignores,
+            'thin_clones' if self._behaviors.ignore_clone_fields else '',
             ignores)
         if method == 'POST':
             return rules.create(
@@ -336,17 +336,17 @@ class Service:
         """How long a deleted record is still listed (QRY-10, VOL-17)."""
         if resource == 'volumes':
             return visibility_module.Spell(
-                seconds=self._switches.delete_seconds)
+                seconds=self._behaviors.delete_seconds)
         return weather.linger or visibility_module.Spell(
-            self._switches.linger_reads, self._switches.linger_seconds)
+            self._behaviors.linger_reads, self._behaviors.linger_seconds)
 
     def _written(self, scope: Scope, method: str, rules: Rules, rest: str,
                  rows: list[Row]) -> Response:
         """The reply to a write (OBJ-3 to OBJ-5, BLK-2)."""
         if method == 'DELETE':
             return Response(204)
-        status = self._switches.create_status if method == 'POST' else 200
-        if method == 'POST' and self._switches.create_reply == 'empty':
+        status = self._behaviors.create_status if method == 'POST' else 200
+        if method == 'POST' and self._behaviors.create_reply == 'empty':
             return Response(status)
         # A later item of a bulk call may have changed an earlier one, or
         # retired it (RET-2).

@@ -263,9 +263,9 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
         'show': Verb('the seed', _call('GET', 'chance')),
         'set': Verb('begin all chances and counts anew', _set_seed,
                     (('seed', {'type': int, 'metavar': 'N'}),))}),
-    'switches': ('behaviours that can be chosen', {
-        'show': Verb('all switches', _call('GET', 'switches')),
-        'set': Verb('as: set full=true state=OFFLINE', _set('switches'),
+    'behaviors': ('how the array answers where arrays differ', {
+        'show': Verb('all behaviors', _call('GET', 'behaviors')),
+        'set': Verb('as: set full=true state=OFFLINE', _set('behaviors'),
                     (_SOME,))}),
     'clock': ("the array's time", {
         'advance': Verb('let time pass', _advance, ((
@@ -316,12 +316,14 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
                         (_FILE,)),
         'reset': Verb('back to factory state', _call('POST', 'reset'))}),
 }
+# Former names of nouns.
+_DEPRECATED: dict[str, tuple[str, ...]] = {'behaviors': ('switches',)}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='k2-sim-ctl', description='Controls a simulated K2 array'
-        ' (k2-sim): faults, latency, switches, recordings.',
+        ' (k2-sim): faults, latency, behaviors, recordings.',
         epilog='The password comes from --password-file or'
         f' {ctl_client.PASSWORD}. Values are JSON, or else taken as text.')
     parser.add_argument('--version', action='version',
@@ -338,7 +340,8 @@ def _parser() -> argparse.ArgumentParser:
     nouns = parser.add_subparsers(dest='noun', required=True,
                                   metavar='WHAT')
     for noun, (about, verbs) in COMMANDS.items():
-        _add_verbs(nouns.add_parser(noun, help=about, description=about),
+        _add_verbs(nouns.add_parser(noun, help=about, description=about,
+                                    aliases=_DEPRECATED.get(noun, ())),
                    verbs)
     return parser
 

@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         ' repeated')
     _add_accounts(parser)
     _add_data_plane(parser)
-    _add_behaviour(parser)
+    _add_behaviors(parser)
     _add_replication(parser)
     return parser
 
@@ -150,7 +150,7 @@ def _add_data_plane(parser: argparse.ArgumentParser) -> None:
         action='store_true', help='where it cannot run, do not start')
 
 
-def _add_behaviour(parser: argparse.ArgumentParser) -> None:
+def _add_behaviors(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--latency', type=_argument(reading.seconds), metavar='SECONDS',
         help='make every reply take so long (default: 0)')
@@ -159,9 +159,10 @@ def _add_behaviour(parser: argparse.ArgumentParser) -> None:
         help='answer 429 beyond so many requests per second'
         ' (default: 0, no limit)')
     parser.add_argument(
-        '--switch', action='append', type=_argument(_switch),
-        metavar='NAME=VALUE', help='a behaviour other than that of the'
-        ' profile, such as clones_movable=true; can be repeated')
+        '--behavior', '--switch', action='append', type=_argument(_behavior),
+        metavar='NAME=VALUE', help='a behavior that differs from the'
+        ' profile, such as clones_movable=true; can be repeated; --switch is'
+        ' deprecated')
     parser.add_argument(
         '--random-seed', type=_argument(reading.natural), metavar='N',
         help='what all that is left to chance comes from, so that a run can'
@@ -218,18 +219,18 @@ def _add_replication(parser: argparse.ArgumentParser) -> None:
         ' reaches its peers without it, too')
 
 
-def _switch(text: object) -> tuple[str, Any]:
+def _behavior(text: object) -> tuple[str, Any]:
     """NAME=VALUE; the value is JSON, or else taken as text."""
     name, _, value = str(text).partition('=')
     found: Any = value
     with contextlib.suppress(ValueError):
         found = json.loads(value)
     try:
-        profiles.Switches().change({name: found})
+        profiles.Behaviors().change({name: found})
     except errors.ApiError as exc:
-        raise ValueError(f'NAME=VALUE of a switch ({exc})') from exc
+        raise ValueError(f'NAME=VALUE of a behavior ({exc})') from exc
     if name == 'rate_limit':
-        raise ValueError('another switch; there is --rate-limit')
+        raise ValueError('another behavior; there is --rate-limit')
     return name, found
 
 
@@ -248,7 +249,7 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
         if name in options:
             options[name] = convert(options[name])
     for name, option in (('peer_addresses', '--peer'), ('seed', '--seed'),
-                         ('switch', '--switch')):
+                         ('behavior', '--behavior')):
         if name in options:
             options[name] = _by_name(option, options[name])
     first, *others = settings.users
@@ -258,7 +259,7 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
         control=_part(settings.control, options, 'control_'),
         peers=_part(settings.peers, options, 'peer_'),
         seed=_seed(settings.seed, options.pop('seed', {})),
-        switches={**settings.switches, **options.pop('switch', {})},
+        behaviors={**settings.behaviors, **options.pop('behavior', {})},
         **options)
 
 

@@ -171,9 +171,9 @@ def _data_plane(settings: Settings, directory: pathlib.Path
 def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
            data_plane: k2_sim.DataPlane | None) -> k2_sim.Array:
     first, *others = known.users()
-    switches = {**settings.switches, 'rate_limit': settings.rate_limit}
+    behaviors = {**settings.behaviors, 'rate_limit': settings.rate_limit}
     if data_plane is not None and settings.data_plane == 'tgt':
-        switches['one_lun_map'] = True
+        behaviors['one_lun_map'] = True
     try:
         array = k2_sim.Array(
             settings.profile, directory / 'state.db',
@@ -181,7 +181,7 @@ def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
             password=first.password, users=others,
             control_user=known.controller(), flex=known.flex(),
             seed=settings.random_seed, seeding=settings.seed,
-            switches=switches,
+            behaviors=behaviors,
             contents=k2_sim.Contents(directory / 'content'))
     except k2_sim.ApiError as exc:
         raise StartError(f'cannot make the new state: {exc}') from exc

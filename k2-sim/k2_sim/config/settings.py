@@ -89,8 +89,8 @@ class Settings:
 
     listen: host and port. size: capacity in KiB. users: the first is the
     array's own account, for its peers, too. latency: seconds. rate_limit:
-    requests per second, 0 for none. switches: choices that differ from the
-    profile's (see profiles.Switches). tls_names: further names in the
+    requests per second, 0 for none. behaviors: choices that differ from the
+    profile's (see profiles.Behaviors). tls_names: further names in the
     certificate. flex: access through the cloud manager, too. random_seed:
     what chance comes from, None for a new one. faults: fault rules from the
     start (see fault_rules.FaultRule). restore: a saved state to begin with.
@@ -115,7 +115,7 @@ class Settings:
     flex: Flex | None = None
     latency: float = 0.0
     rate_limit: float = 0.0
-    switches: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    behaviors: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     random_seed: int | None = None
     faults: tuple[Mapping[str, Any], ...] = ()
     restore: pathlib.Path | None = None

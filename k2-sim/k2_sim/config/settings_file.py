@@ -39,7 +39,7 @@ from k2_sim.faults import fault_rules
 from k2_sim import profiles
 
 Reader = Callable[[Any], Any]
-_SWITCHES_ELSEWHERE = ('rate_limit',)
+_BEHAVIORS_ELSEWHERE = ('rate_limit',)
 # Short enough for a line, whatever is shown.
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -140,7 +140,8 @@ class _Readers:
             'latency': reading.seconds,
             'rate_limit': reading.seconds,
             'random_seed': reading.natural,
-            'switches': _switches,
+            'behaviors': _behaviors,
+            'switches': _behaviors,
             'faults': _list_of(_fault),
             'seed': _seed,
             'replication': self._peers,
@@ -190,10 +191,19 @@ def _read(content: Any, readers: _Readers) -> Settings:
     tls = found.pop('tls', {})
     if 'replication' in found:
         found['peers'] = found.pop('replication')
+    if 'switches' in found:
+        found['behaviors'] = _renamed(found, 'switches', 'behaviors')
     _check_addresses(found)
     return Settings(**found, **{
         name: tls[key] for key, name in (
             ('enabled', 'tls'), ('names', 'tls_names')) if key in tls})
+
+
+def _renamed(found: dict[str, Any], old: str, new: str) -> Any:
+    """Remove and return the value of a deprecated key."""
+    if new in found:
+        raise _KeyError(old, f'deprecated name of {new}; remove one of them')
+    return found.pop(old)
 
 
 def _check_addresses(found: Mapping[str, Any]) -> None:
@@ -273,13 +283,13 @@ def _vlans(value: Any) -> tuple[equipment.Vlan, ...]:
     return vlans
 
 
-def _switches(value: Any) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(profiles.Switches)
-             if field.name not in _SWITCHES_ELSEWHERE]
+def _behaviors(value: Any) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(profiles.Behaviors)
+             if field.name not in _BEHAVIORS_ELSEWHERE]
     found = _mapping(value, {name: lambda item: item for name in names})
     for name, item in found.items():
         try:
-            profiles.Switches().change({name: item})
+            profiles.Behaviors().change({name: item})
         except errors.ApiError as exc:
             raise _KeyError(name, str(exc)) from exc
     return found

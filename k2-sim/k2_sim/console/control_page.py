@@ -27,7 +27,7 @@ from k2_sim.protocol.messages import Response
 
 _API = 'api/'
 # Of the control API; the rest of it is for programs.
-_OFFERED = ('faults', 'latency', 'ports', 'link', 'switches', 'seed',
+_OFFERED = ('faults', 'latency', 'ports', 'link', 'behaviors', 'seed',
             'chance', 'reset')
 
 
@@ -55,7 +55,7 @@ class ControlPage:
             'name': control.name, 'faults': control.faults(),
             'latency': control.latency.shown(), 'chance': control.seed,
             'ports': control.ports(), 'cut': control.is_cut,
-            'switches': control.switches(), 'choices': profiles.CHOICES,
+            'behaviors': control.behaviors(), 'choices': profiles.CHOICES,
             'kinds': fault_rules.KINDS, 'codes': fault_rules.BUSY_CODES,
             'statuses': list(fault_rules.STATUSES),
             'latencies': latency.KINDS}

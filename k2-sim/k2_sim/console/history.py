@@ -90,7 +90,7 @@ class History:
 
     def _sample(self, now: float, last: float | None) -> Sample:
         core = self._core
-        scope = base.Scope(core.store, core.switches, core.clock)
+        scope = base.Scope(core.store, core.behaviors, core.clock)
         capacity = registry.shown(
             scope, catalogue.SYSTEM_CAPACITY.name,
             core.store.at('/system/capacity/1'))

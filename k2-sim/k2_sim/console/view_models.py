@@ -116,7 +116,7 @@ class ViewModels:
             self._look()
         with core.lock:
             return view(base.Scope(
-                core.store, core.switches, core.clock), asked)
+                core.store, core.behaviors, core.clock), asked)
 
     def _overview(self, scope: base.Scope, asked: Asked) -> Fields:
         return {
@@ -161,7 +161,7 @@ class ViewModels:
             **self._identity(scope),
             'ports': ports.listed(scope), 'addresses': _addresses(scope),
             'users': self._users.roles(),
-            'switches': dataclasses.asdict(scope.switches)}
+            'behaviors': dataclasses.asdict(scope.behaviors)}
 
 
 def _any(entry: journal_module.Entry) -> bool:

@@ -146,14 +146,14 @@ class Control:
         self._core.faults.latency = latency.read(value) \
             if isinstance(value, Mapping) else latency.constant(value)
 
-    def switches(self) -> dict[str, Any]:
-        """The switches (see profiles.Switches)."""
-        return dataclasses.asdict(self._core.switches)
+    def behaviors(self) -> dict[str, Any]:
+        """The behaviors (see profiles.Behaviors)."""
+        return dataclasses.asdict(self._core.behaviors)
 
-    def set_switches(self, /, **values: Any) -> None:
-        """Change switches, all of those given or none."""
+    def set_behaviors(self, /, **values: Any) -> None:
+        """Change behaviors, all of those given or none."""
         with self._core.lock:
-            self._core.switches.change(values)
+            self._core.behaviors.change(values)
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass on the array's clock."""
@@ -385,7 +385,7 @@ class Control:
     def restore(self, document: bytes) -> None:
         """Take the state that a JSON document has in place of the own.
 
-        It is what save() gives, as JSON. Faults, switches and the journal
+        It is what save() gives, as JSON. Faults, behaviors and the journal
         stay. Raises ApiError (400) for anything else; then nothing changes.
         """
         try:

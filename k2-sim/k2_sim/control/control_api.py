@@ -38,6 +38,7 @@ def serves(path: str) -> bool:
 def answer(control: control_module.Control, request: Request) -> Response:
     """The reply to a control request; raises ApiError for a refusal."""
     name = request.path.removeprefix(BASE).strip('/')
+    name = _DEPRECATED.get(name, name)
     methods = _ACTIONS.get(name)
     if _NUMBERED.fullmatch(name):
         methods = _ITEMS.get(name.rpartition('/')[0])
@@ -111,10 +112,10 @@ def _journal(control: control_module.Control, request: Request) -> object:
             'total': len(entries), 'max_in_flight': control.max_in_flight}
 
 
-def _switches(control: control_module.Control, request: Request) -> object:
+def _behaviors(control: control_module.Control, request: Request) -> object:
     if request.method != 'GET':
-        control.set_switches(**_fields(request))
-    return control.switches()
+        control.set_behaviors(**_fields(request))
+    return control.behaviors()
 
 
 def _log_in(control: control_module.Control, request: Request) -> object:
@@ -262,7 +263,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
         'DELETE': lambda control, request: control.clear_performance()},
     'seed': {'POST': lambda control, request:
              control.seed_objects(_fields(request))},
-    'switches': {'GET': _switches, 'POST': _switches, 'PATCH': _switches},
+    'behaviors': {'GET': _behaviors, 'POST': _behaviors, 'PATCH': _behaviors},
     'survey': {'POST': lambda control, request: control.survey()},
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},
@@ -281,6 +282,8 @@ _ACTIONS: dict[str, dict[str, Action]] = {
                 control.restore(request.body)},
     'reset': {'POST': lambda control, request: control.reset()},
 }
+# Current names by former ones, which are not listed.
+_DEPRECATED = {'switches': 'behaviors'}
 # What has a number behind the name.
 _ITEMS: dict[str, dict[str, Action]] = {
     'faults': {

@@ -111,7 +111,7 @@ class Data:
         """Refuse what a host could not write now (CAP-3)."""
         self._check_open(resource, number)
         system.check_space(base.Scope(
-            self._core.store, self._core.switches, self._core.clock))
+            self._core.store, self._core.behaviors, self._core.clock))
 
     def _check_open(self, resource: str, number: int) -> None:
         """Plain snapshots never change (SNP-5), targets not yet (REP-16)."""

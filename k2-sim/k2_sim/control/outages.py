@@ -37,11 +37,11 @@ Undo = Callable[[], object]
 class Levers(Protocol):
     """What the control of an array offers to bring an outage about."""
 
-    def switches(self) -> dict[str, Any]:
-        """The switches (see profiles.Switches)."""
+    def behaviors(self) -> dict[str, Any]:
+        """The behaviors (see profiles.Behaviors)."""
 
-    def set_switches(self, /, **values: Any) -> None:
-        """Change switches."""
+    def set_behaviors(self, /, **values: Any) -> None:
+        """Change behaviors."""
 
     def has_link(self, port: str) -> bool:
         """Whether a port has its link."""
@@ -64,15 +64,15 @@ Begin = Callable[[Levers, FaultRule], Undo]
 
 
 def _offline(control: Levers, rule: FaultRule) -> Undo:
-    before = control.switches()['state']
-    control.set_switches(state=rule.state)
-    return lambda: control.set_switches(state=before)
+    before = control.behaviors()['state']
+    control.set_behaviors(state=rule.state)
+    return lambda: control.set_behaviors(state=before)
 
 
 def _full(control: Levers, rule: FaultRule) -> Undo:
-    before = control.switches()['full']
-    control.set_switches(full=True)
-    return lambda: control.set_switches(full=before)
+    before = control.behaviors()['full']
+    control.set_behaviors(full=True)
+    return lambda: control.set_behaviors(full=before)
 
 
 def _port_down(control: Levers, rule: FaultRule) -> Undo:

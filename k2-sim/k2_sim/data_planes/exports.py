@@ -69,27 +69,27 @@ def matters(resource: schema.Resource, old: Row | None, new: Row | None,
                for name in _FIELDS[resource.name])
 
 
-def mapped(store: store_module.Store, switches: profiles.Switches, fc: bool
+def mapped(store: store_module.Store, behaviors: profiles.Behaviors, fc: bool
            ) -> list[str]:
     """References of the volumes and volsnaps that hosts can see."""
     found = (mapping['volume'] for host in store.rows(_HOSTS)
              if _iqns(store, host) or fc and _ports(store, host)
-             for mapping in _mappings(store, switches, host))
+             for mapping in _mappings(store, behaviors, host))
     return list(dict.fromkeys(found))
 
 
-def of(store: store_module.Store, switches: profiles.Switches,
+def of(store: store_module.Store, behaviors: profiles.Behaviors,
        files: Mapping[str, pathlib.Path], fc: bool) -> base.Exports:
     """All that is to be served.
 
     files: where the data is, by reference to volume or volsnap; what has
     none is left out. fc: whether Fibre Channel is served, too.
     """
-    vendor, product = switches.scsi_product.split()
+    vendor, product = behaviors.scsi_product.split()
     exports = base.Exports(
         store.at('/system/state/1')['iscsi_qualified_target_name'],
         tuple(_portals(store)), vendor, product,
-        tuple(_hosts(store, switches, files, fc)))
+        tuple(_hosts(store, behaviors, files, fc)))
     if not fc:
         return exports
     return dataclasses.replace(
@@ -115,7 +115,7 @@ def _portals(store: store_module.Store) -> Iterator[str]:
             yield row['ip_address']
 
 
-def _hosts(store: store_module.Store, switches: profiles.Switches,
+def _hosts(store: store_module.Store, behaviors: profiles.Behaviors,
            files: Mapping[str, pathlib.Path], fc: bool
            ) -> Iterator[base.Access]:
     """The hosts that have initiators, and something to see."""
@@ -123,7 +123,7 @@ def _hosts(store: store_module.Store, switches: profiles.Switches,
         iqns = _iqns(store, host)
         ports = _ports(store, host) if fc else ()
         luns = tuple(_lun(store, mapping, files[mapping['volume']])
-                     for mapping in _mappings(store, switches, host)
+                     for mapping in _mappings(store, behaviors, host)
                      if mapping['volume'] in files)
         if luns and (iqns or ports):
             yield base.Access(iqns, luns, _account(store, host), ports)
@@ -144,13 +144,13 @@ def _names_of(ports: Iterable[Row]) -> tuple[str, ...]:
     return tuple(row['pwwn'] for row in ports)
 
 
-def _mappings(store: store_module.Store, switches: profiles.Switches,
+def _mappings(store: store_module.Store, behaviors: profiles.Behaviors,
               host: Row) -> Iterator[Row]:
     """Those of the host and of its group (MAP-5) that have a LUN (MAP-3).
 
     And that of the array's own volume (VOL-14), which is in no table.
     """
-    if switches.control_lun:
+    if behaviors.control_lun:
         yield _CONTROL
     for ref in (schema.make_ref(_HOSTS, host['id']), host['host_group']):
         for mapping in store.find(_MAPPINGS, 'host', ref) if ref else ():

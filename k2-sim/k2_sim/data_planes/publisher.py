@@ -147,7 +147,7 @@ class Publisher:
         """
         core, live = self._core, self._contents.live
         with core.lock:
-            refs = exports.mapped(core.store, core.switches,
+            refs = exports.mapped(core.store, core.behaviors,
                                   self._data_plane.has_fc)
             serials = {ref: self._serial(ref) for ref in refs}
         tokens, failures = self._tokens(refs)
@@ -157,7 +157,7 @@ class Publisher:
             # Meanwhile another row may have got the id: its turn comes next.
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
-            wanted = exports.of(core.store, core.switches, files,
+            wanted = exports.of(core.store, core.behaviors, files,
                                 self._data_plane.has_fc)
             self._volumes = exports.volumes(core.store, files)
         self._data_plane.publish(wanted)

@@ -40,7 +40,7 @@ class Weather(NamedTuple):
     """What reads do not see of one write.
 
     late: what a POST makes. linger: that a snapshot is deleted; None
-    leaves it to the switches.
+    leaves it to the behaviors.
     """
 
     late: Spell = Spell()

@@ -98,7 +98,7 @@ def _check(archive: Archive) -> None:
                 _check_row(store, catalogue.RESOURCES[name], row)
         clock = clock_module.FakeClock(0)
         whole = service.Service(
-            store, profiles.switches_of(archive.profile), clock,
+            store, profiles.behaviors_of(archive.profile), clock,
             visibility.Visibility(clock), performance.Performance(clock))
         store.at('/system/state/1')
         whole.answer(messages.Request('GET', '__full'),

@@ -30,7 +30,7 @@ from k2_sim.state import store as store_module
 
 def open_store(path: str | os.PathLike[str] | None, profile: str,
                equipment: equipment_module.Equipment, seed: Seed | None,
-               switches: profiles.Switches, clock: clock_module.Clock
+               behaviors: profiles.Behaviors, clock: clock_module.Clock
                ) -> store_module.Store:
     """The state in a file, or one in memory only if path is None.
 
@@ -48,7 +48,7 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
             with store.transaction():
                 factory.build(store, equipment, clock)
                 if seed is not None:
-                    seeding.plant(base.Scope(store, switches, clock), seed)
+                    seeding.plant(base.Scope(store, behaviors, clock), seed)
             store.flush()
         elif hardware_inventory.is_missing(store):
             with store.transaction():

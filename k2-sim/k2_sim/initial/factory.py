@@ -44,7 +44,7 @@ _RETENTION = {
 def build(store: store_module.Store, equipment: Equipment,
           clock: clock_module.Clock) -> None:
     """Fill an empty state, inside a transaction."""
-    scope = base.Scope(store, profiles.Switches(), clock)
+    scope = base.Scope(store, profiles.Behaviors(), clock)
     _build_system(scope, equipment)
     _build_nodes(scope, equipment)
     hardware_inventory.populate(store)

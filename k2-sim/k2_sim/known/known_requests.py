@@ -100,7 +100,7 @@ def admit(request: Request, refusal: str, only: Collection[str] = ()
           ) -> Request:
     """The request as an array sees it that knows those of the list only.
 
-    refusal: what becomes of others, see refuse_unlisted of Switches. only:
+    refusal: what becomes of others, see refuse_unlisted of Behaviors. only:
     which others, see refuse_only there. The role root is free of it, as of
     the rate limit, so that whoever tests can look at the array. Raises
     ApiError for a request that is refused, and DroppedError where the

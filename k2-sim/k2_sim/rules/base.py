@@ -37,7 +37,7 @@ class Scope(msgspec.Struct, frozen=True):
     """
 
     store: store_module.Store
-    switches: profiles.Switches
+    behaviors: profiles.Behaviors
     clock: clock.Clock
     role: str = 'admin'
     login: str = ''
@@ -59,7 +59,7 @@ class Rules:
     """The rules of one resource; this one stores what it is given.
 
     computed: fields that are not stored. They follow from the row, from
-    what the methods of Store give, from the switches, or from Scope.now.
+    what the methods of Store give, from the behaviors, or from Scope.now.
     """
 
     resource: schema.Resource
@@ -109,7 +109,7 @@ class Rules:
         for name, compute, is_ref, feature in self._shown:
             if wanted and name not in wanted:
                 continue
-            if feature and not scope.switches.offers(feature):
+            if feature and not scope.behaviors.offers(feature):
                 continue
             value = compute(scope, row) if compute else row.get(name)
             if is_ref and value is not None:

@@ -185,7 +185,7 @@ class GroupRules(base.Rules):
             'last_snapshot_creation_time': None})
 
     def _check_name(self, scope: Scope, name: str, own_id: int = 0) -> None:
-        base.check_name(name, scope.switches.name_limit)
+        base.check_name(name, scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', name, 'Volume group', own_id)
 

@@ -95,13 +95,13 @@ class HostRules(base.Rules):
     def delete(self, scope: Scope, row: Row) -> None:
         """Remove a host that nothing depends on (HST-2 to HST-4)."""
         _check_unmapped(scope, row)
-        if row['host_group'] and not scope.switches.delete_host_in_group:
+        if row['host_group'] and not scope.behaviors.delete_host_in_group:
             raise errors.refused(
                 f'Host {row["name"]} is a member of a host group')
         initiators = [
             (name, item['id']) for name in _INITIATORS
             for item in scope.store.find(name, 'host', _host_ref(row))]
-        if initiators and not scope.switches.delete_host_with_initiators:
+        if initiators and not scope.behaviors.delete_host_with_initiators:
             raise errors.refused(f'Host {row["name"]} has initiators')
         for name, number in initiators:
             scope.store.remove(name, number)
@@ -157,7 +157,7 @@ class HostGroupRules(base.Rules):
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
         """Rename (HGR-2) or describe a group, or change its rule."""
         if values.get('name', row['name']) != row['name']:
-            if not scope.switches.host_group_rename:
+            if not scope.behaviors.host_group_rename:
                 raise errors.refused('A host group cannot be renamed')
             self._check_name(scope, values['name'], row['id'])
         row = super().update(scope, row, values)
@@ -189,7 +189,7 @@ class ProfileRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a profile."""
-        base.check_name(values['name'], scope.switches.name_limit)
+        base.check_name(values['name'], scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Profile')
         self._check_login(scope, values['username'], values['password'])

@@ -51,7 +51,7 @@ def _used_luns(scope: Scope, host: str, volume: str) -> dict[int, str]:
     With one LUN map for all, that is each LUN of another volume, too.
     """
     rows = scope.store.find('mappings', 'host', host)
-    if scope.switches.one_lun_map:
+    if scope.behaviors.one_lun_map:
         rows += [row for row in scope.store.rows('mappings')
                  if row['volume'] != volume]
     return {row['lun']: row['host'] for row in reversed(rows)
@@ -66,7 +66,7 @@ def _free_lun(scope: Scope, host: str, volume: str,
     """
     used = _used_luns(scope, host, volume)
     candidates: list[int] = [] if wanted is None else [wanted]
-    if scope.switches.one_lun_map:
+    if scope.behaviors.one_lun_map:
         candidates += [row['lun'] for row in scope.store.find(
             'mappings', 'volume', volume)]
     for lun in itertools.chain(candidates, LUNS):

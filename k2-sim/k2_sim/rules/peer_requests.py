@@ -103,7 +103,7 @@ def _create(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
     """Make the target's side of a session (REP-1)."""
     _drop_unconfirmed(scope, peer, fields['name'])
-    base.check_name(fields['name'], scope.switches.name_limit)
+    base.check_name(fields['name'], scope.behaviors.name_limit)
     base.check_unique(
         scope, replicas.SESSIONS, 'name', fields['name'], 'Session')
     group = _GROUPS.create(scope, {

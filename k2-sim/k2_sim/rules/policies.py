@@ -43,7 +43,7 @@ class RetentionRules(base.Rules):
 
     def _check(self, scope: Scope, values: Row, own_id: int = 0) -> None:
         if 'name' in values:
-            base.check_name(values['name'], scope.switches.name_limit)
+            base.check_name(values['name'], scope.behaviors.name_limit)
             base.check_unique(scope, self.name, 'name', values['name'],
                               'Retention policy', own_id)
         if any(values.get(name, 0) < 0 for name in _AGES):
@@ -84,14 +84,14 @@ class CapacityPolicyRules(base.Rules):
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Make a policy; it is never the default one."""
-        if (scope.switches.full_threshold_required
+        if (scope.behaviors.full_threshold_required
                 and values['full_threshold'] is None):
             raise errors.refused('Missing required field: full_threshold')
         return self._checked(scope, super().create(
             scope, {**values, 'full_threshold': 100, 'is_default': False}))
 
     def _checked(self, scope: Scope, row: Row) -> Row:
-        base.check_name(row['name'], scope.switches.name_limit)
+        base.check_name(row['name'], scope.behaviors.name_limit)
         base.check_unique(scope, self.name, 'name', row['name'],
                           'Capacity policy', row['id'])
         if row['snapshot_overhead_threshold'] not in _OVERHEAD:

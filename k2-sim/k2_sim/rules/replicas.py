@@ -143,11 +143,11 @@ def check_restore(scope: Scope, group: str) -> None:
 def check_growth(scope: Scope, group: str) -> None:
     """Refuse to grow a volume that is being copied (VOL-4)."""
     session = session_of(scope, group)
-    switches = scope.switches
-    if session is None or switches.grow_in_session:
+    behaviors = scope.behaviors
+    if session is None or behaviors.grow_in_session:
         return
     allowed = {IDLE, FAILED_OVER}
-    if switches.grow_suspended:
+    if behaviors.grow_suspended:
         allowed.add(SUSPENDED)
     if session['state'] not in allowed:
         raise errors.refused(

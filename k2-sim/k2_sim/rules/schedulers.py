@@ -50,7 +50,7 @@ class SchedulerRules(base.Rules):
             **values, 'name': name, 'time_interval_min': minutes})
 
     def _check_name(self, scope: Scope, name: str, own_id: int = 0) -> None:
-        base.check_name(name, scope.switches.name_limit)
+        base.check_name(name, scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', name, 'Scheduler', own_id)
 

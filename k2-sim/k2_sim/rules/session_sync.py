@@ -183,7 +183,7 @@ def _swapped(row: Row, item: View) -> dict[str, Any]:
 
 def _follow_state(scope: Scope, row: Row, changes: dict[str, Any]) -> Row:
     """Change at once, or after the time that following takes (REP-8)."""
-    pending, delay = row['pending'], scope.switches.follow_seconds
+    pending, delay = row['pending'], scope.behaviors.follow_seconds
     if not changes:
         if pending is None or pending['own']:
             return row

@@ -120,7 +120,7 @@ class SessionRules(base.Rules):
     def _check_new(self, scope: Scope, values: Row) -> None:
         self._check_name(scope, values['name'])
         _check_rpo(values['rpo'])
-        if scope.switches.session_policies_required:
+        if scope.behaviors.session_policies_required:
             for name in _POLICIES:
                 if values[name] is None:
                     raise errors.refused(f'Missing required field: {name}')
@@ -128,7 +128,7 @@ class SessionRules(base.Rules):
 
     def _check_name(self, scope: Scope, name: str, own_id: int = 0) -> None:
         """Names of sessions are limited like others (REP-7)."""
-        base.check_name(name, scope.switches.name_limit)
+        base.check_name(name, scope.behaviors.name_limit)
         base.check_unique(scope, self.name, 'name', name, 'Session', own_id)
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
@@ -144,12 +144,12 @@ class SessionRules(base.Rules):
             row = replicas.change(scope, row, **kept)
             scope.talk.touched.add(row['id'])
         if state is None or (state == row['state']
-                             and scope.switches.repeat_commands):
+                             and scope.behaviors.repeat_commands):
             return row
         return _command(scope, row, state, restored)
 
     def _check_change(self, scope: Scope, row: Row, values: Row) -> None:
-        if scope.switches.session_name_required and 'name' not in values:
+        if scope.behaviors.session_name_required and 'name' not in values:
             raise errors.refused('Missing required field: name')
         if 'name' in values:
             self._check_name(scope, values['name'], row['id'])
@@ -245,16 +245,16 @@ def _sizes(scope: Scope, row: Row) -> list[tuple[int, int]]:
 def _start(scope: Scope, row: Row, restored: str | None) -> Row:
     """Rows 2 and 3: copy to the peer (REP-6)."""
     _need(row, replicas.IDLE, replicas.SUSPENDED)
-    switches, new = scope.switches, row['state'] == replicas.IDLE
+    behaviors, new = scope.behaviors, row['state'] == replicas.IDLE
     there = _ask(scope, row, 'follow')
-    if new and switches.start_seconds > profiles.START_LIMIT:
+    if new and behaviors.start_seconds > profiles.START_LIMIT:
         raise errors.refused('MC_ERR_START_TIMEOUT')
-    seconds = switches.copy_seconds if new else switches.round_seconds
+    seconds = behaviors.copy_seconds if new else behaviors.round_seconds
     row = replicas.change(scope, row, last_generation=max(
         row['last_generation'], there['last_generation']))
-    if new and switches.start_seconds:
+    if new and behaviors.start_seconds:
         return replicas.change(scope, row, pending={
-            'own': True, 'due': scope.now + switches.start_seconds,
+            'own': True, 'due': scope.now + behaviors.start_seconds,
             'seconds': seconds})
     return states.start(scope, row, seconds)
 
@@ -275,7 +275,7 @@ def _stop(scope: Scope, row: Row, restored: str | None) -> Row:
 def _fail_over(scope: Scope, row: Row, restored: str | None) -> Row:
     """Row 6: open the volumes to hosts, as they last arrived (REP-10)."""
     allowed = {'any': (replicas.IN_SYNC, replicas.SUSPENDED)}
-    wanted = scope.switches.failed_over_from
+    wanted = scope.behaviors.failed_over_from
     _need(row, *allowed.get(wanted, (wanted,)))
     restored = restored or replicas.live(
         scope, row['latest_replicated_snapshot'])
@@ -300,7 +300,7 @@ def _reverse(scope: Scope, row: Row, restored: str | None) -> Row:
         scope, row, current_role=replicas.SOURCE, opened=False,
         epoch=row['epoch'] + 1, last_generation=max(
             row['last_generation'], there['last_generation']))
-    return states.start(scope, row, scope.switches.round_seconds)
+    return states.start(scope, row, scope.behaviors.round_seconds)
 
 
 def _leave(scope: Scope, row: Row, restored: str | None) -> Row:
@@ -334,7 +334,7 @@ class PeerVolumeRules(base.Rules):
         if replicas.pair_of(scope, ref) is not None:
             raise errors.refused(
                 f'Volume {volume["name"]} has a peer volume already')
-        base.check_name(values['name'], scope.switches.name_limit)
+        base.check_name(values['name'], scope.behaviors.name_limit)
         made = peers.ask(
             scope, scope.store.at(session['replication_peer_k2array']),
             'add_volume', session=session['remote_replication_session_id'],

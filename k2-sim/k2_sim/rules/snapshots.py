@@ -63,7 +63,7 @@ class SnapshotRules(base.Rules):
 
     def offers(self, scope: Scope, method: str) -> bool:
         """PATCH can be switched off (SNP-10)."""
-        if method == 'PATCH' and not scope.switches.snapshot_patch:
+        if method == 'PATCH' and not scope.behaviors.snapshot_patch:
             return False
         return super().offers(scope, method)
 
@@ -92,7 +92,7 @@ class SnapshotRules(base.Rules):
     def _checked_name(self, scope: Scope, group_ref: str, short_name: str,
                       own_id: int = 0) -> str:
         """The full name; short names are unique in a group (SNP-2)."""
-        base.check_name(short_name, scope.switches.name_limit)
+        base.check_name(short_name, scope.behaviors.name_limit)
         name = f'{scope.store.at(group_ref)["name"]}:{short_name}'
         for row in scope.store.find(self.name, 'name', name):
             # With a colon in a name, two groups can come to the same.
@@ -175,7 +175,7 @@ def _replicated_by_user(scope: Scope, values: Row) -> Row:
         scope, session, session['last_generation'] + 1,
         is_application_consistent=bool(values['is_application_consistent']))
     replicas.enqueue(scope, session, row,
-                     scope.switches.snapshot_seconds, user=True)
+                     scope.behaviors.snapshot_seconds, user=True)
     scope.talk.touched.add(session['id'])
     return row
 

@@ -27,13 +27,13 @@ class StateRules(base.Rules):
     """system/state: one object, id 1."""
 
     computed = {
-        'state': lambda scope, row: scope.switches.state,
+        'state': lambda scope, row: scope.behaviors.state,
         'next_state': lambda scope, row: 'None',
         'is_system_functionality_degraded':
-            lambda scope, row: (scope.switches.degraded
-                                or not scope.switches.serves),
+            lambda scope, row: (scope.behaviors.degraded
+                                or not scope.behaviors.serves),
         'rest_api_version':
-            lambda scope, row: scope.switches.rest_api_version,
+            lambda scope, row: scope.behaviors.rest_api_version,
         'system_version': lambda scope, row: 'sim-1',
         'system_time': lambda scope, row: scope.now,
         'system_tz': lambda scope, row: 'UTC',
@@ -49,7 +49,7 @@ class StateRules(base.Rules):
         kept = {name: value for name, value in values.items()
                 if not self.resource.known[name].write_only}
         if 'system_name' in kept:
-            base.check_name(kept['system_name'], scope.switches.name_limit)
+            base.check_name(kept['system_name'], scope.behaviors.name_limit)
         return super().update(scope, row, kept)
 
 
@@ -101,7 +101,7 @@ def _space(scope: Scope, written: int) -> Row:
     Initiators may write more than there is: then nothing is left.
     """
     all_of_it = usable(scope)
-    if scope.switches.full or written >= all_of_it:
+    if scope.behaviors.full or written >= all_of_it:
         return {'state': 'full', 'free': 0, 'allocated': all_of_it}
     return {'state': 'ok', 'free': all_of_it - written, 'allocated': written}
 
@@ -114,7 +114,7 @@ def usable(scope: Scope) -> int:
 
 def free(scope: Scope) -> int:
     """What is not allocated yet, in KiB (CAP-3)."""
-    if scope.switches.full:
+    if scope.behaviors.full:
         return 0
     return usable(scope) - scope.store.written()
 

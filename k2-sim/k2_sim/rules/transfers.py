@@ -55,7 +55,7 @@ def begin(scope: Scope, row: Row, seconds: float) -> Row:
         start = replicas.free_at(row, scope.now)
         row = replicas.change(scope, row, queue=[*row['queue'], {
             **item, 'began': start,
-            'ends': start + scope.switches.snapshot_seconds}])
+            'ends': start + scope.behaviors.snapshot_seconds}])
     return _send(scope, row, scope.now, seconds)
 
 
@@ -95,7 +95,7 @@ def _run_rounds(scope: Scope, row: Row) -> None:
 
     A round starts on its beat, and not while a transfer is running.
     """
-    rpo, seconds = row['rpo'], scope.switches.round_seconds
+    rpo, seconds = row['rpo'], scope.behaviors.round_seconds
     period = rpo * max(1, math.ceil(seconds / rpo))
     busy = replicas.free_at(row, row['next_round']) - row['next_round']
     first = row['next_round'] + rpo * math.ceil(busy / rpo)

@@ -101,7 +101,7 @@ class VolumeRules(base.Rules):
 
     def make(self, scope: Scope, values: Row) -> Row:
         """Make a volume as far as names, size and room allow it."""
-        base.check_name(values['name'], scope.switches.name_limit)
+        base.check_name(values['name'], scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Volume')
         _check_size(values['size'])
@@ -116,7 +116,7 @@ class VolumeRules(base.Rules):
         """Rename, grow, move, describe, protect a volume."""
         _check_user_volume(row)
         if 'name' in values:
-            base.check_name(values['name'], scope.switches.name_limit)
+            base.check_name(values['name'], scope.behaviors.name_limit)
             base.check_unique(scope, self.name, 'name', values['name'],
                               'Volume', row['id'])
         self._check_growth(scope, row, values)
@@ -146,7 +146,7 @@ class VolumeRules(base.Rules):
     def _check_move(self, scope: Scope, row: Row, group: str) -> None:
         """VOL-10, and CLN-7 unless clones are movable."""
         ref, old = self.ref(row), scope.store.at(row['volume_group'])
-        if row.get('clone_volume') and not scope.switches.clones_movable:
+        if row.get('clone_volume') and not scope.behaviors.clones_movable:
             raise errors.refused(
                 'A thin clone cannot leave its volume group')
         # A volume with thin clones is in the snapshot they came from.
@@ -168,7 +168,7 @@ class VolumeRules(base.Rules):
         if volsnaps_of(scope, ref):
             raise errors.refused(f'Volume {row["name"]} has snapshots')
         replicas.check_removal(scope, row)
-        if scope.switches.delete_seconds:
+        if scope.behaviors.delete_seconds:
             scope.deleted.append((self.name, {
                 **self.render(scope, row), 'marked_for_deletion': True}))
         super().delete(scope, row)

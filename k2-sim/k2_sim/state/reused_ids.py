@@ -40,17 +40,17 @@ class ReusedIds:
     """
 
     def __init__(self, store: store_module.Store,
-                 switches: profiles.Switches,
+                 behaviors: profiles.Behaviors,
                  is_shown: Callable[[str, int], bool],
                  forget: Mapping[str, Callable[[int], None]]) -> None:
         self._store = store
-        self._switches = switches
+        self._behaviors = behaviors
         self._is_shown = is_shown
         self._forget = forget
 
     def take(self, resource: str) -> int | None:
         """The lowest free id, inside a transaction; None: they count on."""
-        if not self._switches.reuse_ids or resource in _RECORDS:
+        if not self._behaviors.reuse_ids or resource in _RECORDS:
             return None
         table = self._store.tables[resource]
         number = table.free_number(0)

@@ -200,7 +200,7 @@ class TestControlUser(base.ArrayTest):
     def test_each_has_its_own(self):
         for path, login, password, status in (
                 ('/sim/v1', 'control', 'other', 200),
-                ('/sim/v1/switches', 'control', 'other', 200),
+                ('/sim/v1/behaviors', 'control', 'other', 200),
                 ('/sim/v1', 'control', 'admin', 401),
                 ('/sim/v1', 'admin', 'admin', 401),
                 ('/sim/v1', 'more', 'secret', 401),

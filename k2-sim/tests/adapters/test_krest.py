@@ -175,7 +175,7 @@ class Searches:
         self.assertEqual(4, len(self.control.journal()))
 
     def test_chunks_of_the_default_size(self):
-        self.control.set_switches(page_size=9)
+        self.control.set_behaviors(page_size=9)
         self.fill()
         found = self.ep.search('host_groups', __sort='id',
                                __sort_order='desc')
@@ -311,7 +311,7 @@ class Writes:
 
     def test_too_fast(self):
         """ERR-5: two that do nothing but ask are too fast."""
-        self.control.set_switches(rate_limit=1.0, rate_burst=20)
+        self.control.set_behaviors(rate_limit=1.0, rate_burst=20)
 
         def load(found):
             try:

@@ -128,7 +128,7 @@ class TestBulk(base.ArrayTest):
 
     def test_bulk_can_be_missing(self):
         """Which resources take it is unknown (section 15)."""
-        self.control.set_switches(bulk=['snapshots'])
+        self.control.set_behaviors(bulk=['snapshots'])
         self.refused('POST', 'volumes/__bulk', [], status=404)
         self.post('snapshots/__bulk', [])
         self.refused('POST', 'volsnaps/__bulk', [], status=405)
@@ -189,7 +189,7 @@ class TestSequences(base.ArrayTest):
         self._post(201, 'hg-2', ' ')
 
     def test_older_array_ignores_the_header(self):
-        self.control.set_switches(sequences=False)
+        self.control.set_behaviors(sequences=False)
         self._post(201, 'hg-1', 'op=1')
         self._refused(400, 'hg-1', 'op=1')
 

@@ -147,16 +147,16 @@ def writes(draw, resources):
 class ModelTest(base.ArrayTest):
     """An array of which any story can be told.
 
-    :cvar switches: those of the array
+    :cvar behaviors: those of the array
     """
 
-    switches = {'clones_movable': True}
+    behaviors = {'clones_movable': True}
 
     def tell(self, steps):
         """Take the steps, and look at what holds after any of them."""
         self.clock = k2_sim.FakeClock()
         self.array = k2_sim.Array(
-            clock=self.clock, switches=self.switches)
+            clock=self.clock, behaviors=self.behaviors)
         self.control = self.array.control
         self._lay_ground()
         for number, (method, path, body) in enumerate(steps):

@@ -240,7 +240,7 @@ class TestErrors(base.ArrayTest):
 
     def test_not_online(self):
         """ERR-6: reads work, writes and statistics answer 503."""
-        self.control.set_switches(state='OFFLINE')
+        self.control.set_behaviors(state='OFFLINE')
         self.assertEqual('OFFLINE', self.get('system/state/1')['state'])
         self.refused('POST', 'host_groups', {'name': 'hg'}, status=503)
         self.refused('GET', 'stats/system', status=503)
@@ -248,13 +248,13 @@ class TestErrors(base.ArrayTest):
 
     def test_words_that_nobody_knows(self):
         """ERR-6: the state is any word, and may mean nothing."""
-        self.control.set_switches(state='Perfectly fine',
-                                  serve_any_state=True)
+        self.control.set_behaviors(state='Perfectly fine',
+                                   serve_any_state=True)
         self.assertEqual('Perfectly fine',
                          self.hits('system/state')[0]['state'])
         self.group()
         self.get('stats/system')
-        self.control.set_switches(serve_any_state=False)
+        self.control.set_behaviors(serve_any_state=False)
         self.refused('POST', 'volume_groups', {'name': 'g', 'quota': 0},
                      status=503)
 
@@ -420,10 +420,10 @@ class TestValues(base.ArrayTest):
         """OBJ-2, section 14."""
         bare = self.get('volumes/1')
         self.assertEqual('CTRL', bare['name'])
-        self.control.set_switches(single_envelope=True)
+        self.control.set_behaviors(single_envelope=True)
         self.assertEqual([bare], self.get('volumes/1')['hits'])
 
     def test_created_status_can_be_200(self):
         """OBJ-4 is an assumption, so it can be switched."""
-        self.control.set_switches(create_status=200)
+        self.control.set_behaviors(create_status=200)
         self.expect(200, 'POST', 'host_groups', {'name': 'hg'})

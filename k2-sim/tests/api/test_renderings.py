@@ -47,7 +47,7 @@ class TestRenderings(base.ArrayTest):
         self.assertEqual(0, self.seen(self.ref, 'volumes_count'))
 
     def test_what_it_refers_to(self):
-        self.control.set_switches(dedup_patch=True)
+        self.control.set_behaviors(dedup_patch=True)
         volume = self.volume(self.made)
         path = f'volumes/{volume["id"]}'
         is_dedup = self.seen(path, 'is_dedup')
@@ -60,9 +60,9 @@ class TestRenderings(base.ArrayTest):
         self.assertEqual(
             before + 60, self.seen('system/state/1', 'system_time'))
 
-    def test_switches(self):
+    def test_behaviors(self):
         self.assertIn('replication_session', self.get(self.ref))
-        self.control.set_switches(plural_session_field=True)
+        self.control.set_behaviors(plural_session_field=True)
         reply = self.get(self.ref)
         self.assertIn('replication_sessions', reply)
         self.assertNotIn('replication_session', reply)

@@ -96,29 +96,29 @@ class TestControlPage(browser.BrowserTest):
             self.a.get('volumes?name__contains=seed')['total'],
             self.a.get('hosts')['total']))
 
-    def test_ports_link_and_switches(self):
+    def test_ports_link_and_behaviors(self):
         self.open_control()
         link, port = self.all('#ports input')[:2]
         link.click()
         self.until(lambda: self.control.is_cut)
         port.click()
         self.until(lambda: not self.control.ports()[0]['up'])
-        self.one('#switches [aria-label=full]').click()
-        self.until(lambda: self.array.switches.full)
+        self.one('#behaviors [aria-label=full]').click()
+        self.until(lambda: self.array.behaviors.full)
         self.set_page_size('7')
-        self.until(lambda: self.array.switches.page_size == 7)
+        self.until(lambda: self.array.behaviors.page_size == 7)
         self.set_page_size('1.5')
         self.until_text('must be of type int', '#done')
-        self.until(lambda: self.one('#switches [aria-label=page_size]')
+        self.until(lambda: self.one('#behaviors [aria-label=page_size]')
                    .get_attribute('value') == '7')
-        Select(self.one('#switches [aria-label=create_reply]')) \
+        Select(self.one('#behaviors [aria-label=create_reply]')) \
             .select_by_visible_text('empty')
-        self.until(lambda: self.array.switches.create_reply == 'empty')
+        self.until(lambda: self.array.behaviors.create_reply == 'empty')
 
     def set_page_size(self, text):
         """Again if the page is just brought up to date."""
         self.until(lambda: not self.one(
-            '#switches [aria-label=page_size]').send_keys(
+            '#behaviors [aria-label=page_size]').send_keys(
             Keys.CONTROL, 'a', Keys.NULL, text, Keys.ENTER))
 
     def test_reset(self):

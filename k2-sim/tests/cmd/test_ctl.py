@@ -110,12 +110,14 @@ class TestCommand(base.ServedTest):
                           'sigma=1', 'longest=9')
         self.assertEqual(shown, self.control.latency.shown())
 
-    def test_seed_switches_clock(self):
+    def test_seed_behaviors_clock(self):
         self.assertEqual({'seed': 7}, self.json('chance', 'set', '7'))
         self.assertEqual({'seed': 7}, self.json('chance', 'show'))
-        self.json('switches', 'set', 'full=true', 'state=OFFLINE',
+        self.json('behaviors', 'set', 'full=true', 'state=OFFLINE',
                   'bulk=["snapshots"]')
-        shown = self.json('switches', 'show')
+        shown = self.json('behaviors', 'show')
+        # The deprecated name.
+        self.assertEqual(shown, self.json('switches', 'show'))
         self.assertEqual((True, 'OFFLINE', ['snapshots']), (
             shown['full'], shown['state'], shown['bulk']))
         before = self.array.clock.time()
@@ -224,7 +226,7 @@ class TestCommand(base.ServedTest):
                       output)
         self.assertIn('1 differ', output)
         self.quiet('state', 'reset')
-        self.json('switches', 'set', 'page_size=5')
+        self.json('behaviors', 'set', 'page_size=5')
         self.replay(path, '--ignore', 'limit')
 
     def test_what_cannot_be_replayed(self):

@@ -124,7 +124,7 @@ class ReplayTest(testtools.TestCase):
         self.session.auth = ('admin', 'wrong')
         self.call('POST', 'host_groups', {'name': 'h401'})
         self.session.auth = ('admin', 'admin')
-        self.first.control.set_switches(rate_limit=0.001, rate_burst=0)
+        self.first.control.set_behaviors(rate_limit=0.001, rate_burst=0)
         self.call('POST', 'host_groups', {'name': 'h429'})
         array, session = self.array()
         self.assertEqual([], self.replay(session))
@@ -144,7 +144,7 @@ class ReplayTest(testtools.TestCase):
     def test_differences(self):
         self.story()
         array, session = self.array()
-        array.control.set_switches(page_size=7, snapshot_patch=False)
+        array.control.set_behaviors(page_size=7, snapshot_patch=False)
         array.control.add_fault(kind='status', status=503, path='volsnaps/*')
         found = {(item.number, item.field): item
                  for item in self.replay(session)}
@@ -190,7 +190,7 @@ class ReplayTest(testtools.TestCase):
         control.add_fault(kind='latency', latency={'ms': 1})
         self.call('GET', 'volumes')
         array, session = self.array()
-        array.control.set_switches(page_size=7)
+        array.control.set_behaviors(page_size=7)
         self.assertEqual(['limit'], [
             found.field for found in self.replay(session)])
 

@@ -251,7 +251,10 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_file_and_options(self):
-        """Options win over the file; the seed is there from the start."""
+        """Options win over the file; the seed is there from the start.
+
+        --switch is the deprecated name of --behavior.
+        """
         secret = self.directory / 'secret'
         secret.write_text('geheim\n')
         config = self.directory / 'k2.yaml'
@@ -260,12 +263,12 @@ class TestService(SimTest):
             'tls: {enabled: false}\nseed: {volumes: 3, hosts: 2}\n'
             'users:\n- {login: boss, password_file: secret}\n'
             '- {login: eve, role: read-only, password_file: secret}\n'
-            'switches: {page_size: 2, snapshot_patch: false}\n'
+            'behaviors: {page_size: 2, snapshot_patch: false}\n'
             'faults:\n- {kind: latency, latency: {kind: constant, ms: 0}}\n'
             'control: {login: puppeteer, password_file: secret}\n')
         process, ready, lines = self.start(
             '--config', str(config), '--profile', 'sdp', '--seed',
-            'volumes=4', '--login', 'chief', '--switch', 'page_size=3',
+            'volumes=4', '--login', 'chief', '--behavior', 'page_size=3',
             '--switch', 'create_reply=empty')
         self.assertEqual(1, len(lines))
         self.assertEqual(('from-file', 'sdp'), ready.groups()[:2])
@@ -278,12 +281,12 @@ class TestService(SimTest):
         self.assertEqual(403, requests.delete(
             f'{ready[3]}/api/v2/volumes/31', auth=('eve', 'geheim'),
             timeout=60).status_code)
-        switches, faults = (requests.get(
+        behaviors, faults = (requests.get(
             f'{ready[3]}/sim/v1/{name}', auth=('puppeteer', 'geheim'),
-            timeout=60).json() for name in ('switches', 'faults'))
+            timeout=60).json() for name in ('behaviors', 'faults'))
         self.assertEqual((3, False, 'empty'), (
-            switches['page_size'], switches['snapshot_patch'],
-            switches['create_reply']))
+            behaviors['page_size'], behaviors['snapshot_patch'],
+            behaviors['create_reply']))
         self.assertEqual(['latency'],
                          [rule['kind'] for rule in faults['hits']])
         self.stop(process)
@@ -472,8 +475,8 @@ class TestDataPlane(SimTest):
         """Without it, LUNs are those of each host."""
         _, ready, _ = self.start(
             '--no-tls', '--data-plane', 'tgt', program=_AS_USER)
-        switches = self.get(ready[3], 'sim/v1/switches', login='control')
-        self.assertIs(False, switches.json()['one_lun_map'])
+        behaviors = self.get(ready[3], 'sim/v1/behaviors', login='control')
+        self.assertIs(False, behaviors.json()['one_lun_map'])
 
 
 @ddt.ddt
@@ -664,12 +667,12 @@ class TestRefusals(SimTest):
               ('--config', '~nosuchuser/k2.yaml'), ('--name', 'a\nb'),
               ('--seed', 'volumes=100001'), ('--seed', 'volumes=9999999'),
               ('--seed', 'volumes=1', '--seed', 'volumes=2'),
-              ('--switch', 'page_size=1', '--switch', 'page_size=2'),
+              ('--behavior', 'page_size=1', '--behavior', 'page_size=2'),
               ('--peer', 'a=h:1', '--peer', 'a=h:2'),
               ('--seed', 'volumes'), ('--seed', 'x=1'),
               ('--seed', 'snapshots=1'), ('--seed', 'volumes=-1'),
-              ('--switch', 'page_size'), ('--switch', 'page_size=x'),
-              ('--switch', 'nothing=1'), ('--switch', 'rate_limit=1'),
+              ('--behavior', 'page_size'), ('--behavior', 'page_size=x'),
+              ('--behavior', 'nothing=1'), ('--behavior', 'rate_limit=1'),
               ('--nothing',))
     def test_arguments_without_sense(self, options):
         """Exit status 2 and the usage, as for any command."""

@@ -65,6 +65,10 @@ class TestFile(FileTest):
             interface = self.load(text).equipment.iscsi[0]
             self.assertEqual((first,), interface.addresses, text)
 
+    def test_deprecated_name_of_behaviors(self):
+        self.assertEqual({'page_size': 2},
+                         self.load('switches: {page_size: 2}').behaviors)
+
     def test_paths_start_at_the_file(self):
         found = self.load('state_dir: state\n'
                           'control: {login: c, password_file: /etc/secret}\n'
@@ -87,7 +91,7 @@ class TestFile(FileTest):
         self.assertEqual(['admin', 'mgmt-app', 'read-only'],
                          [user.role for user in found.users])
         self.assertEqual({'snapshot_patch': False, 'rate_burst': 100},
-                         found.switches)
+                         found.behaviors)
         self.assertEqual(
             settings.Flex('sdp-7', 'mgmt-app', EXAMPLE.parent / 'flex.token'),
             found.flex)
@@ -151,11 +155,13 @@ class TestFile(FileTest):
         ('flex: {sdp: a, role: king}', 'flex.role: must be one of root,'),
         ('latency: -1', 'latency: must be a number from 0'),
         ('latency: .nan', 'latency: must be a number from 0'),
-        ('switches: {nothing: 1}', 'switches.nothing: unknown; allowed'
+        ('behaviors: {nothing: 1}', 'behaviors.nothing: unknown; allowed'
          ' are thin_clones,'),
-        ('switches: {page_size: x}', 'switches.page_size: Switch page_size'
+        ('behaviors: {page_size: x}', 'behaviors.page_size: Behavior page_size'
          ' must be of type int'),
-        ('switches: {rate_limit: 5}', 'switches.rate_limit: unknown'),
+        ('{behaviors: {}, switches: {}}', 'switches: deprecated name of'
+         ' behaviors; remove one of them'),
+        ('behaviors: {rate_limit: 5}', 'behaviors.rate_limit: unknown'),
         ('faults: [busy]', 'faults.0: must be a fault rule, as a mapping'),
         ('faults: [{kind: storm}]', 'faults.0.rule: Fault rule: kind must'),
         ('seed: {cats: 5}', 'seed.cats: unknown; allowed are volumes,'),
@@ -251,7 +257,7 @@ class EquippedTest(base.ArrayTest):
         found = settings_file.load(EXAMPLE)
         self.array = k2_sim.Array(
             found.profile, clock=self.clock, equipment=found.equipment,
-            switches=found.switches, seeding=found.seed)
+            behaviors=found.behaviors, seeding=found.seed)
         self.addCleanup(self.array.close)
         self.control = self.array.control
 
@@ -322,14 +328,14 @@ class TestEquipped(EquippedTest):
                         self.assertIn(value['ref'], found)
 
     def test_reset(self):
-        """Ports and switches stay as they were told, the seed goes."""
-        self.control.set_switches(snapshot_patch=True, page_size=7)
+        """Ports and behaviors stay as they were told, the seed goes."""
+        self.control.set_behaviors(snapshot_patch=True, page_size=7)
         self.control.reset()
         self.assertEqual(0, self.get('hosts')['total'])
         self.assertEqual(2, self.get('system/net_portchannels')['total'])
         self.assertEqual(10, self.get('system/net_ips')['total'])
-        self.assertFalse(self.control.switches()['snapshot_patch'])
-        self.assertNotEqual(7, self.control.switches()['page_size'])
+        self.assertFalse(self.control.behaviors()['snapshot_patch'])
+        self.assertNotEqual(7, self.control.behaviors()['page_size'])
 
 
 class TestNetwork(EquippedTest):

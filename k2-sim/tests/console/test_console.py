@@ -142,7 +142,7 @@ class TestDoors(ConsoleTest):
 
     def test_it_is_not_the_api(self):
         """Not in the journal, not limited, and no fault strikes it."""
-        self.control.set_switches(rate_limit=1.0, rate_burst=1)
+        self.control.set_behaviors(rate_limit=1.0, rate_burst=1)
         self.control.add_fault(kind='status', status=503)
         for _ in range(3):
             self.visitor.feed('overview')
@@ -272,7 +272,7 @@ class TestTree(ConsoleTest):
 
     def test_a_clone_that_has_moved(self):
         """CLN-7: it is shown in the group it is in."""
-        self.control.set_switches(clones_movable=True)
+        self.control.set_behaviors(clones_movable=True)
         self.patch(f'volumes/{self.clone["id"]}', {
             'volume_group': base.ref('volume_groups', self.group('vg-c'))})
         self.assertEqual(['1 group vg-c', '2 clone clone'],
@@ -517,10 +517,10 @@ class TestControlPage(base.ArrayTest):
     def test_the_rest(self):
         self.api('POST', 'latency', {'kind': 'constant', 'ms': 5})
         self.api('POST', 'link', {'cut': True})
-        self.api('POST', 'switches', {'state': 'OFFLINE'})
+        self.api('POST', 'behaviors', {'state': 'OFFLINE'})
         self.assertEqual((0.005, True, 'OFFLINE'), (
             self.array.core.faults.delay(), self.control.is_cut,
-            self.array.switches.state))
+            self.array.behaviors.state))
         self.api('POST', 'reset', status=204)
         self.assertFalse(self.control.is_cut)
 

@@ -182,7 +182,7 @@ class TestRateLimit(base.ArrayTest):
 
     def test_bucket(self):
         """ERR-5: a burst, then so many a second."""
-        self.control.set_switches(rate_limit=10, rate_burst=5)
+        self.control.set_behaviors(rate_limit=10, rate_burst=5)
         for _ in range(5):
             self.get('volumes')
         self.assertEqual('Too many requests',
@@ -199,7 +199,7 @@ class TestRateLimit(base.ArrayTest):
         """ERR-5: who asks too much takes it from the others."""
         array = k2_sim.Array(users=[
             k2_sim.User('other', 'other', 'read-only')])
-        array.control.set_switches(rate_limit=0.001, rate_burst=1)
+        array.control.set_behaviors(rate_limit=0.001, rate_burst=1)
         for login, status in (('other', 200), ('admin', 429)):
             self.assertEqual(status, array.handle(
                 'GET', '/api/v2',
@@ -209,7 +209,7 @@ class TestRateLimit(base.ArrayTest):
         """ERR-5: the limit is not for the role root."""
         array = k2_sim.Array(users=[
             k2_sim.User('root', 'root', 'root')])
-        array.control.set_switches(rate_limit=1, rate_burst=1)
+        array.control.set_behaviors(rate_limit=1, rate_burst=1)
         for _ in range(5):
             self.assertEqual(200, array.handle(
                 'GET', '/api/v2',
@@ -310,13 +310,13 @@ class TestLeftovers(base.ArrayTest):
         self.volume(self.group())
         self.expect(201, 'POST', 'host_groups', BODY,
                     **{'X-K2-Sequence': 'a=1'})
-        self.control.set_switches(thin_clones=False, state='OFFLINE')
+        self.control.set_behaviors(thin_clones=False, state='OFFLINE')
         self.control.set_latency(3)
         self.control.add_fault(kind='busy')
         self.control.reset()
         self.assertEqual(fresh, self.control.dump())
         self.assertEqual(14, self.group()['id'])
-        self.assertTrue(self.control.switches()['thin_clones'])
+        self.assertTrue(self.control.behaviors()['thin_clones'])
         self.assertEqual(latency.Latency(), self.control.latency)
         self.assertEqual(1, len(self.control.journal()))
 
@@ -332,7 +332,7 @@ class TestLeftovers(base.ArrayTest):
 @ddt.ddt
 class TestControlApi(base.ArrayTest):
 
-    @ddt.data(('switches', {'self': 1}), ('performance', {'self': 1}),
+    @ddt.data(('behaviors', {'self': 1}), ('performance', {'self': 1}),
               ('latency', {'kind': []}),
               ('faults', {'kind': 'latency', 'latency': {'kind': []}}),
               ('faults', {'kind': 'busy', 'regexp': 'a{%s}' % (10 ** 20)}),
@@ -363,9 +363,9 @@ class TestControlApi(base.ArrayTest):
     @ddt.data({'page_size': -5}, {'create_status': 7}, {'rate_burst': -1},
               {'bulk': ['volumes', 3]}, {'linger_seconds': -4.0},
               {'linger_seconds': 1e300})
-    def test_switches_without_meaning(self, body):
-        self.sim(400, 'POST', 'switches', body)
-        self.assertRaises(k2_sim.ApiError, self.control.set_switches,
+    def test_invalid_behaviors(self, body):
+        self.sim(400, 'POST', 'behaviors', body)
+        self.assertRaises(k2_sim.ApiError, self.control.set_behaviors,
                           rate_limit=float('nan'))
 
     @ddt.data({'times': -1}, {'after': -3}, {'probability': 7},
@@ -375,15 +375,18 @@ class TestControlApi(base.ArrayTest):
         self.sim(400, 'POST', 'faults', {'kind': 'busy', **fields})
 
     @ddt.data(
-        ('switches', {'page_size': True}, 'Switch page_size must be of type'
+        ('behaviors', {'page_size': True}, 'Behavior page_size must be of type'
          ' int'),
-        ('switches', {'sequences': 1}, 'Switch sequences must be of type'
+        ('behaviors', {'sequences': 1}, 'Behavior sequences must be of type'
          ' bool'),
-        ('switches', {'name_limit': 1.0}, 'Switch name_limit must be of type'
+        ('behaviors', {'name_limit': 1.0},
+         'Behavior name_limit must be of type'
          ' int'),
-        ('switches', {'rate_limit': '1'}, 'Switch rate_limit must be of type'
+        ('behaviors', {'rate_limit': '1'},
+         'Behavior rate_limit must be of type'
          ' float'),
-        ('switches', {'bulk': ['volumes', 3]}, 'Switch bulk must be a list of'
+        ('behaviors', {'bulk': ['volumes', 3]},
+         'Behavior bulk must be a list of'
          ' names'),
         ('faults', {'kind': 'busy', 'times': True}, 'Fault rule: wrong value'
          ' for times'),
@@ -401,7 +404,7 @@ class TestControlApi(base.ArrayTest):
 
     def test_numbers_without_a_point(self):
         self.assertEqual(5.0, self.sim(
-            200, 'PATCH', 'switches', {'rate_limit': 5})['rate_limit'])
+            200, 'PATCH', 'behaviors', {'rate_limit': 5})['rate_limit'])
         self.assertEqual(0, self.sim(200, 'POST', 'faults', {
             'kind': 'busy', 'times': None, 'seconds': 0})['seconds'])
 
@@ -443,15 +446,17 @@ class TestControlApi(base.ArrayTest):
         self.sim(204, 'DELETE', 'journal')
         self.assertEqual(0, self.sim(200, 'GET', 'journal')['total'])
 
-    def test_switches(self):
-        changed = self.sim(200, 'PATCH', 'switches', {
+    def test_behaviors(self):
+        changed = self.sim(200, 'PATCH', 'behaviors', {
             'page_size': 5, 'bulk': ['snapshots'], 'rate_limit': 1000})
         self.assertEqual((5, ['snapshots']), (
             changed['page_size'], changed['bulk']))
+        self.assertEqual(changed, self.sim(200, 'GET', 'behaviors'))
+        # The deprecated name.
         self.assertEqual(changed, self.sim(200, 'GET', 'switches'))
         for body in ({'page_size': '5'}, {'colour': 1}, {'bulk': '*'},
                      {'sequences': 1, 'page_size': 7}):
-            self.sim(400, 'PATCH', 'switches', body)
+            self.sim(400, 'PATCH', 'behaviors', body)
         self.assertEqual(5, self.get('volumes')['limit'])
 
     def test_clock_initiators_state(self):
@@ -479,7 +484,7 @@ class TestProfiles(base.ArrayTest):
         self.assertRaises(ValueError, k2_sim.Array, 'k3')
 
     def test_how_profiles_differ(self):
-        k2, sdp, known = (vars(profiles.switches_of(name))
+        k2, sdp, known = (vars(profiles.behaviors_of(name))
                           for name in profiles.NAMES)
         self.assertEqual({'thin_clones', 'page_size', 'scsi_product'},
                          {name for name in k2 if k2[name] != sdp[name]})

@@ -114,7 +114,7 @@ class TestData(DataTest):
 
     def test_an_id_that_comes_back(self):
         """OBJ-7: what has the id of a volume shows nothing of its data."""
-        self.control.set_switches(reuse_ids=True)
+        self.control.set_behaviors(reuse_ids=True)
         group = self.group()
         for _ in range(3):
             path = f'volumes/{self.volume(group)["id"]}'
@@ -339,7 +339,7 @@ class TestLive(DataTest):
             bodies.append(self.snapshot_body(
                 base.ref('volume_groups', group), 'snap'))
         self.serve('volumes/31', 'volumes/32')
-        self.control.set_switches(bulk=['*'])
+        self.control.set_behaviors(bulk=['*'])
         self.post('snapshots/__bulk', bodies)
         self.assertEqual([2], self.pauses)
         self.assertEqual(self.named(), self.files())
@@ -538,7 +538,7 @@ class TestInterface(DataTest):
 
     def test_full_array(self):
         """CAP-3: writes are refused, discards are not."""
-        self.control.set_switches(full=True)
+        self.control.set_behaviors(full=True)
         self.assertEqual('No space is left on the array',
                          self.refuse('PUT', 'volumes/31', b'x'))
         self.ask('DELETE', 'volumes/31', b'', 204)

@@ -275,7 +275,7 @@ class TestLoss(DataPairTest):
     def test_source_restarts_before_the_news(self):
         """What has arrived already is not sent again."""
         self.prepare()
-        self.a.control.set_switches(copy_seconds=60)
+        self.a.control.set_behaviors(copy_seconds=60)
         self.put(0, b'a')
         self.write('in_sync')
         image = self.a.array.store.rows('volsnaps')[-1]

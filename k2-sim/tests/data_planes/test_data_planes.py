@@ -176,14 +176,14 @@ class TestWhatIsServed(ServedTest):
 
     def test_another_product(self):
         """VOL-15: from the next LUN on."""
-        self.control.set_switches(scsi_product='KMNRIO KDP')
+        self.control.set_behaviors(scsi_product='KMNRIO KDP')
         self.map(self.node, self.vol)
         self.assertEqual(('KMNRIO', 'KDP'), (
             self.data_plane.exports.vendor, self.data_plane.exports.product))
 
     def test_control_lun(self):
         """VOL-14: every host with initiators sees it, and cannot write."""
-        self.control.set_switches(control_lun=True)
+        self.control.set_behaviors(control_lun=True)
         other = self.host('node2')
         self.iqn(other, 'b')
         control = self.seen('b')[255]
@@ -193,7 +193,7 @@ class TestWhatIsServed(ServedTest):
         self.map(self.node, self.vol)
         self.assertEqual({1, 255}, set(self.seen()))
         self.assertEqual({255}, set(self.seen('b')))
-        self.control.set_switches(control_lun=False)
+        self.control.set_behaviors(control_lun=False)
         self.iqn(other, 'c')
         self.assertEqual({1}, set(self.seen()))
         self.assertEqual({}, self.seen('b'))

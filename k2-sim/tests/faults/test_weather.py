@@ -468,7 +468,7 @@ class TestVisibility(WeatherTest):
 
     def test_linger_by_the_clock(self):
         """QRY-10, by the switch, in seconds."""
-        self.control.set_switches(linger_seconds=10)
+        self.control.set_behaviors(linger_seconds=10)
         group = self.group()
         self.volume(group)
         path = f'snapshots/{self.snapshot(group)["id"]}'
@@ -489,7 +489,7 @@ class TestOutages(WeatherTest):
         group = self.group()
         volume = self.volume(group)
         taken = self.snapshot(group)
-        self.control.set_switches(full=True)
+        self.control.set_behaviors(full=True)
         capacity = self.get('system/capacity/1')
         self.assertEqual(('full', 0), (capacity['state'], capacity['free']))
         self.assertEqual(capacity['total'], capacity['allocated'])
@@ -513,7 +513,7 @@ class TestOutages(WeatherTest):
         self.map(self.host(), volume)
         self.patch(f'volumes/{volume["id"]}', {'description': 'd'})
         self.delete(f'snapshots/{taken["id"]}')
-        self.control.set_switches(full=False)
+        self.control.set_behaviors(full=False)
         self.snapshot(group)
         self.assertEqual('ok', self.get('system/capacity/1')['state'])
 
@@ -602,8 +602,8 @@ class TestOutageRules(WeatherTest):
         rule = self.control.add_fault(kind='full')
         with self.array.outages.during([rule]):
             self.get('volumes')
-            self.assertTrue(self.control.switches()['full'])
-        self.assertFalse(self.control.switches()['full'])
+            self.assertTrue(self.control.behaviors()['full'])
+        self.assertFalse(self.control.behaviors()['full'])
 
     def test_full(self):
         """SNP-4, CAP-3: for the one volume that the rule is about."""
@@ -633,7 +633,7 @@ class TestOutageRules(WeatherTest):
 
     def test_what_was_wrong_before_stays_so(self):
         self.control.set_port(self.PORT, False)
-        self.control.set_switches(full=True, state='UPGRADE')
+        self.control.set_behaviors(full=True, state='UPGRADE')
         self.control.add_fault(kind='port_down', port=self.PORT)
         self.control.add_fault(kind='full')
         self.control.add_fault(kind='offline')
@@ -654,7 +654,7 @@ class TestOutageRules(WeatherTest):
             self.assertFalse(self._is_up())
             end()
             self.assertTrue(self._is_up())
-            self.assertFalse(self.control.switches()['full'])
+            self.assertFalse(self.control.behaviors()['full'])
             self.control.clear_faults()
 
     def test_with_others(self):

@@ -95,7 +95,7 @@ class TestRestore(ArchiveTest):
 
     def test_what_reads_did_not_see(self):
         """OBJ-6, QRY-10: it was of the state that is gone."""
-        self.control.set_switches(linger_seconds=60)
+        self.control.set_behaviors(linger_seconds=60)
         self.fill()
         saved = self.save()
         snapshot = self.snapshot(self.hits('volume_groups')[-1], 'late')

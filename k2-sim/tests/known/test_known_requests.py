@@ -53,7 +53,7 @@ class KnownTest(base.ArrayTest):
         self.first = self.volume(self.made)
 
     def switch(self, refusal):
-        self.control.set_switches(**{NOT_LISTED: refusal})
+        self.control.set_behaviors(**{NOT_LISTED: refusal})
 
     def names(self, path):
         return [found.get('name') for found in self.hits(path)]
@@ -63,7 +63,7 @@ class KnownTest(base.ArrayTest):
 class TestRefusals(KnownTest):
 
     def test_the_profile_refuses_with_400(self):
-        self.assertEqual('400', self.control.switches()[NOT_LISTED])
+        self.assertEqual('400', self.control.behaviors()[NOT_LISTED])
         self.refused('GET', 'hosts')
 
     @ddt.data(*STATUSES)
@@ -158,7 +158,7 @@ class TestRefusals(KnownTest):
     def test_any_value_is_refused_but_these(self):
         for value in ('401', 401, 'maybe', True, None):
             self.assertRaises(
-                k2_sim.ApiError, self.control.set_switches,
+                k2_sim.ApiError, self.control.set_behaviors,
                 **{NOT_LISTED: value})
 
 
@@ -291,7 +291,7 @@ class TestSilence(KnownTest):
     def test_no_hits(self):
         """QRY-2: whatever is not listed selects nothing."""
         self.switch('no_hits')
-        self.control.set_switches(unknown_filter='ignored')
+        self.control.set_behaviors(unknown_filter='ignored')
         for path in ('volumes?name__in=vol-1', 'volumes?name=vol-1&size=1',
                      'volumes?id=1', 'hosts?type=Linux', 'volumes?nothing=1',
                      'snapshots?volume_group.ref=/volume_groups/14'):
@@ -322,7 +322,7 @@ class TestRefuseOnly(KnownTest):
     """An array that lacks some features, and serves all other requests."""
 
     def lack(self, *features, how='501'):
-        self.control.set_switches(
+        self.control.set_behaviors(
             **{NOT_LISTED: how, 'refuse_only': list(features)})
 
     def test_only_these_are_refused(self):
@@ -392,8 +392,8 @@ class TestRefuseOnly(KnownTest):
     def test_what_is_no_feature(self):
         for wrong in ('', 'GET'):
             self.assertRaises(k2_sim.ApiError, self.lack, wrong)
-        self.control.set_switches(refuse_only=['GET volumes'])
-        self.control.set_switches(**{NOT_LISTED: 'none'})
+        self.control.set_behaviors(refuse_only=['GET volumes'])
+        self.control.set_behaviors(**{NOT_LISTED: 'none'})
         self.get('volumes/1')
 
 
@@ -435,7 +435,7 @@ class TestReplication(pairs.PairTest):
         """The state is written, and what comes with it is not."""
         self.group = self.a.group(is_dedup=True)
         session = self.a.post(pairs.SESSIONS, pairs.session_body(self.group))
-        self.a.control.set_switches(**{NOT_LISTED: 'ignored'})
+        self.a.control.set_behaviors(**{NOT_LISTED: 'ignored'})
         path = f'{pairs.SESSIONS}/{session["id"]}'
         self.a.patch(path, {'rpo': 600})
         self.assertEqual(300, self.a.get(path)['rpo'])

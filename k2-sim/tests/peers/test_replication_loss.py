@@ -80,7 +80,7 @@ class TestLoss(pairs.PairTest):
     def test_on_its_way_at_the_cut(self):
         """It does not arrive; a user's snapshot goes after the resume."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=10)
+        self.a.control.set_behaviors(snapshot_seconds=10)
         self.a.control.write(self.volume['id'], 'two')
         snapshot = self.take(self.a, self.session)
         self.clock.advance(5)
@@ -231,7 +231,7 @@ class TestLoss(pairs.PairTest):
     def test_session_that_fell_behind(self):
         """A source that went idle before it could become the target."""
         self.start()
-        self.a.control.set_switches(follow_seconds=5)
+        self.a.control.set_behaviors(follow_seconds=5)
         self.write_there('failed_over')
         self.clock.advance(5)
         self.write_there('in_sync')

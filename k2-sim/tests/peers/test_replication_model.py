@@ -145,7 +145,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
         ('copy_seconds', 'round_seconds', 'snapshot_seconds',
          'start_seconds', 'follow_seconds')), seconds=DELAYS)
     def delay(self, side, name, seconds):
-        self.sides[side].control.set_switches(**{name: seconds})
+        self.sides[side].control.set_behaviors(**{name: seconds})
 
     @stateful.invariant()
     def roles(self):
@@ -218,7 +218,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
             test.control.mend_link()
             for name in ('copy_seconds', 'round_seconds', 'start_seconds',
                          'snapshot_seconds', 'follow_seconds'):
-                test.control.set_switches(**{name: 0.0})
+                test.control.set_behaviors(**{name: 0.0})
         for _ in range(3):
             self.clock.advance(1000)
             for test in self.sides.values():

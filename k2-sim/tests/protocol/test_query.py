@@ -179,7 +179,7 @@ class TestSearch(base.ArrayTest):
         self.snapshot(self.vg_a)
         self.assertEqual(
             1, self.get('snapshots?num_of_clones=0')['total'])
-        self.control.set_switches(thin_clones=False)
+        self.control.set_behaviors(thin_clones=False)
         self.assertEqual(
             0, self.get('snapshots?num_of_clones=0')['total'])
         self.assertNotIn('num_of_clones', self.hits('snapshots')[0])
@@ -219,7 +219,7 @@ class TestPaging(base.ArrayTest):
 
     def test_default_limit(self):
         self.assertEqual(1000, self._page('__limit=')[1]['limit'])
-        self.control.set_switches(page_size=3)
+        self.control.set_behaviors(page_size=3)
         ids, reply = self._page('')
         self.assertEqual((3, 3, 4), (len(ids), reply['limit'],
                                      reply['total']))
@@ -265,11 +265,11 @@ class TestPaging(base.ArrayTest):
                          self.get('volumes/1?__fields='))
 
     def test_pages_without_order_can_be_made_unstable(self):
-        self.control.set_switches(unstable_pages=True)
+        self.control.set_behaviors(unstable_pages=True)
         pages = {tuple(self._page('')[0]) for _ in range(4)}
         self.assertEqual(4, len(pages))
         self.assertEqual(self.ids, self._page('__sort=id')[0])
-        self.control.set_switches(unstable_pages=False)
+        self.control.set_behaviors(unstable_pages=False)
         self.assertEqual(self.ids, self._page('')[0])
 
 

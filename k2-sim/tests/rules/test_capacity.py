@@ -86,7 +86,7 @@ class TestNoSpace(SmallArrayTest):
         for name in ('a', 'b'):
             self._snapshot(name, 0)
         self._snapshot('kept', 0, is_auto_deleteable=False)
-        self.control.set_switches(full=True)
+        self.control.set_behaviors(full=True)
         self.assertEqual(['kept'], self._names())
 
     def test_no_more_than_there_is(self):

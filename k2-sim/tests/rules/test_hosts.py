@@ -68,7 +68,7 @@ class TestHosts(base.ArrayTest):
 
     def test_deleting_with_initiators(self):
         """HST-3, the lenient way."""
-        self.control.set_switches(delete_host_with_initiators=True)
+        self.control.set_behaviors(delete_host_with_initiators=True)
         host = base.ref('hosts', self.host())
         self.post('host_iqns', {'iqn': IQN, 'host': host})
         self.post('host_fc_ports', {'pwwn': '1' * 16, 'host': host})
@@ -108,7 +108,7 @@ class TestHostGroups(base.ArrayTest):
         for name in ('g' * 33, '', 'cluster2'):
             self.refused('PATCH', 'host_groups/5', {'name': name})
         self.patch('host_groups/5', {'name': 'g' * 32})
-        self.control.set_switches(host_group_rename=False)
+        self.control.set_behaviors(host_group_rename=False)
         self.refused('PATCH', 'host_groups/5', {'name': 'x'})
         self.patch('host_groups/5', {'name': 'g' * 32,
                                      'description': 'd'})
@@ -155,7 +155,7 @@ class TestHostGroups(base.ArrayTest):
                          self.refused('DELETE', 'host_groups/5'))
         self.assertEqual('Host node1 is a member of a host group',
                          self.refused('DELETE', 'hosts/7'))
-        self.control.set_switches(delete_host_in_group=True)
+        self.control.set_behaviors(delete_host_in_group=True)
         self.delete('hosts/7')
         mapping = self.map(self.cluster, self.volume(self.group()),
                            host_kind='host_groups')

@@ -209,7 +209,7 @@ class TestOneLunMap(MappingTest):
 
     def setUp(self):
         super().setUp()
-        self.control.set_switches(one_lun_map=True)
+        self.control.set_behaviors(one_lun_map=True)
 
     def test_no_lun_is_of_two_volumes(self):
         """MAP-2: but a volume has one LUN on all hosts."""

@@ -272,7 +272,7 @@ class TestSettingUp(pairs.PairTest):
 
     def test_policies_can_be_mandatory(self):
         """REP-2."""
-        self.a.control.set_switches(session_policies_required=True)
+        self.a.control.set_behaviors(session_policies_required=True)
         body = pairs.session_body(self.a.group())
         self.refused(self.a, 'POST', pairs.SESSIONS, body)
         policy = {'ref': '/retention_policies/4'}
@@ -363,7 +363,7 @@ class TestSettingUp(pairs.PairTest):
 
     def test_new_member_while_the_peer_follows(self):
         self.start()
-        self.b.control.set_switches(follow_seconds=5)
+        self.b.control.set_behaviors(follow_seconds=5)
         self.write('suspended')
         self.write('idle')
         body = self.pair_body(self.a.volume(self.group, 'vol-2'))
@@ -397,13 +397,13 @@ class TestSettingUp(pairs.PairTest):
         self.refused(self.b, 'PATCH', there, grow)
         self.write('suspended')
         self.refused(self.a, 'PATCH', here, grow)
-        self.b.control.set_switches(grow_suspended=True)
-        self.a.control.set_switches(grow_suspended=True)
+        self.b.control.set_behaviors(grow_suspended=True)
+        self.a.control.set_behaviors(grow_suspended=True)
         self.a.patch(here, grow)
         self.assertIn('size', self.command_refused(self.a, 'in_sync'))
         self.b.patch(there, grow)
         self.write('in_sync')
-        self.a.control.set_switches(grow_in_session=True)
+        self.a.control.set_behaviors(grow_in_session=True)
         self.a.patch(here, {'size': 3 * base.GIB})
         self.write_there('failed_over')
         self.assertIn('size', self.command_refused(self.b, 'in_sync'))
@@ -468,7 +468,7 @@ class TestTravel(pairs.PairTest):
         """REP-6: in_sync at once, progress rises."""
         self.prepare()
         self.a.control.write(self.volume['id'], 'one')
-        self.a.control.set_switches(copy_seconds=100.0)
+        self.a.control.set_behaviors(copy_seconds=100.0)
         self.assertEqual('in_sync', self.write('in_sync')['state'])
         for passed, progress in ((0, 0), (25, 25), (74, 99)):
             self.clock.advance(passed)
@@ -495,7 +495,7 @@ class TestTravel(pairs.PairTest):
 
     def test_what_was_written_later_goes_with_the_next_round(self):
         self.start()
-        self.a.control.set_switches(round_seconds=10.0)
+        self.a.control.set_behaviors(round_seconds=10.0)
         self.a.control.write(self.volume['id'], 'two')
         self.clock.advance(300)
         self.a.control.write(self.volume['id'], 'three')
@@ -526,7 +526,7 @@ class TestTravel(pairs.PairTest):
     def test_rounds_longer_than_the_rpo(self):
         """One at a time; the next begins on the beat after it."""
         self.start(rpo=60)
-        self.a.control.set_switches(round_seconds=100.0)
+        self.a.control.set_behaviors(round_seconds=100.0)
         self.a.control.write(self.volume['id'], 'two')
         self.clock.advance(60)
         self.assertEqual(0, self.here()['current_snapshot_progress'])
@@ -550,7 +550,7 @@ class TestTravel(pairs.PairTest):
     def test_replication_snapshot(self):
         """REP-13, REP-14, SNP-14."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=10.0)
+        self.a.control.set_behaviors(snapshot_seconds=10.0)
         self.a.control.write(self.volume['id'], 'two')
         snapshot = self.take(self.a, self.session)
         self.a.control.write(self.volume['id'], 'three')
@@ -650,7 +650,7 @@ class TestTravel(pairs.PairTest):
         self.b.delete(
             self.over_there()['latest_replicated_snapshot']['ref'][1:])
         # And the session can begin anew.
-        self.a.control.set_switches(copy_seconds=5)
+        self.a.control.set_behaviors(copy_seconds=5)
         self.write('in_sync')
         self.command_refused(self.b, 'failed_over')
         self.clock.advance(5)
@@ -659,7 +659,7 @@ class TestTravel(pairs.PairTest):
     def test_several_on_their_way(self):
         """One after the other, in order."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=10.0)
+        self.a.control.set_behaviors(snapshot_seconds=10.0)
         snapshots = []
         for token in ('two', 'three'):
             self.a.control.write(self.volume['id'], token)
@@ -675,7 +675,7 @@ class TestTravel(pairs.PairTest):
     def test_suspended_on_the_way(self):
         """A round is given up; a user's snapshot goes after the resume."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=10, round_seconds=20)
+        self.a.control.set_behaviors(snapshot_seconds=10, round_seconds=20)
         self.a.control.write(self.volume['id'], 'two')
         snapshot = self.take(self.a, self.session)
         self.clock.advance(5)
@@ -738,7 +738,7 @@ class TestTravel(pairs.PairTest):
         self.start()
         self.write_there('failed_over')
         self.b.control.write(self.remote, 'two')
-        self.b.control.set_switches(round_seconds=30, snapshot_seconds=5)
+        self.b.control.set_behaviors(round_seconds=30, snapshot_seconds=5)
         self.write_there('in_sync')
         self.assertStates('in_sync target', 'in_sync source')
         self.clock.advance(30)
@@ -763,7 +763,7 @@ class TestTravel(pairs.PairTest):
         self.start()
         self.write_there('failed_over')
         self.b.control.write(self.remote, 'two')
-        self.b.control.set_switches(round_seconds=30)
+        self.b.control.set_behaviors(round_seconds=30)
         self.write_there('in_sync')
         self.write('failed_over')
         self.assertEqual('one', self.contents()[0])
@@ -771,7 +771,7 @@ class TestTravel(pairs.PairTest):
     def test_generations_never_repeat(self):
         """Also when the peer has given out numbers that never arrived."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=100)
+        self.a.control.set_behaviors(snapshot_seconds=100)
         lost = [self.take(self.a, self.session)['generation_number']
                 for _ in range(3)]
         self.write_there('failed_over')
@@ -822,7 +822,7 @@ class TestHistory(pairs.PairTest):
         """10.5: without ids, in an envelope of hits and total."""
         self.start(rpo=60)
         self.a.control.set_written(self.volume['id'], 1024)
-        self.a.control.set_switches(round_seconds=7)
+        self.a.control.set_behaviors(round_seconds=7)
         self.a.control.write(self.volume['id'], 'two')
         self.clock.advance(67)
         reply = self.a.get('replication/rpo_history')

@@ -146,7 +146,7 @@ class TestCommands(pairs.PairTest):
     def test_next_snapshot(self):
         """REP-20: the first of those that wait for the one on its way."""
         self.start()
-        self.a.control.set_switches(snapshot_seconds=10.0)
+        self.a.control.set_behaviors(snapshot_seconds=10.0)
         self.assertIsNone(self.here()['next_snapshot'])
         first, second, third = (
             self.take(self.a, self.session) for _ in range(3))
@@ -199,7 +199,7 @@ class TestCommands(pairs.PairTest):
         self.start()
         for side, command in ((self.a, 'in_sync'), (self.b, 'in_sync')):
             self.command_refused(side, command)
-        self.a.control.set_switches(repeat_commands=True)
+        self.a.control.set_behaviors(repeat_commands=True)
         before = self.here()
         self.assertEqual(before, self.write('in_sync'))
         self.assertEqual(before, self.here())
@@ -207,15 +207,15 @@ class TestCommands(pairs.PairTest):
     def test_failed_over_only_from_what_the_switch_says(self):
         """Row 6: cinder and the DR scripts differ."""
         self.start()
-        self.b.control.set_switches(failed_over_from='suspended')
+        self.b.control.set_behaviors(failed_over_from='suspended')
         self.command_refused(self.b, 'failed_over')
         self.write('suspended')
-        self.b.control.set_switches(failed_over_from='in_sync')
+        self.b.control.set_behaviors(failed_over_from='in_sync')
         self.command_refused(self.b, 'failed_over')
         self.write('in_sync')
         self.write_there('failed_over')
         self.assertRaises(
-            k2_sim.ApiError, self.b.control.set_switches,
+            k2_sim.ApiError, self.b.control.set_behaviors,
             failed_over_from='idle')
 
     def test_reverse_needs_unmapped_volumes(self):
@@ -231,7 +231,7 @@ class TestCommands(pairs.PairTest):
     def test_start_that_takes_its_time(self):
         """REP-6: up to a minute, or it fails."""
         self.prepare()
-        self.a.control.set_switches(start_seconds=60.0, copy_seconds=5.0)
+        self.a.control.set_behaviors(start_seconds=60.0, copy_seconds=5.0)
         self.write('in_sync')
         self.clock.advance(59)
         self.assertStates(*_STOPPED)
@@ -242,15 +242,15 @@ class TestCommands(pairs.PairTest):
         self.assertEqual(100, self.here()['current_snapshot_progress'])
         self.write('suspended')
         self.write('idle')
-        self.a.control.set_switches(start_seconds=61)
+        self.a.control.set_behaviors(start_seconds=61)
         self.assertEqual('MC_ERR_START_TIMEOUT',
                          self.command_refused(self.a, 'in_sync'))
 
     def test_other_side_follows_later(self):
         """REP-8."""
         self.prepare()
-        self.b.control.set_switches(follow_seconds=3.0)
-        self.a.control.set_switches(follow_seconds=5.0)
+        self.b.control.set_behaviors(follow_seconds=3.0)
+        self.a.control.set_behaviors(follow_seconds=5.0)
         self.write('in_sync')
         self.assertStates('in_sync source', 'idle target')
         self.clock.advance(3)
@@ -271,7 +271,7 @@ class TestCommands(pairs.PairTest):
     def test_command_during_following(self):
         """The last one wins on the other side, too."""
         self.start()
-        self.b.control.set_switches(follow_seconds=3.0)
+        self.b.control.set_behaviors(follow_seconds=3.0)
         self.write('suspended')
         self.clock.advance(2)
         self.write('idle')
@@ -282,7 +282,7 @@ class TestCommands(pairs.PairTest):
 
     def test_command_taken_back_before_it_is_followed(self):
         self.start()
-        self.b.control.set_switches(follow_seconds=3.0)
+        self.b.control.set_behaviors(follow_seconds=3.0)
         self.write('suspended')
         self.clock.advance(1)
         self.write('in_sync')
@@ -291,7 +291,7 @@ class TestCommands(pairs.PairTest):
 
     def test_target_takes_over_before_it_follows(self):
         self.start()
-        self.b.control.set_switches(follow_seconds=3.0)
+        self.b.control.set_behaviors(follow_seconds=3.0)
         self.write('suspended')
         self.write_there('failed_over')
         self.clock.advance(10)
@@ -372,7 +372,7 @@ class TestCommands(pairs.PairTest):
 
     def test_name_in_patch_can_be_mandatory(self):
         self.prepare()
-        self.a.control.set_switches(session_name_required=True)
+        self.a.control.set_behaviors(session_name_required=True)
         self.command_refused(self.a, 'in_sync')
         self.a.patch(self.source_path(),
                      {'name': 'ssn-1', 'state': 'in_sync'})

@@ -223,12 +223,12 @@ class TestStatistics(base.ArrayTest):
 
 
 @ddt.ddt
-class TestSwitches(base.ArrayTest):
+class TestBehaviors(base.ArrayTest):
     """Section 14: the other side of each point."""
 
     def test_empty_reply(self):
         """OBJ-3, OBJ-6: POST carries out and says nothing."""
-        self.control.set_switches(create_reply='empty')
+        self.control.set_behaviors(create_reply='empty')
         for path, body in (('host_groups', {'name': 'a'}),
                            ('host_groups/__bulk', [{'name': 'b'}])):
             reply = self.call('POST', path, body)
@@ -238,7 +238,7 @@ class TestSwitches(base.ArrayTest):
     def test_plural_session_field(self):
         group = self.group()
         self.assertIsNone(group['replication_session'])
-        self.control.set_switches(plural_session_field=True)
+        self.control.set_behaviors(plural_session_field=True)
         group = self.get(f'volume_groups/{group["id"]}')
         self.assertIsNone(group['replication_sessions'])
         self.assertNotIn('replication_session', group)
@@ -246,16 +246,16 @@ class TestSwitches(base.ArrayTest):
     def test_unknown_filter(self):
         """QRY-2: none, or all."""
         for path in ('volumes?colour=red', 'volumes?colour__in=red&id=1'):
-            self.control.set_switches(unknown_filter='none')
+            self.control.set_behaviors(unknown_filter='none')
             self.assertEqual(0, self.get(path)['total'])
-            self.control.set_switches(unknown_filter='ignored')
+            self.control.set_behaviors(unknown_filter='ignored')
             self.assertEqual(1, self.get(path)['total'])
         self.assertEqual(0, self.get('volumes?colour=red&id=2')['total'])
 
     def test_fields_of_published_clients(self):
         """OBJ-12: what a client sends that no document has is ignored."""
         for behavior in ('refused', 'ignored'):
-            self.control.set_switches(unknown_fields=behavior)
+            self.control.set_behaviors(unknown_fields=behavior)
             # As the Go SDK does, with Terraform on it.
             group = self.post('volume_groups', {
                 'name': behavior, 'quota': 0, 'is_dedup': True,
@@ -288,7 +288,7 @@ class TestSwitches(base.ArrayTest):
         change = {'description': 'd', 'is_dedup': False, 'colour': 'red'}
         self.refused('POST', 'volumes', body)
         self.refused('PATCH', path, change)
-        self.control.set_switches(unknown_fields='ignored')
+        self.control.set_behaviors(unknown_fields='ignored')
         made = self.post('volumes', body)
         self.assertNotIn('colour', made)
         self.assertNotEqual(('x', 7), (made['scsi_sn'], made['id']))
@@ -304,7 +304,7 @@ class TestSwitches(base.ArrayTest):
         """VCP-1."""
         body = {'name': 'p', 'warning_threshold': 1, 'error_threshold': 2,
                 'critical_threshold': 3, 'snapshot_overhead_threshold': 4}
-        self.control.set_switches(full_threshold_required=True)
+        self.control.set_behaviors(full_threshold_required=True)
         self.assertEqual(
             'Missing required field: full_threshold',
             self.refused('POST', 'vg_capacity_policies', body))
@@ -315,7 +315,7 @@ class TestSwitches(base.ArrayTest):
     def test_netvlans(self):
         path = 'system/netvlans'
         self.refused('GET', path, status=404)
-        self.control.set_switches(netvlans=True)
+        self.control.set_behaviors(netvlans=True)
         made = self.post(path, {
             'tag': '7', 'interface': base.ref('system/net_ports', 1)})
         self.assertEqual(made, self.get(f'{path}/{made["id"]}'))
@@ -328,7 +328,7 @@ class TestSwitches(base.ArrayTest):
             'password': 'twelve-chars'})
         path = f'hosts/{self.host()["id"]}'
         self.refused('PATCH', path, {'host_auth_profile': 'p'})
-        self.control.set_switches(host_auth_profile=True)
+        self.control.set_behaviors(host_auth_profile=True)
         for name, count in (('p', 1), (None, 0)):
             self.patch(path, {'host_auth_profile': name})
             self.assertEqual(count, self.get(
@@ -345,7 +345,7 @@ class TestSwitches(base.ArrayTest):
             path = f'volumes/{self.volume(group)["id"]}'
         self.assertEqual(f'Field {field} is read-only', self.refused(
             'PATCH', path, {field: value}))
-        self.control.set_switches(**{switch: True})
+        self.control.set_behaviors(**{switch: True})
         self.assertEqual(value, self.patch(path, {field: value})[field])
 
     def test_page_size(self):

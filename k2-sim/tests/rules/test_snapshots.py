@@ -212,13 +212,13 @@ class TestSnapshots(SnapshotTest):
     def test_patch_can_be_missing(self):
         """SNP-10, as on a live array."""
         self.snapshot(self.vg)
-        self.control.set_switches(snapshot_patch=False)
+        self.control.set_behaviors(snapshot_patch=False)
         self.refused('PATCH', 'snapshots/51', {}, status=405)
         self.refused('PATCH', 'snapshots/__bulk', [], status=405)
 
     def test_deleted_ones_linger(self):
         """QRY-10, VSN-1: listed with is_deleted for so many reads."""
-        self.control.set_switches(linger_reads=2)
+        self.control.set_behaviors(linger_reads=2)
         self.snapshot(self.vg)
         self.delete('snapshots/51')
         hit = self.hits('snapshots?short_name=snap-1')[0]
@@ -236,7 +236,7 @@ class TestSnapshots(SnapshotTest):
         self.snapshot(self.vg)
 
     def test_deleted_ones_are_sorted_and_cut_like_others(self):
-        self.control.set_switches(linger_reads=9)
+        self.control.set_behaviors(linger_reads=9)
         self.snapshot(self.vg)
         view = self.view(self.snapshot(self.vg, 'snap-2'))
         self.delete('snapshots/51')

@@ -85,13 +85,13 @@ class TestSystemStatistics(base.ArrayTest):
             self.refused('GET', f'stats/system/{number}', status=404)
 
     def test_an_array_without(self):
-        self.control.set_switches(statistics=False)
+        self.control.set_behaviors(statistics=False)
         self.refused('GET', 'stats/system', status=404)
         self.refused('GET', 'stats/volumes', status=404)
 
     def test_a_degraded_array(self):
         """Section 7.1: it may well be online."""
-        self.control.set_switches(degraded=True)
+        self.control.set_behaviors(degraded=True)
         state = self.get('system/state/1')
         self.assertEqual(('ONLINE', True), (
             state['state'], state['is_system_functionality_degraded']))

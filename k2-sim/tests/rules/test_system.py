@@ -155,7 +155,7 @@ class TestSystem(base.ArrayTest):
                             state['system_id'])
 
     def test_older_version(self):
-        self.control.set_switches(rest_api_version='2.1.0')
+        self.control.set_behaviors(rest_api_version='2.1.0')
         self.assertEqual('2.1.0', self.get(
             'system/state/1')['rest_api_version'])
 

@@ -81,7 +81,7 @@ class TestVolumes(VolumeTest):
                 'name': name, 'size': 1,
                 'volume_group': base.ref('volume_groups', self.vg)})
         self.refused('PATCH', self.path, {'name': 'w' * 43})
-        self.control.set_switches(name_limit=32)
+        self.control.set_behaviors(name_limit=32)
         self.refused('PATCH', self.path, {'name': 'w' * 33})
 
     def test_size(self):
@@ -134,7 +134,7 @@ class TestVolumes(VolumeTest):
 
     def test_marked_for_deletion(self):
         """VOL-17: listed for so long after the DELETE, and marked."""
-        self.control.set_switches(delete_seconds=5.0)
+        self.control.set_behaviors(delete_seconds=5.0)
         self.assertFalse(self.vol['marked_for_deletion'])
         self.delete(self.path)
         self.clock.advance(4.9)
@@ -334,7 +334,7 @@ class TestThinClones(VolumeTest):
 
     def test_moving_it(self):
         """CLN-7, when switched."""
-        self.control.set_switches(clones_movable=True)
+        self.control.set_behaviors(clones_movable=True)
         clone = self.post('volumes', self.body)
         target = self.group('vg-b')
         body = {'volume_group': base.ref('volume_groups', target)}
@@ -349,7 +349,7 @@ class TestThinClones(VolumeTest):
 
     def test_not_movable(self):
         """CLN-7; a clone in a snapshot stays in any case."""
-        self.control.set_switches(clones_movable=True)
+        self.control.set_behaviors(clones_movable=True)
         clone = self.post('volumes', self.body)
         path = f'volumes/{clone["id"]}'
         body = {'volume_group': base.ref(
@@ -357,7 +357,7 @@ class TestThinClones(VolumeTest):
         second = self.snapshot(self.vg, 'snap-2')
         self.refused('PATCH', path, body)
         self.delete(f'snapshots/{second["id"]}')
-        self.control.set_switches(clones_movable=False)
+        self.control.set_behaviors(clones_movable=False)
         self.assertEqual('A thin clone cannot leave its volume group',
                          self.refused('PATCH', path, body))
 
@@ -385,7 +385,7 @@ class TestOlderArray(VolumeTest):
     def test_fields_are_ignored(self):
         """CLN-5, the worse way: what is made is no clone of anything."""
         snapshot = self.snapshot(self.vg)
-        self.control.set_switches(ignore_clone_fields=True)
+        self.control.set_behaviors(ignore_clone_fields=True)
         body = self.clone_body(self.vg, snapshot, self.vol)
         self.assertEqual('Missing required field: size', self.refused(
             'POST', 'volumes', body))

@@ -52,7 +52,7 @@ class TestReuse(base.ArrayTest):
         self.other = self.group('other')
         for group in (self.first, self.other):
             self.volume(group, f'of-{group["name"]}')
-        self.control.set_switches(**REUSE)
+        self.control.set_behaviors(**REUSE)
 
     def test_the_lowest_free_id(self):
         """OBJ-7: in every resource, what its children are called too."""
@@ -78,7 +78,7 @@ class TestReuse(base.ArrayTest):
         """OBJ-7: by default no id comes back, nor one that came back."""
         volume = self.volume(self.first)
         self.delete(f'volumes/{volume["id"]}')
-        self.control.set_switches(reuse_ids=False)
+        self.control.set_behaviors(reuse_ids=False)
         self.assertEqual(33, self.volume(self.first)['id'])
         self.delete('volumes/33')
         self.assertEqual(34, self.volume(self.first)['id'])
@@ -110,7 +110,7 @@ class TestReuse(base.ArrayTest):
 
     def test_what_is_still_shown_is_not_free(self):
         """QRY-10: a deleted snapshot that lingers keeps its id."""
-        self.control.set_switches(linger_reads=1)
+        self.control.set_behaviors(linger_reads=1)
         one = self.snapshot(self.first)['id']
         self.delete(f'snapshots/{one}')
         self.assertNotEqual(one, self.snapshot(self.other)['id'])
@@ -187,7 +187,7 @@ class TestReuse(base.ArrayTest):
 
 class TestModel(test_model.ModelTest):
 
-    switches = {**test_model.ModelTest.switches, **REUSE}
+    behaviors = {**test_model.ModelTest.behaviors, **REUSE}
 
     def setUp(self):
         super().setUp()
@@ -211,7 +211,7 @@ class TestPeers(pairs.PairTest):
     def setUp(self):
         super().setUp()
         for side in (self.a, self.b):
-            side.control.set_switches(**REUSE)
+            side.control.set_behaviors(**REUSE)
 
     def _session(self, name):
         group = self.a.group(f'vg-{name}')
@@ -264,7 +264,7 @@ class TestPeers(pairs.PairTest):
             'source_group': 1, 'volumes': []})])).answers
         self.assertEqual((number, ''), (answer[0]['session'], answer[1]))
         view = session_sync.view(rules.Scope(
-            self.a.array.store, self.a.array.switches, self.clock),
+            self.a.array.store, self.a.array.behaviors, self.clock),
             self.a.array.store.get(pairs.SESSIONS, old['id']))
         reply = self._say(peering.News(self._sender(), [view], False, 0))
         self.assertEqual([old['id']], reply.unknown)

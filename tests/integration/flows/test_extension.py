@@ -46,7 +46,7 @@ class ExtendTest(pair.Tidy, pair.PairTest):
     @ddt.data('b', 'a')
     def test_an_array_that_wants_it_idle(self, letter):
         """VOL-4 to the letter, on either array."""
-        getattr(self, letter).control.set_switches(grow_suspended=False)
+        getattr(self, letter).control.set_behaviors(grow_suspended=False)
         for _ in self.each(self.extend_more, kill='after'):
             self.extend(self.gib)
             self.assert_replicated(self.gib)

@@ -48,7 +48,7 @@ class ScaleTest(pair.PairTest):
         """The lines of the log about a failback of so many that takes time."""
         self.several(count)
         self.over()
-        self.two.control.set_switches(snapshot_seconds=290.0)
+        self.two.control.set_behaviors(snapshot_seconds=290.0)
         self.write_all(self.two, 'away')
         logging.disable(logging.NOTSET)
         with self.assertLogs(pair.NAME, 'INFO') as logs:

@@ -148,10 +148,10 @@ class ProbeTest(base.BaseTestCase):
         super().setUp()
         self.directory = self.useFixture(fixtures.TempDir()).path
 
-    def array(self, **switches):
+    def array(self, **behaviors):
         sim = k2_sim.Array(
             self.profile, clock=k2_sim.FakeClock(), password=_PASSWORD,
-            role=self.role, switches=switches)
+            role=self.role, behaviors=behaviors)
         self.addCleanup(sim.close)
         return sim
 
@@ -194,7 +194,7 @@ class BehaviorsTest(ProbeTest):
     def test_all_are_here(self):
         """A new behavior must be seen by a probe, or say why not."""
         self.assertEqual(
-            {field.name for field in dataclasses.fields(k2_sim.Switches)},
+            {field.name for field in dataclasses.fields(k2_sim.Behaviors)},
             {*SEEN, *UNSEEN, *_OTHERWISE})
         page = (_DOC / 'operator/before-production.rst').read_text()
         for name in UNSEEN:
@@ -216,7 +216,7 @@ class BehaviorsTest(ProbeTest):
 
     @ddt.data(*UNSEEN)
     def test_a_probe_does_not_tell(self, name):
-        kind = type(getattr(k2_sim.Switches(), name))
+        kind = type(getattr(k2_sim.Behaviors(), name))
         other = {bool: True, int: 1, float: 5.0, str: 'in_sync'}[kind]
         plain, turned = self.array(), self.array(**{name: other})
         self.assertEqual(self.results(self.probe(plain)),
@@ -358,7 +358,7 @@ class RulesTest(ProbeTest):
             name='theirs', quota=0, is_dedup=True)
         client.volumes.create(
             name='theirs', size=made.GIB, volume_group=group.ref)
-        sim.control.set_switches(
+        sim.control.set_behaviors(
             refuse_unlisted=way, refuse_only=('GET * __offset',))
         self.assertEqual(state, self.probe(
             sim, write=False)['capabilities']['paging'])
@@ -701,13 +701,13 @@ class SafetyTest(ProbeTest):
                                   request.url.endswith('host_groups')))
             return ''
         self.assertRaises(Killed, self.probe, sim, fails=killed)
-        sim.control.set_switches(
+        sim.control.set_behaviors(
             page_size=2, refuse_unlisted=way,
             refuse_only=('GET host_groups name',))
         report = self.probe(sim, write=False)
         self.assertNotEqual([], report['left_on_the_array'])
         self.assertEqual(1, len(self.tokens()))
-        sim.control.set_switches(refuse_unlisted='none')
+        sim.control.set_behaviors(refuse_unlisted='none')
         self.assertEqual([], self.probe(
             sim, write=False)['left_on_the_array'])
         self.assertEqual(before, sim.control.leftovers())

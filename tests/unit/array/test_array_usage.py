@@ -130,7 +130,7 @@ class MeterTest(simulated.SimulatedTest):
         self.assertEqual(0.0, self.read().performance.iops_avg)
 
     def test_an_array_without_statistics_is_mentioned_once(self):
-        self.control.set_switches(statistics=False)
+        self.control.set_behaviors(statistics=False)
         for _ in range(3):
             self.assertIsNone(self.read().performance)
             self.clock.advance(301)
@@ -139,7 +139,7 @@ class MeterTest(simulated.SimulatedTest):
 
     def test_warned_again_after_it_was_there(self):
         for there in (True, False, True, False):
-            self.control.set_switches(statistics=there)
+            self.control.set_behaviors(statistics=there)
             self.read()
             self.clock.advance(301)
         self.assertEqual(2, len(self.warnings()))
@@ -155,7 +155,7 @@ class MeterTest(simulated.SimulatedTest):
     def test_a_word_that_is_not_known_is_told_once(self):
         """Section 7.1: nothing is left out for it, and ERR-6 may hold."""
         for state in ('OFFLINE', 'SERVING', 'OFFLINE', 'online', 'SERVING'):
-            self.control.set_switches(state=state)
+            self.control.set_behaviors(state=state)
             usage = self.read()
             self.assertEqual((state == 'online', 1),
                              (usage.online, usage.volumes))
@@ -186,13 +186,13 @@ class MeterTest(simulated.SimulatedTest):
 
     def test_statistics_are_asked_for_in_any_state(self):
         """Whether the array refuses them is for the array to say."""
-        self.control.set_switches(state='OFFLINE', statistics=True)
+        self.control.set_behaviors(state='OFFLINE', statistics=True)
         self.read()
         self.assertIn('GET stats/system', self.calls())
 
     def test_a_state_that_cannot_be_read_stays_as_it_was(self):
         for state, online in (('ONLINE', True), ('OFFLINE', False)):
-            self.control.set_switches(state=state)
+            self.control.set_behaviors(state=state)
             self.read()
             self.control.add_fault(kind='status', status=403,
                                    path='system/state')
@@ -207,7 +207,7 @@ class MeterTest(simulated.SimulatedTest):
                          (usage.state, usage.online, usage.degraded))
 
     def test_degraded(self):
-        self.control.set_switches(degraded=True)
+        self.control.set_behaviors(degraded=True)
         usage = self.read()
         self.assertEqual((True, True), (usage.online, usage.degraded))
 

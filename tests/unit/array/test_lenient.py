@@ -81,7 +81,7 @@ class LenientArrayTest(simulated.SimulatedTest):
         """Cinder rounds the size of a managed volume up."""
         self.request = dataclasses.replace(self.request, size=2 * GIB,
                                            source_size=2 * GIB)
-        self.sim.control.set_switches(thin_clones=True, clones_movable=True)
+        self.sim.control.set_behaviors(thin_clones=True, clones_movable=True)
         clone = self.clone()
         self.assertEqual(2 * GIB, self.client.volumes.get(clone.volume).size)
 

@@ -110,7 +110,7 @@ class LifeTest(PairTest):
     def test_where_sources_disagree(self, switch):
         """Section 14: the life of a session, either way."""
         for sim in (self.a, self.b):
-            sim.control.set_switches(**{switch: True})
+            sim.control.set_behaviors(**{switch: True})
         session, = self.make(1)
         here, there = self.here.replication, self.there.replication
         here.set_rpo(session, 60)
@@ -164,18 +164,18 @@ class LifeTest(PairTest):
     @ddt.data(0, 5, 50)
     def test_a_slow_start(self, seconds):
         """REP-6."""
-        self.a.control.set_switches(start_seconds=seconds)
+        self.a.control.set_behaviors(start_seconds=seconds)
         session, = self.make(1)
         self.assertEqual(IN_SYNC, session.state)
 
     def test_a_start_that_does_not_come(self):
-        self.a.control.set_switches(start_seconds=61)
+        self.a.control.set_behaviors(start_seconds=61)
         error = self.assertRaises(rest.Busy, self.make, 1)
         self.assertEqual('MC_ERR_START_TIMEOUT', error.code)
 
     def test_a_peer_that_follows_late(self):
         """REP-8."""
-        self.b.control.set_switches(follow_seconds=20)
+        self.b.control.set_behaviors(follow_seconds=20)
         session, = self.make(1)
         wait = functools.partial(self.there.replication.wait,
                                  session.peer_session, IN_SYNC, role=TARGET)
@@ -250,7 +250,7 @@ class ManyTest(PairTest):
         return {state: states.count(state) for state in set(states)}
 
     def test_an_array_without_bulk(self):
-        self.b.control.set_switches(bulk=())
+        self.b.control.set_behaviors(bulk=())
         sessions = self.make(8)
         self.assertEqual({}, self._fail_over(sessions))
         self.assertEqual({FAILED_OVER: 8}, self._states())
@@ -259,7 +259,7 @@ class ManyTest(PairTest):
         """Nothing is refused that is so already."""
         sessions = self.make(3)
         for bulk in (('*',), ()):
-            self.b.control.set_switches(bulk=bulk)
+            self.b.control.set_behaviors(bulk=bulk)
             self.assertEqual({}, self._fail_over(sessions))
 
     def test_one_that_is_gone(self):
@@ -275,7 +275,7 @@ class ManyTest(PairTest):
     def test_a_lost_reply(self):
         sessions = self.make(3)
         for sequences in (True, False):
-            self.b.control.set_switches(sequences=sequences)
+            self.b.control.set_behaviors(sequences=sequences)
             for fault in ({'kind': 'reset', 'commit': 'after'},
                           {'kind': 'status', 'status': 502},
                           {'kind': 'busy'}):
@@ -329,8 +329,8 @@ class ManyTest(PairTest):
         away = {s.peer_session: f'r{s.name}' for s in sessions}
         home = {s.id: s.name for s in sessions}
         self.assertEqual({}, self._fail_over(sessions))
-        self.a.control.set_switches(snapshot_seconds=30)
-        self.b.control.set_switches(snapshot_seconds=3)
+        self.a.control.set_behaviors(snapshot_seconds=30)
+        self.b.control.set_behaviors(snapshot_seconds=3)
         self.assertEqual({}, there.command_many(away, IN_SYNC))
         for session in home:
             here.wait(session, IN_SYNC, role=TARGET)
@@ -369,7 +369,7 @@ class ManyTest(PairTest):
         sessions = self.make(2)
         for sequences in (True, False):
             before = self._snapshots()
-            self.a.control.set_switches(sequences=sequences)
+            self.a.control.set_behaviors(sequences=sequences)
             self.a.control.add_fault(method='POST', kind='reset', times=1,
                                      commit='after')
             taken = self.here.replication.take_snapshots(sessions)

@@ -105,7 +105,7 @@ class RestoreTest(simulated.SimulatedTest):
 
     def pass_over(self):
         """The array answers restores with 200, and does nothing."""
-        self.sim.control.set_switches(refuse_unlisted='ignored', refuse_only=[
+        self.sim.control.set_behaviors(refuse_unlisted='ignored', refuse_only=[
             'PATCH volume_groups/# last_restored_from'])
 
     def refused(self):

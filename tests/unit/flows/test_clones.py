@@ -101,7 +101,7 @@ class ThinTest(ClonesTest):
             self.sim.control.clear_faults()
 
     def test_a_clone_that_may_not_leave_makes_way_for_a_view(self):
-        self.sim.control.set_switches(clones_movable=False)
+        self.sim.control.set_behaviors(clones_movable=False)
         clone = self.clone()
         self.assertIsNotNone(clone.view)
         self.remove(clone)

@@ -263,8 +263,8 @@ class LongListTest(simulated.SimulatedTest):
         self.snapshots = {
             name: self.array.snapshots.create(name, self.source)
             for name in ('cs-1', 'cs-2', 'cs-3')}
-        self.sim.control.set_switches(page_size=2, refuse_unlisted=400,
-                                      refuse_only=['GET snapshots __limit'])
+        self.sim.control.set_behaviors(page_size=2, refuse_unlisted=400,
+                                       refuse_only=['GET snapshots __limit'])
         self.client.capabilities._verdicts.pop('paging')
         self.assertRaises(rest.Incomplete, self.array.snapshots.of_group,
                           group)

@@ -50,7 +50,7 @@ class HostIdsTest(simulated.SimulatedTest):
 
     def setUp(self):
         super().setUp()
-        self.sim.control.set_switches(reuse_ids=True)
+        self.sim.control.set_behaviors(reuse_ids=True)
         self.backing = volumes.create(self.array, name='v', group_name='g',
                                       size=simulated.GIB, dedup=True)
         self.theirs = {}
@@ -181,7 +181,7 @@ class AttachTest(HostIdsTest):
     @ddt.unpack
     def test_no_reply_to_initiators_without_bulk_calls(self, resource, sent,
                                                        bare, error):
-        self.sim.control.set_switches(bulk=[])
+        self.sim.control.set_behaviors(bulk=[])
         self.use(resource)
         self.fails('POST', f'/{resource}', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
@@ -475,7 +475,7 @@ class RemoveTest(HostIdsTest):
     def test_no_reply_about_the_host_and_its_initiators(self, resource, sent,
                                                         bare, error):
         """HST-3: an array that takes both at once, as is to be learnt."""
-        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', '/hosts', sent=sent, error=error,
@@ -487,7 +487,7 @@ class RemoveTest(HostIdsTest):
     def test_no_reply_about_the_host_nor_to_the_look(self, resource, sent,
                                                      bare, error):
         """What the second try and the older way do is looked for, too."""
-        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
 
@@ -506,7 +506,7 @@ class RemoveTest(HostIdsTest):
                                        bulk):
         """Then the host is looked for before it is deleted."""
         if not bulk:
-            self.sim.control.set_switches(bulk=[])
+            self.sim.control.set_behaviors(bulk=[])
         self.use(resource)
         host, known = self.attached()
         with lost.on_request('DELETE', f'/{resource}', sent=sent, error=error,
@@ -518,7 +518,7 @@ class RemoveTest(HostIdsTest):
     def test_no_reply_about_initiators_nor_to_the_look(
             self, resource, sent, bare, error, bulk):
         if not bulk:
-            self.sim.control.set_switches(bulk=[])
+            self.sim.control.set_behaviors(bulk=[])
         self.use(resource)
         host, known = self.attached()
 
@@ -566,7 +566,7 @@ class RemoveTest(HostIdsTest):
     @ddt.data(*KINDS)
     def test_initiators_that_the_array_does_not_show(self, resource):
         """None is deleted again; the host goes with them if it can."""
-        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
         self.use(resource)
         host, known = self.attached()
         self.client.capabilities.refuse(
@@ -668,7 +668,7 @@ class UndoTest(HostIdsTest):
     def test_initiators_that_the_array_never_shows(self, resource):
         """It deletes them all the same."""
         self.use(resource)
-        self.sim.control.set_switches(refuse_unlisted='400', refuse_only=[
+        self.sim.control.set_behaviors(refuse_unlisted='400', refuse_only=[
             f'GET {resource}', *(f'GET {resource} {condition}' for condition
                                  in ('iqn', 'iqn__in', 'host.ref',
                                      'host.ref__m_eq'))])

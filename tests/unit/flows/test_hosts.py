@@ -115,7 +115,7 @@ class HostsTest(simulated.SimulatedTest):
     def _array(self, bulk):
         """Take an array with or without bulk calls for initiators."""
         if not bulk:
-            self.sim.control.set_switches(bulk=[])
+            self.sim.control.set_behaviors(bulk=[])
 
     @ddt.data((True, 1), (False, 2))
     @ddt.unpack
@@ -138,7 +138,7 @@ class HostsTest(simulated.SimulatedTest):
 
     def test_a_host_goes_with_its_initiators_in_one_call(self):
         """HST-3."""
-        self.sim.control.set_switches(delete_host_with_initiators=True)
+        self.sim.control.set_behaviors(delete_host_with_initiators=True)
         registry = self.array.fc_hosts
         self.attach(registry, PORTS)
         (host, known), = registry.owners(sought(PORTS)).items()

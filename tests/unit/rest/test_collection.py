@@ -921,7 +921,7 @@ class SimulatedTest(unittest.TestCase):
     def test_many_pages(self):
         made = self._groups(1201)
         self.client.capabilities.found('fields:volume_groups')
-        self.array.control.set_switches(unstable_pages=True)
+        self.array.control.set_behaviors(unstable_pages=True)
         self.array.control.clear_journal()
         self.assertEqual(
             [g.id for g in made],
@@ -955,7 +955,7 @@ class SimulatedTest(unittest.TestCase):
         self.assertGreater(self.client.capacity().total, 0)
 
     def test_envelopes_and_200(self):
-        self.array.control.set_switches(
+        self.array.control.set_behaviors(
             single_envelope=True, create_status=200)
         (group, _) = self._groups(2)
         self.assertEqual(group, self.client.volume_groups.get(group.id))
@@ -969,12 +969,12 @@ class SimulatedTest(unittest.TestCase):
             retention_policy=self.client.retention_policies.search()[0].ref)
         self.assertEqual(1, len(self.client.volsnaps.search(
             snapshot=snapshot.ref)))
-        self.array.control.set_switches(linger_reads=3)
+        self.array.control.set_behaviors(linger_reads=3)
         self.assertTrue(self.client.snapshots.delete(snapshot.id))
         self.assertIsNone(self.client.snapshots.find(short_name='s'))
 
     def test_rate_limit(self):
-        self.array.control.set_switches(rate_limit=1.0, rate_burst=1)
+        self.array.control.set_behaviors(rate_limit=1.0, rate_burst=1)
         client = rest.Client(
             rest.Settings(address='k2', login='admin', password='admin'),
             k2_sim.RequestsAdapter(self.array), self.array.clock)

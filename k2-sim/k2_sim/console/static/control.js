@@ -17,7 +17,7 @@ import {Shell} from './shell.js';
 
 const SECTIONS = [
   ['faults', 'Faults'], ['latency', 'Latency'], ['seeding', 'Seeding'],
-  ['ports', 'Ports and link'], ['switches', 'Switches'],
+  ['ports', 'Ports and link'], ['behaviors', 'Behaviors'],
   ['reset', 'Reset']];
 // What only some kinds of fault need.
 const OWN = {busy: ['code'], status: ['status'], hang: ['seconds'],
@@ -272,7 +272,7 @@ function toggle(words, on, set) {
 }
 
 function ports() {
-  const list = el('ul', {class: 'switches'});
+  const list = el('ul', {class: 'behaviors'});
   const link = el('div');
   byId('ports').append(link, list);
   return (now) => {
@@ -287,7 +287,7 @@ function ports() {
   };
 }
 
-function switchInput(name, value, choices) {
+function behaviorInput(name, value, choices) {
   if (typeof value === 'boolean') {
     return toggle('', value, (on) => set(name, on));
   }
@@ -311,16 +311,16 @@ function typed(like, text) {
 }
 
 function set(name, value) {
-  return act(`${name} was set.`, 'POST', 'switches', {[name]: value});
+  return act(`${name} was set.`, 'POST', 'behaviors', {[name]: value});
 }
 
-function switches(value) {
+function behaviors(value) {
   const list = el('ul', {class: 'settings'});
-  byId('switches').append(el('p', {class: 'summary'},
-    'Behaviours that can be chosen; a change counts at once.'), list);
-  return (now) => keyed(list, Object.entries(now.switches),
+  byId('behaviors').append(el('p', {class: 'summary'},
+    'How the array answers where arrays differ; a change counts at once.'), list);
+  return (now) => keyed(list, Object.entries(now.behaviors),
     ([name]) => name, ([name, set_]) => {
-      const input = switchInput(name, set_, value.choices[name]);
+      const input = behaviorInput(name, set_, value.choices[name]);
       const control = input.matches('input, select')
         ? input : input.querySelector('input');
       control.setAttribute('aria-label', name);
@@ -358,7 +358,7 @@ function reset() {
 }
 
 function show(value) {
-  told ??= [faults, latencySection, seeding, ports, switches, reset].map(
+  told ??= [faults, latencySection, seeding, ports, behaviors, reset].map(
     (section) => section(value));
   document.title = `Control · ${value.name} · K2`;
   say(byId('array'), value.name);

@@ -31,7 +31,7 @@ export function system() {
   const ports = el('tbody');
   const addresses = el('tbody');
   const users = el('tbody');
-  const switches = el('tbody');
+  const behaviors = el('tbody');
   return {
     element: el('div', {class: 'columns'},
       card('Identity', facts),
@@ -39,10 +39,10 @@ export function system() {
       card('Addresses', table('Addresses', [
         ['Address'], ['Service'], ['Interface']], addresses)),
       card('Accounts', table('Accounts', [['Login'], ['Role']], users)),
-      card('Behaviour', el('p', {class: 'summary'},
+      card('Behavior', el('p', {class: 'summary'},
         'Choices where sources on the array disagree. The control page '
-        + 'changes them.'), table('Behaviour', [
-        ['Switch'], ['Value']], switches))),
+        + 'changes them.'), table('Behavior', [
+        ['Name'], ['Value']], behaviors))),
     path: () => 'system',
     show(value) {
       facts.replaceChildren(pairs([
@@ -58,7 +58,7 @@ export function system() {
       keyed(users, Object.entries(value.users), ([login]) => login,
         ([login, role]) => el('tr', {}, el('th', {scope: 'row'}, login),
           el('td', {}, role)));
-      keyed(switches, Object.entries(value.switches), ([name]) => name,
+      keyed(behaviors, Object.entries(value.behaviors), ([name]) => name,
         ([name, set]) => el('tr', {},
           el('th', {scope: 'row', class: 'code'}, name),
           el('td', {}, shown(set))));

@@ -51,8 +51,8 @@ class FailBackTest(pair.AwayTest):
             self.clock.advance(600)
 
     def test_what_hosts_write_until_they_are_detached_arrives(self):
-        self.one.control.set_switches(snapshot_seconds=30.0)
-        self.two.control.set_switches(snapshot_seconds=30.0)
+        self.one.control.set_behaviors(snapshot_seconds=30.0)
+        self.two.control.set_behaviors(snapshot_seconds=30.0)
         self.away()
 
         def unmap(array, volumes):
@@ -73,7 +73,7 @@ class FailBackTest(pair.AwayTest):
 
     def test_nobody_is_detached_before_all_has_arrived(self):
         """One that takes long keeps the others, but not their hosts."""
-        self.two.control.set_switches(snapshot_seconds=30.0)
+        self.two.control.set_behaviors(snapshot_seconds=30.0)
         self.away()
         slow = self.two.session(self.odd).id
         take = self.two.array.replication.take_snapshots
@@ -204,7 +204,7 @@ class FailBackTest(pair.AwayTest):
     def test_an_array_that_follows_late(self):
         """REP-8. Snapshots that it needs for a while stay for a while."""
         for place in (self.one, self.two):
-            place.control.set_switches(
+            place.control.set_behaviors(
                 follow_seconds=7.0, start_seconds=4.0, round_seconds=90.0,
                 snapshot_seconds=5.0)
         self.away()
@@ -218,7 +218,7 @@ class FailBackTest(pair.AwayTest):
 
     def test_interrupted_while_the_other_array_follows(self):
         self.away()
-        self.one.control.set_switches(follow_seconds=7.0)
+        self.one.control.set_behaviors(follow_seconds=7.0)
         self.two.command(self.odd, pair.IN_SYNC)
         self.assertEqual('source suspended', self.one.state(self.odd))
         self.assert_home(self.back(self.odd), [self.odd])
@@ -312,8 +312,8 @@ class FailBackTest(pair.AwayTest):
     @ddt.data(1, 2)
     def test_a_link_that_breaks_while_data_is_copied(self, round):
         for place in (self.one, self.two):
-            place.control.set_switches(snapshot_seconds=30.0,
-                                       follow_seconds=3.0)
+            place.control.set_behaviors(snapshot_seconds=30.0,
+                                        follow_seconds=3.0)
         self.away()
         self.clock.advance(60)
         taken = itertools.count(1)
@@ -336,7 +336,7 @@ class FailBackTest(pair.AwayTest):
 
     def test_data_that_does_not_arrive_in_time(self):
         """Hosts keep what they have; the next try goes on."""
-        self.two.control.set_switches(snapshot_seconds=5000.0)
+        self.two.control.set_behaviors(snapshot_seconds=5000.0)
         self.away()
         begun = self.clock.monotonic()
         for outcome in self.back(timeout=300).values():
@@ -344,7 +344,7 @@ class FailBackTest(pair.AwayTest):
             self.assertNotIn('attach', outcome.reason)
         self.assertLess(self.clock.monotonic() - begun, 330)
         self.assertEqual(3, len(self.two.mapped()))
-        self.two.control.set_switches(snapshot_seconds=0.0)
+        self.two.control.set_behaviors(snapshot_seconds=0.0)
         self.clock.advance(20000)
         self.assert_home(self.back())
 
@@ -355,7 +355,7 @@ class FailBackTest(pair.AwayTest):
 
         def unmap(array, volumes):
             if array is self.two.array:
-                self.two.control.set_switches(snapshot_seconds=5000.0)
+                self.two.control.set_behaviors(snapshot_seconds=5000.0)
             self.unmap(array, volumes)
 
         for outcome in self.back(timeout=30, unmap=unmap).values():
@@ -363,7 +363,7 @@ class FailBackTest(pair.AwayTest):
                 outcome, 'After 600 seconds', 'Hosts have lost it on the '
                 'array at two.example.org: attach it again.')
         self.assertLess(self.clock.monotonic() - begun, 630)
-        self.two.control.set_switches(snapshot_seconds=0.0)
+        self.two.control.set_behaviors(snapshot_seconds=0.0)
         self.clock.advance(20000)
         self.assert_home(self.back())
 
@@ -531,7 +531,7 @@ class FailBackTest(pair.AwayTest):
 
     def test_without_bulk_calls(self):
         for place in (self.one, self.two):
-            place.control.set_switches(bulk=())
+            place.control.set_behaviors(bulk=())
         self.away()
         self.assert_home(self.back())
 

@@ -125,7 +125,7 @@ class FailOverTest(pair.PairTest):
         self.assert_served(self.two, self.over())
 
     def test_refusals_one_by_one(self):
-        self.two.control.set_switches(failed_over_from=pair.IN_SYNC)
+        self.two.control.set_behaviors(failed_over_from=pair.IN_SYNC)
         self.one.command(self.odd, pair.SUSPENDED)
         outcomes = self.over()
         self.assert_stays(outcomes.pop(self.odd.key), 'HTTP 400')
@@ -191,7 +191,7 @@ class FailOverTest(pair.PairTest):
         self.assertRaises(rest.Unreachable, self.over)
 
     def test_without_bulk_calls(self):
-        self.two.control.set_switches(bulk=())
+        self.two.control.set_behaviors(bulk=())
         self.assert_served(self.two, self.over())
 
     def test_no_units(self):

@@ -128,7 +128,7 @@ class PairTest(base.BaseTestCase):
         self.trouble = Trouble()
         self.a, self.b = (
             k2_sim.Array(clock=self.clock, name=name,
-                         switches={'grow_suspended': True})
+                         behaviors={'grow_suspended': True})
             for name in 'ab')
         for sim in (self.a, self.b):
             self.addCleanup(sim.close)

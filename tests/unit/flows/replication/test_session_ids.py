@@ -30,7 +30,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
 
     def make_array(self, sim, letter):
         self.theirs = []
-        sim.control.set_switches(reuse_ids=True)
+        sim.control.set_behaviors(reuse_ids=True)
         return super().make_array(sim, letter)
 
     def take_session(self, start=True):

@@ -81,10 +81,10 @@ class ProtectTest(pair.PairTest):
 
     @ddt.data({'start_seconds': 20}, {'copy_seconds': 1e6},
               {'session_policies_required': True}, {'repeat_commands': True})
-    def test_other_arrays(self, switches):
+    def test_other_arrays(self, behaviors):
         """Whatever they are like, it begins and ends."""
         for sim in (self.a, self.b):
-            sim.control.set_switches(**switches)
+            sim.control.set_behaviors(**behaviors)
         self.protect()
         self.assert_replicated()
         for _ in range(2):
@@ -93,7 +93,7 @@ class ProtectTest(pair.PairTest):
 
     def test_no_start(self):
         """REP-6."""
-        self.a.control.set_switches(start_seconds=120)
+        self.a.control.set_behaviors(start_seconds=120)
         error = self.assertRaises(rest.Busy, self.protect)
         self.assertIn('MC_ERR_START_TIMEOUT', str(error))
         self.assert_bare()
@@ -117,7 +117,7 @@ class ProtectTest(pair.PairTest):
         self.assert_bare()
 
     def test_ended_while_it_starts(self):
-        self.a.control.set_switches(start_seconds=20)
+        self.a.control.set_behaviors(start_seconds=20)
         self.trouble.plan(5, kill='after')
         self.assertRaises(pair.Killed, self.protect)
         self.unprotect()

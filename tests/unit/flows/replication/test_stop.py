@@ -435,6 +435,6 @@ class StatesTest(States, pair.Tidy, pair.PairTest):
         """REP-8."""
         getattr(self, state)()
         for sim in (self.a, self.b):
-            sim.control.set_switches(follow_seconds=5)
+            sim.control.set_behaviors(follow_seconds=5)
         self.unprotect()
         self.assert_bare()
