@@ -75,7 +75,7 @@ class Mappings:
             return self._lun(
                 volume, self._find(volume, group)
                 or self._client.mappings.create(
-                    host=group, volume=volume.mappable), group)
+                    host=group, volume=volume.mappable, verify=verify), group)
 
     def unmap(self, volume: objects.ArrayVolume | None, host: int, *,
               shared: bool = False) -> Unmapped:

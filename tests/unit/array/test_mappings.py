@@ -21,6 +21,7 @@ from cinder_k2.array import mappings
 from cinder_k2.flows import volumes
 from cinder_k2 import rest
 from cinder_k2 import waiting
+from tests.unit import lost
 from tests.unit import simulated
 
 GIB = simulated.GIB
@@ -135,6 +136,18 @@ class GrantTest(AccessTest):
         self.assertIsNone(self.mappings.group_of(self.host))
         self.assertEqual([group.ref] * 2, [
             each.host for each in self.client.mappings.search()])
+
+    def test_no_reply_to_the_mapping_of_a_host_group(self):
+        """OBJ-7: the host is looked up before the group is mapped again."""
+        group = self.client.host_groups.create(name='cluster')
+        member = self.client.hosts.create(name='a', type='Linux',
+                                          host_group=group.ref).id
+        verify = mock.Mock(side_effect=rest.OtherObject('another'))
+        with lost.on_request('POST', '/mappings', act=lambda: None, after=1,
+                             sent=False, error=rest.Unreachable):
+            self.assertRaises(rest.OtherObject, self.mappings.map,
+                              self.volume, member, verify=verify)
+        self.assertEqual([], self.client.mappings.search())
 
 
 @ddt.ddt
