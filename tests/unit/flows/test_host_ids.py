@@ -419,7 +419,7 @@ class ChapTest(HostIdsTest):
     @ddt.data(*lost.KINDS)
     def test_no_reply_and_profiles_are_not_shown(self, error):
         """Deleted again by its id, it could be the stranger's."""
-        self.sim.control.set_switches(sequences=False)
+        self.sim.control.set_behaviors(sequences=False)
         made, _ = self.array.chap.ensure(
             array_chap.Login(self.profile, 'x' * 12))
 

@@ -129,7 +129,7 @@ class HushTest(unittest.TestCase):
 @ddt.ddt
 class ProblemTest(unittest.TestCase):
 
-    @ddt.data(*[(code, 'renew the certificate of the array, or mend the '
+    @ddt.data(*[(code, 'renew the certificate of the array, or set the '
                  'clocks') for code in (9, 10)],
               *[(code, 'set driver_ssl_cert_path to the certificate '
                  'authority of the array (a directory needs openssl rehash), '
