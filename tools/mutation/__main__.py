@@ -55,7 +55,7 @@ UNIT = 'tests/unit'
 FUNCTIONAL = 'tests/functional'
 KILLED, SURVIVED = 'killed', 'survived'
 TIMED_OUT, NOT_COVERED = 'timed out', 'not covered'
-_HUNK = re.compile(r' .*\+(\d+)(?:,(\d+))? ')
+_HUNK = re.compile(r'@@ .*\+(\d+)(?:,(\d+))? @@')
 _FILE = '+++ b/'
 
 
