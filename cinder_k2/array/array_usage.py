@@ -25,12 +25,12 @@ LOG = logging.getLogger(__name__)
 
 T = typing.TypeVar('T')
 
-# Seconds. Whoever asks for statistics asks again in a minute.
+# Seconds. Statistics are asked for again in a minute.
 _PATIENCE = 60.0
 _PATIENCE_FOR_MORE = 10.0
 _LIFETIME = 300.0
 
-# A capacity beyond this many KiB is a mistake of whoever sent it.
+# A capacity beyond this many KiB is an error of the sender.
 _LARGEST = 1 << 60
 
 NOTHING = rest.Capacity(id=0, total=0, free=0)

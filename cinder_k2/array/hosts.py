@@ -204,7 +204,7 @@ class Hosts:
     def clear(self, found: HostInitiators) -> HostInitiators:
         """Delete a host that was found by name and may lack its initiators.
 
-        It is to be made anew: an initiator that the array then refuses
+        It is to be made again: an initiator that the array then refuses
         could be another host's as well.
 
         :returns: what is there after it
@@ -247,7 +247,7 @@ class Hosts:
         """Make a host (HST-1), or take over one of our making.
 
         The name carries a digest of the initiators, so a host of that name
-        without them is one whose registration was cut short. A reply that
+        without them is one whose registration was interrupted. A reply that
         shows another name is no evidence of whose id is in it (OBJ-7): then
         the host is looked up, in one more call.
 

@@ -146,7 +146,7 @@ class FoundSnapshot:
 
 
 class Inventory:
-    """The volumes and snapshots that an array has, whoever made them."""
+    """All volumes and snapshots of an array, also those of others."""
 
     def __init__(self, client: rest.Client) -> None:
         self._client = client

@@ -28,7 +28,7 @@ _NOTE = 'original name'
 class OriginalNames:
     """Takes names from volumes and groups, and gives them back.
 
-    Whoever changes a group holds it: its description has other notes, too.
+    The caller holds the lock of the group: its description has other tags.
     """
 
     def __init__(self, client: rest.Client) -> None:

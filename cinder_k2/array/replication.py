@@ -613,7 +613,7 @@ class Replication:
 
     def _later(self, session: Session, before: Mapping[int, int]
                ) -> rest.Snapshot | None:
-        """A snapshot that was asked for since then, whoever did. One call.
+        """A snapshot that was asked for since then, by anybody. One call.
 
         It holds all that was written before. Not what the array takes by
         itself: that may have been older, and have shown late (OBJ-6).

@@ -614,7 +614,7 @@ class K2Driver(driver.VolumeDriver):
     def _current_array_of(self, row: Row) -> ArrayOperations:
         """The array that has a row.
 
-        Whoever asks may have read the row before a failover.
+        The caller may have read the row before a failover.
         """
         self._renew(row)
         return self._arrays.of(row)

@@ -44,7 +44,7 @@ def for_iscsi(configuration: typing.Any, database: typing.Any,
 
 
 def warn_without_iscsi(configuration: typing.Any) -> None:
-    """Tell whoever asks for CHAP where there is none."""
+    """Warn that CHAP is asked for where there is none."""
     if configuration.use_chap_auth:
         LOG.warning('use_chap_auth in section [%s] has no effect: CHAP is '
                     'for iSCSI, and this back end uses Fibre Channel.',

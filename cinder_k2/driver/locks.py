@@ -18,7 +18,7 @@ of a cluster. In the order in which they may be taken:
 =================  ========================================================
 ``flattening``     one Cinder volume that a view backs: it is either copied
                    to a volume of its own, or attached, detached, reverted,
-                   migrated, deleted or let go of
+                   migrated, deleted or unmanaged
 ``group``          one volume group: a snapshot of it must not catch a thin
                    clone that is about to leave it (VOL-10), and its note
                    of what is hidden is read and written in one piece
@@ -53,7 +53,7 @@ from cinder_k2 import exceptions
 # Longer than an operation may take with k2_retry_timeout at its default and
 # all that it did undone, short enough for callers to learn of trouble.
 LOCK_TIMEOUT = 600
-# For attaches: whoever asked for one waits for the reply of Cinder, and may
+# For attaches: the caller of one waits for the reply of Cinder, and may
 # ask again.
 ATTACH_LOCK_TIMEOUT = 20
 

@@ -12,7 +12,7 @@
 
 """Deleting volumes and snapshots, and hiding what clones need.
 
-Each function may be called again after it was cut short: what is gone
+Each function may be called again after an interruption: what is gone
 already is passed over.
 """
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bringing a volume that somebody made under Cinder's names."""
+"""Giving a volume that Cinder did not make its names."""
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume

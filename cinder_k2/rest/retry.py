@@ -19,7 +19,7 @@ from cinder_k2 import waiting
 
 BASE = 0.1
 CAP = 5.0
-# A 500 or a reply that is no JSON seldom mends itself: no use in asking
+# A 500 or a reply that is no JSON seldom passes by itself: no use in asking
 # for minutes. Outages and busy arrays end, so those last to the deadline.
 PERSISTENT_TRIES = 8
 

@@ -215,8 +215,8 @@ def _http_session(settings: rest_settings.Settings) -> requests.Session:
 def _body(reply: requests.Response, end: float) -> bytes:
     """Read the body of a reply until ``end`` at the latest.
 
-    The read time-out starts anew with each byte: an array that sends one
-    now and then would hold its caller for ever.
+    The read time-out starts again with each byte: an array that sends one
+    now and then would hold its caller indefinitely.
     """
     raw = reply.raw
     if not isinstance(raw, urllib3.HTTPResponse):

@@ -83,7 +83,7 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
     """Let a replication target serve; no call to the primary.
 
     Also what its rows say is there may have been closed again, by a failback
-    that was cut short. What another target serves stays there, as it is.
+    that was interrupted. What another target serves stays there, as it is.
 
     :returns: the update of each volume, by its id
     :raises RestError, K2Error: it does not answer; nothing is to be said of
@@ -175,7 +175,7 @@ def _systems(those: Sequence[ArrayOperations]) -> frozenset[str]:
 def fail_back(volumes: Volumes, home: ArrayOperations,
               every: arrays.ArraySet[ArrayOperations],
               timeout: float) -> Mapping[str, Update]:
-    """Bring volumes home from wherever they are.
+    """Fail volumes back from the arrays that they are on.
 
     :param timeout: seconds for their data to arrive
     :returns: the update of each volume, by its id
@@ -429,9 +429,9 @@ def _save(volume: typing.Any, tell: Callable[[typing.Any], Update]
 
 
 def _is_as_before(volume: typing.Any) -> bool:
-    """Read a row anew; whether it is about the same volume and session.
+    """Read a row again; whether it is about the same volume and session.
 
-    Whoever makes a clone notes that in the row of the source.
+    An operation that makes a clone notes that in the row of the source.
     """
     before, system = _known(volume), provider_id.system_of(volume.provider_id)
     try:
@@ -493,11 +493,11 @@ def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
 def _failed_back(volume: typing.Any, side: Array, home: Array,
                  outcome: failover.Outcome, parent: clone_sources.Parent | None
                  ) -> Update:
-    """What is to be said of a volume that was to be brought home.
+    """Return the update of a volume that was to be failed back.
 
     One that could not be is served as before, so its status stays; Cinder
-    would take a status of "failed over" for home. Hosts may have it again,
-    unless nobody knows whether the other array has taken over.
+    would take a status of "failed over" for the primary. Hosts may have it
+    again, unless nobody knows whether the other array has taken over.
     """
     name = naming.volume(volume.name_id)
     if name in outcome.volumes:

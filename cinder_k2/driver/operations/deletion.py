@@ -47,7 +47,7 @@ class Deletion:
     """Volumes and snapshots go at any time, whatever was made from them.
 
     What the array must keep for clones is hidden there, and reclaimed by
-    whoever deletes the last of them (``cinder_k2.array.deferred_deletion``).
+    the deletion of the last of them (``cinder_k2.array.deferred_deletion``).
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
@@ -216,7 +216,7 @@ class Deletion:
                 ArrayVolume(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
-        """Let go of what volumes here were made from, and which are deleted.
+        """Purge what volumes here were made from, and which are deleted.
 
         For copies of volumes that another array has now. One call, and more
         for clones.
@@ -321,7 +321,7 @@ class Deletion:
 
     def _leave_parent(self, backing: ArrayVolume, gone: bool,
                       names: Sequence[str]) -> None:
-        """Let go of the snapshot that a volume was made from.
+        """Release the snapshot that a volume was made from.
 
         :param names: those that the volume may have
         """
@@ -391,7 +391,7 @@ class Deletion:
         """Delete whatever a volume may have left, where no ids are known.
 
         That is a volume of the driver inside Cinder, or one whose creation
-        was cut short anywhere.
+        was interrupted anywhere.
 
         :raises ArrayNotActive: another array has it
         """

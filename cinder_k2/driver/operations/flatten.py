@@ -48,9 +48,9 @@ class Flattening:
 
     It copies the data, which needs the volume to be detached. Cinder does not
     know of it, since most operations that need it have no status of volumes
-    for it. So the volume is held (``locks.flattening``): whoever maps, unmaps
-    or changes a view, or deletes it, holds it as well
-    (``resolver.Resolver.held``), and takes from the row what backs the volume
+    for it. So the volume is locked (``locks.flattening``): an operation that
+    maps, unmaps, changes or deletes a view takes the same lock
+    (``resolver.Resolver.held``), and reads from the row what backs the volume
     by then. Snapshots and clones are taken of the view meanwhile, to which
     nobody writes.
 
@@ -92,14 +92,14 @@ class Flattening:
         """Give a volume its own data; what backs it then.
 
         The row says so as soon as the data is there. What is left over of
-        an attempt that was cut short is removed first.
+        an interrupted attempt is removed first.
 
         :param now: the row as it is since the volume is held
         """
         view = self._resolver.confirm(volume, view)
         self._check_detached(now, view, what)
         self._deletion.drop_unfinished(volume.name_id)
-        # Whoever deletes the volume from now on looks for what is left.
+        # A deletion of the volume from now on looks for what is left.
         self._resolver.note(volume, view, flattening=True)
         made = clones.promote(
             self._array, self._host_copy.copy, view=view,
@@ -140,7 +140,7 @@ class Flattening:
 
     def _finish_promotion(self, volume: typing.Any, view: ArrayVolume,
                           made: ArrayVolume) -> None:
-        """Give it its name, and let go of the view.
+        """Give it its name, and release the view.
 
         If that fails, the view goes when the volume is deleted.
         """

@@ -386,7 +386,7 @@ class Groups:
         self._leave_sources(group)
 
     def _leave_sources(self, group: typing.Any) -> None:
-        """Let go of what a group was made from.
+        """Release what a group was made from.
 
         Its volumes did, unless the service was killed when it was made.
         """

@@ -16,9 +16,9 @@ Making and removing a host is for one alone. Mapping volumes to one that is
 there, and unmapping them, is for many at once: a hypervisor that boots fifty
 instances must not wait fifty times.
 
-So whoever holds the host's lock may let others in. These do not take the lock;
-it is released when all of them have left. Services of a cluster exclude each
-other at any time.
+So the operation that holds the host's lock may let others in. These do not
+take the lock; it is released when all of them have left. Services of a cluster
+exclude each other at any time.
 """
 
 from collections.abc import Hashable

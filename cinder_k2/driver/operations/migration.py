@@ -99,7 +99,7 @@ class Migration:
             return True, dict(replication.VOLUME_DISABLED)
         link = self._replication.link(wanted)
         if not (has and self._resolver.asks_for_replication(volume)):
-            # Or a retype to such a type was cut short.
+            # Or a retype to such a type was interrupted.
             self._replication.protect(
                 volume, self._resolver.confirm(volume, self._flattening.full(
                     volume, 'which the array cannot replicate')), link)

@@ -13,8 +13,7 @@
 
 A session between two arrays belongs to a volume group. The row of a volume
 says ``replicated`` before anything of its session is made, and until all of
-it is gone: so whoever deletes the volume looks for what a killed service
-left.
+it is gone, so a deletion of the volume looks for what a killed service left.
 """
 
 from collections.abc import Collection
@@ -185,8 +184,8 @@ class Replication:
               order: replication.SessionRequest) -> Iterator[None]:
         """Have rows say that they may be replicated.
 
-        Also if that fails, unless nothing is left of it: whoever deletes the
-        volumes, or ends their replication, has to look for it.
+        Also if that fails, unless nothing is left of it: an operation that
+        deletes the volumes, or ends their replication, has to look for it.
         """
         target = order.link.target()
         for volume, backing in pairs:

@@ -320,7 +320,7 @@ class ReplicationMonitor:
 
     def _without_session(self, rows: Sequence[typing.Any]
                          ) -> list[typing.Any]:
-        """Those whose session was not made just now, or is at rest.
+        """Those whose session was not made just now, or is idle.
 
         One that an array wants idle while a volume grows is no trouble of
         the others in its group, so all rows of a session count, as they are

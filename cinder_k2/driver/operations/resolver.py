@@ -131,10 +131,10 @@ class Resolver:
              ) -> Iterator[None]:
         """Keep a volume from being flattened, and have its row up to date.
 
-        Flattening replaces a view, and gives it up, so whoever maps, unmaps,
-        changes or deletes one keeps it out. What is a volume on the array
-        stays one: it is neither held nor read again. No call; the time for
-        the array begins when it is held.
+        Flattening replaces a view, and deletes it, so an operation that maps,
+        unmaps, changes or deletes one locks it out. What is a volume on the
+        array stays one: it is neither locked nor read again. No call; the
+        time for the array begins when it is locked.
 
         :param timeout: as for ``locks.flattening``
         :raises ObjectInUse: it is being flattened

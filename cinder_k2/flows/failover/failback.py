@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bringing home what another array serves (REP-11, REP-12, REP-14)."""
+"""Failback of what another array serves (REP-11, REP-12, REP-14)."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -70,10 +70,10 @@ _ANEW = ('Turn its replication off and on again, by its type or its group: '
 def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
               timeout: float, unmap: Unmap, reserve: Reserve,
               clock: waiting.Clock | None = None) -> dict[str, Outcome]:
-    """Bring units that are served here home (REP-11, REP-12, REP-14).
+    """Fail back units that are served here (REP-11, REP-12, REP-14).
 
     May be called again after whatever ended the last call: each unit goes
-    on from where its two sessions are. What does not get home stays served
+    on from where its two sessions are. What is not failed back stays served
     here, with a reason.
 
     :param timeout: seconds for the data to arrive; the last changes, for
@@ -288,7 +288,7 @@ class _Failback:
         self._leave(batch, Phase.TAKEN_OVER)
 
     def _resume_home(self, batch: FailbackItems) -> None:
-        """Go on after a broken link, when all are home."""
+        """Go on after a broken link, when all are failed back."""
         self._command(batch, DESTINATION, IN_SYNC)
         self._leave(batch, Phase.SUSPENDED)
 

@@ -18,7 +18,7 @@ What is here stays, whatever happens; only copies there are deleted, and
 none that is mapped. Data is never copied to ``here``: a session is started
 or resumed only while that is its source.
 
-Each function may be called again after it was cut short. Names are taken
+Each function may be called again after an interruption. Names are taken
 with the mark of a copy (``naming.peer``) or without it: copies have it if
 the session was made here, and have it not if it was made there.
 """

@@ -76,7 +76,7 @@ def extend(here: Array, link: Link | None, names: Sequence[str], *,
     The copy grows first: if the volume cannot, it still has the size that
     Cinder knows, and a copy may be larger. An array that refuses while the
     session is suspended (VOL-4) is asked again while it is idle, after
-    which all is copied anew. After a failover the volume alone matters, and
+    which all is copied again. After a failover the volume alone matters, and
     the other array may be lost.
 
     :param link: to the other array; None if it is known to be lost
