@@ -455,16 +455,16 @@ class Array:
             self.links.look_near()
             return
         try:
-            self.tend()
+            self.run_maintenance()
         except (errors.ApiError, errors.StateError) as exc:
             LOG.error('what was due failed: %s', exc)
 
     def look(self) -> None:
         """Do all that is due by the clock, and take samples of figures."""
-        self.tend()
+        self.run_maintenance()
         self.console.look()
 
-    def tend(self) -> None:
+    def run_maintenance(self) -> None:
         """Do all that is due by the clock, also what takes its time.
 
         Raises what went wrong after all has been tried.
@@ -474,7 +474,7 @@ class Array:
         with contextlib.ExitStack() as steps:
             # The last goes first, and each whatever became of the others:
             # a disk that is full must not keep files from being removed.
-            steps.callback(self.core.data_store.tend)
+            steps.callback(self.core.data_store.run_maintenance)
             steps.callback(self.links.deliver)
             steps.callback(self.links.look)
             steps.callback(self._do_due, self.links.settle)

@@ -134,7 +134,7 @@ async def _maintain(array: array_module.Array) -> None:
     while array.store.failure is None:
         await asyncio.sleep(_MAINTENANCE_SECONDS)
         try:
-            await asyncio.to_thread(array.control.tend)
+            await asyncio.to_thread(array.control.run_maintenance)
         except errors.StateError as exc:
             LOG.error('%s', exc)
         except Exception:

@@ -84,7 +84,8 @@ class Service:
         try:
             self.expire(scope)
         except request_context.UnansweredError:
-            # It is left to Array.tend(): this request need not wait for it.
+            # Left to Array.run_maintenance(), so that this request need not
+            # wait for it.
             talk.begin()
         self._renderings.check(self._behaviors)
         path = self._known_path(request.path.strip('/'))

@@ -50,7 +50,7 @@ class Life(Protocol):
     def look(self) -> None:
         """Do what is due by the clock, and take samples."""
 
-    def tend(self) -> None:
+    def run_maintenance(self) -> None:
         """Do all that is due by the clock."""
 
     def reset(self) -> None:
@@ -239,7 +239,7 @@ class Control:
 
         '' if nothing was ever written.
         """
-        self._life.tend()
+        self._life.run_maintenance()
         with self._core.lock:
             return self.data.read_text(self._place(volume, snapshot)[1])
 
@@ -259,7 +259,7 @@ class Control:
     def contents(self) -> dict[str, str]:
         """The tokens of all volumes, by id."""
         core = self._core
-        self._life.tend()
+        self._life.run_maintenance()
         with core.lock:
             return {str(row['id']): self.data.read_text(row)
                     for row in core.store.rows('volumes')
@@ -290,7 +290,7 @@ class Control:
         What was due until now has arrived.
         """
         links = self._links
-        self._life.tend()
+        self._life.run_maintenance()
         links.transport.cut = True
         links.look()
 
@@ -319,7 +319,7 @@ class Control:
         self.outages.settle()
         self._life.look()
 
-    def tend(self) -> None:
+    def run_maintenance(self) -> None:
         """Do what is due, and see to the capacities from time to time."""
         self.look()
         self._core.usage_scanner.look()

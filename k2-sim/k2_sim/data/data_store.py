@@ -260,7 +260,7 @@ class DataStore:
         for token in talk.copies.values():
             self.release(token)
 
-    def tend(self) -> None:
+    def run_maintenance(self) -> None:
         """Give up what has waited too long, and what nobody names."""
         self.inbound.expire()
         self.sweep()

@@ -72,7 +72,7 @@ class NullDataStore:
     def sweep(self) -> None:
         """There is nothing to remove."""
 
-    def tend(self) -> None:
+    def run_maintenance(self) -> None:
         """There is nothing to do."""
 
 

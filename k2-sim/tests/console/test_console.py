@@ -586,12 +586,13 @@ class TestTime(ConsoleTest):
     def test_what_is_due_is_left_to_who_tends_the_array(self):
         """A page must not keep others from being served meanwhile."""
         self.array.core.is_tended = True
-        with mock.patch.object(self.array, 'tend', autospec=True) as tend:
+        with mock.patch.object(self.array, 'run_maintenance',
+                               autospec=True) as run_maintenance:
             self.visitor.feed('overview')
-            tend.assert_not_called()
+            run_maintenance.assert_not_called()
             self.array.core.is_tended = False
             self.visitor.feed('overview')
-            tend.assert_called_once_with()
+            run_maintenance.assert_called_once_with()
 
     def test_what_goes_wrong_has_a_reply(self):
         self.useFixture(fixtures.FakeLogger())

@@ -253,14 +253,14 @@ class SurveyTest(test_data.DataTest):
         with mock.patch.object(
                 usage_scanner.time, 'monotonic', autospec=True) as now:
             now.side_effect = [100.0, 100.0, 102.0]
-            self.control.tend()
+            self.control.run_maintenance()
             self.fill(volume, *self.noise(3))
             now.side_effect = [109.0]
-            self.control.tend()
+            self.control.run_maintenance()
             self.assertEqual(0, self.get(
                 f'volumes/{volume["id"]}')['logical_capacity'])
             now.side_effect = [111.0, 111.0, 111.5]
-            self.control.tend()
+            self.control.run_maintenance()
         self.assertEqual(12, self.get(
             f'volumes/{volume["id"]}')['logical_capacity'])
 
