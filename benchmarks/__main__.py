@@ -98,7 +98,7 @@ def _operations(options: argparse.Namespace, results: report.Results
     """Measure single operations; what is left on the array."""
     with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
             arrays.running(folder, results.settings['profile']) as array:
-        # The driver inside Cinder deletes hosts with initiators (HST-3).
+        # The in-tree driver deletes hosts with initiators (HST-3).
         array.switch(delete_host_with_initiators=True)
         _measure(array, options, results)
         left = array.leftovers()

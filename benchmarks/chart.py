@@ -65,14 +65,14 @@ def picture(figures: dict[str, Any]) -> str:
         'fill="#1f2328">',
         f'  <title id="title">{title}</title>',
         '  <desc id="desc">Two bars for each operation, on a logarithmic '
-        'scale: this driver and the driver inside Cinder. The figures are '
+        'scale: this driver and the in-tree driver. The figures are '
         'those of the tables on the same page.</desc>',
         f'  <rect x="1" y="1" width="{_WIDTH - 2}" height="{top + _TOP - 2}"'
         ' rx="12" fill="#ffffff" stroke="#d0d7de" stroke-width="2"/>',
         _text(24, 36, head, 'font-size="16" font-weight="bold"'),
         _bar(_LEFT, 54, 14, 14, _OURS), _text(232, 66, 'this driver'),
         _bar(340, 54, 14, 14, _INTREE),
-        _text(362, 66, 'the driver inside Cinder'),
+        _text(362, 66, 'the in-tree driver'),
         *parts, '</svg>', ''])
 
 

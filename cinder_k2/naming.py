@@ -12,7 +12,7 @@
 
 """Names of our objects on the array: built here, parsed here, nowhere else.
 
-They are the names that the driver inside Cinder gives (``cv-<id>`` and so
+They are the names that the in-tree driver gives (``cv-<id>`` and so
 on), so that a back end can change drivers in either direction. What
 replication made on another array has an ``r`` in front (REP-21). Limits:
 rulebook section 12 (42 characters, hosts 32).

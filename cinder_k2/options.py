@@ -143,7 +143,7 @@ k2_opts = [
                       'failed back later.'),
 ]
 
-# Options that the driver inside Cinder defines too, under the same names.
+# Options that the in-tree driver defines too, under the same names.
 shared_opts = [
     cfg.BoolOpt('auto_calc_max_oversubscription_ratio',
                 default=False,

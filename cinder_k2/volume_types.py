@@ -129,7 +129,7 @@ REPLICATION = ExtraSpec(
     'Whether the volume is replicated to another array. Without it, '
     'replication_enabled decides.',
     ('enabled', 'disabled'), default='disabled',
-    # The driver inside Cinder takes all but "enabled" as disabled.
+    # The in-tree driver takes all but "enabled" as disabled.
     synonyms={**dict.fromkeys(('true', 'yes', 'on', '1'), 'enabled'),
               **dict.fromkeys(('false', 'no', 'off', '0', 'none', ''),
                               'disabled')})
@@ -166,7 +166,7 @@ class TypeSpec:
 def parse(extra_specs: Mapping[str, str]) -> TypeSpec:
     """Read the extra specs of a volume type.
 
-    A key of ours that we do not know is no error: the driver inside Cinder
+    A key of ours that we do not know is no error: the in-tree driver
     has always overlooked it, and types that have one must go on working.
 
     :raises InvalidExtraSpec: unknown value; the text names those allowed

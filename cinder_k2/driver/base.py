@@ -71,7 +71,7 @@ class K2Driver(driver.VolumeDriver):
 
     #: As in statistics: iSCSI or FC.
     protocol: str
-    # Without volume_backend_name the driver inside Cinder reports its class,
+    # Without volume_backend_name the in-tree driver reports its class,
     # and Cinder's rows carry that name as their pool.
     _default_name: str
 
@@ -229,7 +229,7 @@ class K2Driver(driver.VolumeDriver):
     def delete_snapshot(self, snapshot: Row) -> None:
         """Delete a snapshot on the array that has it.
 
-        The driver inside Cinder took its own on the primary, where they stay
+        The in-tree driver took its own on the primary, where they stay
         when their volume is failed over; their rows have no ids. Nor has
         that of one that was never made, maybe where its volume was before.
 

@@ -73,7 +73,7 @@ class Target:
 
 def register(configuration: typing.Any) -> None:
     """Make the driver's options known to a back end's configuration."""
-    # The driver inside Cinder registers options of the same names when it
+    # The in-tree driver registers options of the same names when it
     # is imported, and fails if ours are there first. Both may serve back
     # ends of one cinder-volume while an operator changes over.
     importutils.try_import(

@@ -297,7 +297,7 @@ class DisksTest(base.FunctionalTest):
 def _check_lists(data: dict[str, Any]) -> None:
     """What hosts with multipath use must agree with what others use.
 
-    The driver inside Cinder gives no lists.
+    The in-tree driver gives no lists.
     """
     if 'target_luns' not in data:
         return

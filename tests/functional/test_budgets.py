@@ -60,7 +60,7 @@ class BudgetsTest(base.FunctionalTest):
 
     @ddt.data('k2', 'sdp')
     def test_what_had_clones(self, profile: str) -> None:
-        """No more than the driver inside Cinder, which copies data."""
+        """No more than the in-tree driver, which copies data."""
         self._warm('iscsi', profile)
         snapshot = self.backend.create_snapshot(self.volume)
         self.backend.delete_volume(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A back end of the driver inside Cinder changes over, with all it has.
+"""A back end of the in-tree driver changes over, with all it has.
 
 The old driver (with krest) makes volumes, snapshots, copies and attachments;
 one line of cinder.conf changes; then ours does everything with them. Nothing
@@ -53,7 +53,7 @@ class DropInTest(disks.DisksTest):
     :ivar before: what the old driver has left on the array, see ``there``
     """
 
-    # Rows of the driver inside Cinder have no ids: names are looked up.
+    # Rows of the in-tree driver have no ids: names are looked up.
     keeps_budgets = False
 
     def setUp(self) -> None:

@@ -274,7 +274,7 @@ class OddVolumesTest(ManageTest):
         self.admin.update('volumes', number, name=f'cv-{ours.id}')
 
     def test_volumes_of_another_back_end(self) -> None:
-        """Also of the driver inside Cinder, which keeps no ids."""
+        """Also of the in-tree driver, which keeps no ids."""
         self.ignore_call_budget()
         first = self.backend.create_volume(1)
         second = self.backend.create_volume(1)

@@ -354,7 +354,7 @@ class CornersTest(MigrationTest):
 
 
 class InTreeTest(MigrationTest):
-    """The driver inside Cinder at the other end."""
+    """The in-tree driver at the other end."""
 
     def setUp(self) -> None:
         super().setUp()

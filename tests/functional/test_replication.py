@@ -1041,7 +1041,7 @@ class WrongTypesTest(replicated.ReplicatedTest):
 
 
 class OldDriverTest(replicated.ReplicatedDisksTest):
-    """Volumes of the driver inside Cinder, and that one's own failover."""
+    """Volumes of the in-tree driver, and that one's own failover."""
 
     def setUp(self) -> None:
         super().setUp()

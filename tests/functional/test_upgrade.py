@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From the driver inside Cinder to ours, and back.
+"""From the in-tree driver to ours, and back.
 
 The old driver is Cinder's own, with krest, on the same array; one line of
 cinder.conf changes between the two.
@@ -31,11 +31,11 @@ OLD = {'iscsi': 'cinder.volume.drivers.kaminario.kaminario_iscsi.'
 
 @ddt.ddt
 class UpgradeTest(base.FunctionalTest):
-    # Rows of the driver inside Cinder have no ids: names are looked up.
+    # Rows of the in-tree driver have no ids: names are looked up.
     keeps_budgets = False
 
     def _old(self, protocol: str = 'iscsi', profile: str = 'k2') -> None:
-        """A back end that runs the driver inside Cinder."""
+        """A back end that runs the in-tree driver."""
         self.use(protocol, profile)
         # The old driver deletes hosts with their initiators (HST-3).
         self.switch(delete_host_with_initiators=True)

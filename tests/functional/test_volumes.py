@@ -178,7 +178,7 @@ class VolumesTest(base.FunctionalTest):
 
         self.backend.extend_volume(kept, 7)
         self.assertEqual(7 * GIB, self._volume(moved.id)['size'])
-        # By name, as for a row of the driver inside Cinder.
+        # By name, as for a row of the in-tree driver.
         self.ignore_call_budget()
         kept.provider_id = None
         kept.save()

@@ -117,7 +117,7 @@ class VolumeTypesTest(unittest.TestCase):
             {'kaminario:replication_target': value}).target)
 
     def test_an_unknown_key_is_mentioned_once(self):
-        """The driver inside Cinder overlooks it, so no type may break."""
+        """The in-tree driver overlooks it, so no type may break."""
         specs = {'kaminario:thin_prov_tipe': 'nodedup', 'Kaminario:x': 'y'}
         with self.assertLogs('cinder_k2.volume_types', 'WARNING') as caught:
             for _ in range(3):

@@ -13,7 +13,7 @@
 """The array's ids in ``provider_id`` of Cinder's rows.
 
 They save the call that looks a name up. They hold good on the array they
-were made on only; anything else, such as rows of the driver inside Cinder,
+were made on only; anything else, such as rows of the in-tree driver,
 reads as None and is looked up by name.
 
 They hold good for one row only, too. Cinder copies provider_id when it makes

@@ -108,7 +108,7 @@ class ArraySet(typing.Generic[S]):
     def _without_ids(self, volume: typing.Any) -> S:
         """The array that has a volume whose row has no ids.
 
-        The driver inside Cinder makes all on the primary, whichever array
+        The in-tree driver makes all on the primary, whichever array
         serves. What was not made yet is to be on the one that does.
         """
         made_at_home = (volume.launched_at is not None

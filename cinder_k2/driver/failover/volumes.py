@@ -142,7 +142,7 @@ def _strays(volumes: Volumes, ready: Volumes, there: Array
 def _repair_names(array: Array, volumes: Volumes) -> None:
     """Have rows of migrated volumes say which id is in the names.
 
-    The driver inside Cinder names them by their own, and leaves the other one
+    The in-tree driver names them by their own, and leaves the other one
     in the row. One call if there are any.
     """
     migrated = [v for v in volumes

@@ -390,7 +390,7 @@ class Deletion:
     def _delete_by_name(self, volume: typing.Any) -> None:
         """Delete whatever a volume may have left, where no ids are known.
 
-        That is a volume of the driver inside Cinder, or one whose creation
+        That is a volume of the in-tree driver, or one whose creation
         was interrupted anywhere.
 
         :raises ArrayNotActive: another array has it

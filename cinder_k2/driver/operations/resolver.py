@@ -321,7 +321,7 @@ class Resolver:
     def name_ids(self, volume: typing.Any) -> list[str]:
         """The ids that may stand in the names of a volume's objects.
 
-        The driver inside Cinder, which leaves provider_id empty, gives a
+        The in-tree driver, which leaves provider_id empty, gives a
         migrated volume the name of its id, though Cinder notes another. But
         of a volume that is deleted at the end of a migration, the id is the
         name of the data that stays.
@@ -343,7 +343,7 @@ class Resolver:
     def may_be_copy(volume: typing.Any) -> bool:
         """Whether a volume without ids may have the name of a copy.
 
-        The driver inside Cinder leaves it that one when it fails over.
+        The in-tree driver leaves it that one when it fails over.
         """
         return bool(volume.replication_status
                     == statuses.Replication.FAILED_OVER)

@@ -12,7 +12,7 @@
 
 """krest, the vendor's client, against the array over HTTPS.
 
-Twice: 1.3.7, which the driver inside Cinder works with, and 1.3.8, which
+Twice: 1.3.7, which the in-tree driver works with, and 1.3.8, which
 it does not (objects of 1.3.8 copy their connection, and that driver keeps
 a lock in it). So 1.3.8 lies beside the other packages: see tools/bootstrap.
 """

@@ -94,7 +94,7 @@ class ReplicationTargetsTest(base.BaseTestCase):
         self.assertNotIn(SECRET, repr(target))
 
     def test_one_key(self):
-        """The id is the address, as with the driver inside Cinder."""
+        """The id is the address, as with the in-tree driver."""
         target, = self._targets('backend_id:10.0.0.2',
                                 k2_replication_password='x')
         self.assertEqual(('10.0.0.2', 300, '10.0.0.2'), (
