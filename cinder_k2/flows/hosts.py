@@ -12,6 +12,7 @@
 
 """Registering a host and mapping to it; removing it again."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
@@ -36,7 +37,7 @@ class Attached:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Order:
+class _AttachRequest:
     """What to attach; the inputs of all steps of attaching."""
 
     array: Array
@@ -47,10 +48,16 @@ class _Order:
     look_first: bool
     guard: chap.Guard | None
     hold: 'Hold'
+    verify_volume: Callable[[], object]
 
     def verify(self, host: int) -> None:
-        """See that an id is still the host's, when a reply was lost."""
+        """Check that an id is still the host's, when a reply was lost."""
         self.registry.verify(host, self.sought)
+
+    def verify_mapping(self, host: int) -> None:
+        """Check that ids are still the host's and the volume's."""
+        self.verify(host)
+        self.verify_volume()
 
     def may_undo(self, host: int) -> bool:
         """Whether what a new host has got may be taken from it again.
@@ -93,25 +100,29 @@ class Hold(typing.Protocol):
 
 def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
            sought: hosts.Sought, look_first: bool, hold: Hold,
+           verify_volume: Callable[[], object],
            guard: chap.Guard | None = None) -> Attached:
     """Map a volume to a host, which is registered first if need be.
 
     :param sought: the host
     :param look_first: the mapping is probably there already
     :param hold: of the host
+    :param verify_volume: called before the volume is mapped again, after a
+        lost reply: raises if its id is another's by now (OBJ-7)
     :param guard: CHAP of the host, None where there is none
     :raises MustBeAlone: the host must be changed, and is shared
     """
     found = registry.locate(sought)
-    order = _Order(array, registry, backing, found, sought, look_first, guard,
-                   hold)
+    request = _AttachRequest(array, registry, backing, found, sought,
+                             look_first, guard,
+                             hold, verify_volume)
     if found.complete and found.host is not None:
-        return _attach_known(order, found.host)
+        return _attach_known(request, found.host)
     hold.claim()
     found = registry.clear(found)
-    order = dataclasses.replace(order, found=found)
+    request = dataclasses.replace(request, found=found)
     try:
-        return _register(order)
+        return _register(request)
     except rest.Refused as refusal:
         # Does the array know the initiators in another spelling?
         again = registry.locate_in_any_case([*found.loose, *found.missing])
@@ -119,47 +130,47 @@ def attach(array: Array, registry: hosts.Hosts, backing: ArrayVolume, *,
             # An initiator may have been made without a reply, and where the
             # array does not search for them nothing tells so. It went with
             # the new host.
-            return _register(order)
+            return _register(request)
         if again.host is None or again.host == found.host:
             raise
-        return _attach_known(dataclasses.replace(order, found=again),
+        return _attach_known(dataclasses.replace(request, found=again),
                              again.host)
 
 
-def _attach_known(order: _Order, host: int) -> Attached:
+def _attach_known(request: _AttachRequest, host: int) -> Attached:
     """Map a volume to a host of the array, which may get CHAP before."""
-    guard, login = order.guard, None
+    guard, login = request.guard, None
     if guard is not None:
         login = guard.login(host)
         if login is None and guard.may_give(host):
-            order.hold.claim()
-            return _register(order)
-    order.hold.share()
-    return Attached(order.array.mappings.map(
-        order.backing, host, look_first=order.look_first,
-        verify=functools.partial(order.verify, host)), login)
+            request.hold.claim()
+            return _register(request)
+    request.hold.share()
+    return Attached(request.array.mappings.map(
+        request.backing, host, look_first=request.look_first,
+        verify=functools.partial(request.verify_mapping, host)), login)
 
 
-def _register(order: _Order) -> Attached:
+def _register(request: _AttachRequest) -> Attached:
     """Give the array what it lacks of a host, and map a volume to it."""
-    guard = order.guard if order.guard and order.guard.required else None
-    with undo.Undo(order.array) as steps:
-        login = None if guard is None else _make_profile(order, guard, steps)
-        host = _make_host(order, steps)
+    guard = request.guard if request.guard and request.guard.required else None
+    with undo.Undo(request.array) as steps:
+        login = None if guard is None else _make_profile(request, guard, steps)
+        host = _make_host(request, steps)
         if login is not None:
-            _give_profile(order, host, login, steps)
-        for initiator, record in order.found.loose.items():
-            _adopt_initiator(order, host, initiator, record, steps)
-        if order.found.missing:
-            _add_initiators(order, host, steps)
-        return Attached(_map(order, host, steps), login)
+            _give_profile(request, host, login, steps)
+        for initiator, record in request.found.loose.items():
+            _adopt_initiator(request, host, initiator, record, steps)
+        if request.found.missing:
+            _add_initiators(request, host, steps)
+        return Attached(_map(request, host, steps), login)
 
 
-def _make_profile(order: _Order, guard: chap.Guard, steps: undo.Undo
+def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo
                   ) -> array_chap.Login:
     """Make the CHAP profile that the host is about to get."""
     def discard() -> None:
-        order.array.chap.discard(guard.name)
+        request.array.chap.discard(guard.name)
 
     with steps.step('create CHAP profile', discard, always_unknown=True):
         login = guard.make()
@@ -167,21 +178,21 @@ def _make_profile(order: _Order, guard: chap.Guard, steps: undo.Undo
     return login
 
 
-def _make_host(order: _Order, steps: undo.Undo) -> int:
+def _make_host(request: _AttachRequest, steps: undo.Undo) -> int:
     """Make the host, unless its initiators have one."""
-    if order.found.host is not None:
-        return order.found.host
+    if request.found.host is not None:
+        return request.found.host
     # A host without a reply is taken over when its name is used again.
-    host = order.registry.create(order.sought.name)
+    host = request.registry.create(request.sought.name)
 
     def discard() -> None:
-        if order.may_undo(host):
-            order.registry.delete(rest.Host(host, order.sought.name))
+        if request.may_undo(host):
+            request.registry.delete(rest.Host(host, request.sought.name))
     steps.on_failure('create host', discard)
     return host
 
 
-def _give_profile(order: _Order, host: int, login: array_chap.Login,
+def _give_profile(request: _AttachRequest, host: int, login: array_chap.Login,
                   steps: undo.Undo) -> None:
     """Ask the host for CHAP (CHP-2).
 
@@ -190,53 +201,56 @@ def _give_profile(order: _Order, host: int, login: array_chap.Login,
     """
     def take() -> None:
         # A new host goes with all that it has.
-        if order.found.host is not None and not order.found.by_name:
-            order.array.chap.take(host, verify=verify)
+        if request.found.host is not None and not request.found.by_name:
+            request.array.chap.take(host, verify=verify)
 
-    verify = functools.partial(order.verify, host)
+    verify = functools.partial(request.verify, host)
     with steps.step('give CHAP profile', take):
-        order.array.chap.give(host, login.name, verify=verify)
+        request.array.chap.give(host, login.name, verify=verify)
     steps.on_failure('give CHAP profile', take)
 
 
-def _adopt_initiator(order: _Order, host: int, initiator: str, record: int,
+def _adopt_initiator(request: _AttachRequest, host: int, initiator: str,
+                     record: int,
                      steps: undo.Undo) -> None:
     """Give the host an initiator that the array has seen before (INI-1)."""
-    order.registry.adopt_initiator(host, record, initiator,
-                                   functools.partial(order.verify, host))
+    request.registry.adopt_initiator(host, record, initiator,
+                                     functools.partial(request.verify, host))
     steps.on_failure(f'adopt initiator {initiator}', lambda:
-                     order.registry.release_initiator(host, initiator))
+                     request.registry.release_initiator(host, initiator))
 
 
-def _add_initiators(order: _Order, host: int, steps: undo.Undo) -> None:
+def _add_initiators(request: _AttachRequest, host: int,
+                    steps: undo.Undo) -> None:
     """Give the host the initiators that the array does not know."""
-    registry = order.registry
-    made: dict[str, int | None] = dict.fromkeys(order.found.missing)
+    registry = request.registry
+    made: dict[str, int | None] = dict.fromkeys(request.found.missing)
 
     def remove() -> None:
-        if order.may_take_initiators(host):
+        if request.may_take_initiators(host):
             registry.remove_initiators(host, registry.still_new(host, made))
 
     # One is made or refused; of several, some may be there (BLK-4).
     with steps.step('add initiators', remove,
                     always_unknown=len(made) > 1):
         made.update(registry.add_initiators(
-            host, order.found.missing, functools.partial(order.verify, host)))
+            host, request.found.missing, functools.partial(request.verify,
+                                                           host)))
     steps.on_failure('add initiators', remove)
 
 
-def _map(order: _Order, host: int, steps: undo.Undo) -> int:
+def _map(request: _AttachRequest, host: int, steps: undo.Undo) -> int:
     """Map the volume, as the last step of bringing a host to the array."""
     def unmap() -> None:
         # The mapping may be there, and would keep a new host from being
         # removed. On a host that was there it may be another attachment's.
-        if order.may_undo(host):
-            order.array.mappings.unmap(order.backing, host)
+        if request.may_undo(host):
+            request.array.mappings.unmap(request.backing, host)
 
     with steps.step('map volume', unmap, always_unknown=True):
-        return order.array.mappings.map(
-            order.backing, host, look_first=order.look_first,
-            verify=functools.partial(order.verify, host))
+        return request.array.mappings.map(
+            request.backing, host, look_first=request.look_first,
+            verify=functools.partial(request.verify_mapping, host))
 
 
 def remove(array: Array, registry: hosts.Hosts, host: rest.Host,

@@ -138,6 +138,21 @@ class Connections:
                 "was interrupted, run 'cinder failover-host --backend_id "
                 "default' again.")
 
+    def _verify(self, volume: typing.Any, backing: ArrayVolume) -> None:
+        """Check that what is to be mapped is still the volume's (OBJ-7).
+
+        :param volume: None for what Cinder has no row of: a view that has
+            just been made
+        :raises ObjectMissing, ObjectRenamed: it is not
+        """
+        if volume is None:
+            return
+        now = self._resolver.confirm(volume, backing)
+        if now.mappable != backing.mappable:
+            raise exceptions.ObjectRenamed(
+                f'Volume {volume.id} has another object on the array than '
+                'when its attachment began; try again.')
+
     def _check_still_free(self, volume: typing.Any) -> None:
         """The same, after a host has got it; a failback looks after that.
 
@@ -215,6 +230,7 @@ class Connections:
                 attached = hosts.attach(
                     self._array, self._transport.hosts(self._array), backing,
                     sought=sought, look_first=shared, hold=hold,
+                    verify_volume=lambda: self._verify(volume, backing),
                     guard=None if self._chap is None
                     else self._chap.guard(initiators))
                 self._check_still_free(volume)

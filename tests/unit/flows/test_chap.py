@@ -62,6 +62,7 @@ class GuardTest(simulated.SimulatedTest):
         return hosts.attach(
             self.array, self.registry, self.backing,
             sought=SOUGHT, look_first=False, hold=mock.Mock(),
+            verify_volume=mock.Mock(),
             guard=self.guard)
 
     def password(self):

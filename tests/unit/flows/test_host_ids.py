@@ -20,6 +20,7 @@ import ddt
 
 from cinder_k2.array import chap as array_chap
 from cinder_k2.array import hosts as array_hosts
+from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
 from cinder_k2.flows import volumes
@@ -55,6 +56,22 @@ class HostIdsTest(simulated.SimulatedTest):
                                       size=simulated.GIB, dedup=True)
         self.theirs = {}
 
+    def verify_volume(self):
+        """As the driver does: by the name."""
+        if self.array.identity.volume(self.backing, ['v']) is None:
+            raise exceptions.ObjectMissing('v')
+
+    def take_volume_id(self):
+        """Give the id of the volume to a stranger's."""
+        for mapping in self.client.mappings.search():
+            self.client.mappings.delete(mapping.id)
+        number, group = self.backing.volume, self.backing.group
+        self.client.volumes.delete(number)
+        made = self.client.volumes.create(
+            name='payroll', size=simulated.GIB,
+            volume_group=self.client.volume_groups.ref(group))
+        self.assertEqual(number, made.id)
+
     def use(self, resource):
         """Take one kind of initiators."""
         self.resource = resource
@@ -67,7 +84,8 @@ class HostIdsTest(simulated.SimulatedTest):
     def attach(self, guard=None):
         return hosts.attach(
             self.array, self.registry, self.backing, sought=self.sought,
-            look_first=False, hold=mock.Mock(), guard=guard)
+            look_first=False, hold=mock.Mock(),
+            verify_volume=self.verify_volume, guard=guard)
 
     def attached(self):
         """A host that was mapped, and is not any more.
@@ -193,6 +211,20 @@ class AttachTest(HostIdsTest):
         self.use(resource)
         self.fails('POST', '/mappings', sent=sent, error=error,
                    act=lambda: self.take_ids(bare))
+
+    @ddt.data(*[(resource, known, error) for resource in KINDS
+                for known in (True, False) for error in lost.KINDS])
+    @ddt.unpack
+    def test_no_reply_to_the_mapping_and_another_volume(self, resource, known,
+                                                        error):
+        """A repeat would show the stranger's volume to the host."""
+        self.use(resource)
+        if known:
+            self.attached()
+        with lost.on_request('POST', '/mappings', sent=False, error=error,
+                             act=self.take_volume_id):
+            self.assertRaises(exceptions.ObjectMissing, self.attach)
+        self.assertEqual([], self.client.mappings.search())
 
     @ddt.data(*CASES)
     @ddt.unpack

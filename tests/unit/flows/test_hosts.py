@@ -44,7 +44,8 @@ class HostsTest(simulated.SimulatedTest):
         return hosts.attach(
             self.array, registry, backing or self.backing,
             sought=sought(initiators), look_first=False,
-            hold=mock.Mock()).lun
+            hold=mock.Mock(),
+            verify_volume=mock.Mock()).lun
 
     def seen(self, host):
         """A host as it is now. No call."""

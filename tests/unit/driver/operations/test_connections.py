@@ -13,6 +13,7 @@
 """Attach and detach: what is asked of the array, under which locks."""
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 import ddt
@@ -213,11 +214,34 @@ class ConnectTest(ConnectionsCase):
         self.connect(self.volume)
         self.attach.assert_called_once_with(
             self.array, self.registry, BACKING, sought=self.sought,
-            look_first=False, hold=self.hold, guard=None)
+            look_first=False, hold=self.hold, guard=None,
+            verify_volume=mock.ANY)
         self.assertEqual((IQN,), self.sought.initiators)
         self.transport.initiators.assert_called_once_with(CONNECTOR)
         self.transport.targets.assert_called_once_with(self.array, [IQN])
         self.transport.hosts.assert_called_once_with(self.array)
+
+    def verify_volume(self, volume):
+        """What the flow may call before it maps once more."""
+        self.connect(volume)
+        verify = self.attach.call_args.kwargs['verify_volume']
+        return verify()
+
+    def test_a_volume_is_confirmed_before_it_is_mapped_again(self):
+        self.resolver.confirm.return_value = BACKING
+        self.verify_volume(self.volume)
+        self.resolver.confirm.assert_called_once_with(self.volume, BACKING)
+
+    def test_it_has_another_object_by_then(self):
+        self.resolver.confirm.return_value = dataclasses.replace(
+            BACKING, volume=99)
+        error = self.assertRaises(exceptions.ObjectRenamed,
+                                  self.verify_volume, self.volume)
+        self.assertIn(self.volume.id, str(error))
+
+    def test_what_has_no_row_is_not_confirmed(self):
+        self.verify_volume(None)
+        self.resolver.confirm.assert_not_called()
 
     def test_a_shared_mapping_is_looked_for_first(self):
         self.users.at.return_value = 1
@@ -271,7 +295,9 @@ class ConnectTest(ConnectionsCase):
         self.assertEqual(
             [*held('at', what=self.volume.id), *held('at', 'connected')],
             self.events)
-        first, second = self.attach.mock_calls
+        first, second = (
+            (one.args, {**one.kwargs, 'verify_volume': None})
+            for one in self.attach.mock_calls)
         self.assertEqual(first, second)
         self.assertEqual([mock.call(self.volume, [IQN])] * 2,
                          self.users.at.mock_calls)
