@@ -176,7 +176,7 @@ class Hosts:
             self._cache.put(host.id, host)
             shown = self._shown(host.id)
             if shown is None:
-                self._tell_unverified()
+                self._warn_unverified()
                 return self._as_named(sought, host)
             known = {initiator.lower() for initiator in shown}
             wanted = {i.lower() for i in sought.initiators}
@@ -222,7 +222,7 @@ class Hosts:
         found = self._initiators_of([host])
         return None if found is None else found.get(host, {})
 
-    def _tell_unverified(self) -> None:
+    def _warn_unverified(self) -> None:
         if not self._told:
             self._told = True
             LOG.warning(

@@ -118,7 +118,7 @@ class Identity:
         group = found.volume_group.id if found.volume_group else stored.group
         if (found.id, group) == (stored.volume, stored.group):
             return stored
-        _tell(name, stored, found.id, group)
+        _log(name, stored, found.id, group)
         return dataclasses.replace(stored, volume=found.id, group=group,
                                    shared=True, has_clones=True)
 
@@ -127,7 +127,7 @@ class Identity:
         found = self._client.snapshots.find(short_name=name)
         if found is None or found.id == stored.view:
             return stored if found else None
-        _tell(name, stored, found.id, stored.group)
+        _log(name, stored, found.id, stored.group)
         return volumes.view_backing(self._client, found)
 
     def _adopted(self, stored: objects.ArraySnapshot,
@@ -184,7 +184,7 @@ def _name(found: rest.Volume | rest.Snapshot) -> str:
     return found.short_name or ''
 
 
-def _tell(name: str, stored: objects.ArrayVolume, id: int, group: int) -> None:
+def _log(name: str, stored: objects.ArrayVolume, id: int, group: int) -> None:
     LOG.warning('%(name)s on the array has id %(id)s in volume group '
                 '%(group)s, not %(stored)s in %(stored_group)s as Cinder\'s '
                 'row says; the name counts.', {

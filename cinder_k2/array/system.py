@@ -55,7 +55,7 @@ class System:
                 'system id nor its target name, so it cannot be told from '
                 'another.')
         self._check_version(state.rest_api_version)
-        self._tell_of_state(state)
+        self._log_state(state)
 
     @property
     def id(self) -> str:
@@ -93,7 +93,7 @@ class System:
         ports = self.fc_ports()
         for port in ports:
             if not port.is_healthy:
-                self._tell_of_port(port)
+                self._log_port(port)
         return [port.pwwn for port in ports
                 if port.is_healthy] or [port.pwwn for port in ports]
 
@@ -110,7 +110,7 @@ class System:
         """
         measured = self._meter.read()
         if measured.state is not None:
-            self._tell_of_state(measured.state)
+            self._log_state(measured.state)
             if _identity(measured.state):
                 # So no other operation has to ask who the array is.
                 self._remember(measured.state)
@@ -137,7 +137,7 @@ class System:
                 f'{version}; the driver needs {MIN_REST_VERSION} or later. '
                 'Upgrade the array.')
 
-    def _tell_of_state(self, state: rest.SystemState) -> None:
+    def _log_state(self, state: rest.SystemState) -> None:
         """Warn of a word that is not known, once; no word is known as bad."""
         if not array_usage.is_online(state) and TOLD.is_first(
                 (self._client.address, 'state', state.state)):
@@ -148,7 +148,7 @@ class System:
                 {'address': self._client.address,
                  'state': f'{state.state:.60}'})
 
-    def _tell_of_port(self, port: rest.FcPort) -> None:
+    def _log_port(self, port: rest.FcPort) -> None:
         """Warn of a status that is not documented, once for each port."""
         if TOLD.is_first((self._client.address, port.pwwn, port.status)):
             LOG.warning(

@@ -94,7 +94,7 @@ class Statistics:
         """
         self._usage, why = self._measure()
         state = 'down' if why else 'up'
-        self._tell_of_change(state, why)
+        self._log_change(state, why)
         if state == 'up':
             self._reconcile()
         return {
@@ -117,7 +117,7 @@ class Statistics:
                 self._usage, state=None,
                 capacity=array_usage.NOTHING), str(error)
 
-    def _tell_of_change(self, state: str, why: str) -> None:
+    def _log_change(self, state: str, why: str) -> None:
         """Say once that the array went down, and once that it is back."""
         if state == self._state:
             return

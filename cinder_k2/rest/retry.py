@@ -82,7 +82,7 @@ class Retry:
                 or self._persistent >= PERSISTENT_TRIES
                 or self._bad == self._most
                 or delay >= self._deadline.left()):
-            raise self._to_tell(error)
+            raise self._to_raise(error)
         self._last = error
         self._clock.sleep(delay)
 
@@ -92,7 +92,7 @@ class Retry:
         return self._once and not (
             self._awaits_turn and isinstance(error, errors.Busy))
 
-    def _to_tell(self, error: errors.RestError) -> errors.RestError:
+    def _to_raise(self, error: errors.RestError) -> errors.RestError:
         # The last try may have been cut off by the deadline: then what was
         # wrong a moment before tells more.
         if self._last and (isinstance(error, errors.OutOfTime) or (

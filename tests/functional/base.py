@@ -111,7 +111,7 @@ BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
            'volume_from_image': 19, 'upload': 12, 'reimage': 12}
 
 
-def everywhere(cls: type['FunctionalTest']) -> type['FunctionalTest']:
+def all_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     """Run a class of tests on both profiles, over both protocols.
 
     The class itself is the one for iSCSI on a K2. Its ``feature`` is the
@@ -120,7 +120,7 @@ def everywhere(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     return _also(cls, ('iscsi', 'sdp'), ('fc', 'k2'), ('fc', 'sdp'))
 
 
-def crosswise(cls: type['FunctionalTest']) -> type['FunctionalTest']:
+def pairwise_variants(cls: type['FunctionalTest']) -> type['FunctionalTest']:
     """Run a class of tests over iSCSI on a K2, and over FC on an SDP.
 
     That is enough where the profile does not change what the protocol does:

@@ -15,7 +15,7 @@
 from tests.functional import base
 
 
-@base.crosswise
+@base.pairwise_variants
 class MembershipTest(base.FunctionalTest):
     """What Cinder asks of a member of a cluster."""
 

@@ -151,7 +151,7 @@ class BackupTest(disks.DisksTest):
             return stream.read()
 
 
-@base.crosswise
+@base.pairwise_variants
 class EverywhereTest(BackupTest):
 
     feature = 'backups of volumes in use, and of snapshots'

@@ -52,7 +52,7 @@ class DataTest(disks.DisksTest):
                                              short_name=f'cv-{volume.id}'))
 
 
-@base.crosswise
+@base.pairwise_variants
 class CopyTest(DataTest):
 
     feature = 'clones of any size and type'
@@ -95,7 +95,7 @@ class CopyTest(DataTest):
         self.assert_data(self.backend.clone(self.volume, 2))
 
 
-@base.crosswise
+@base.pairwise_variants
 class StormTest(base.FunctionalTest):
 
     feature = 'many clones of one source at once'
@@ -114,7 +114,7 @@ class StormTest(base.FunctionalTest):
         self.assertNothingLeft()
 
 
-@base.crosswise
+@base.pairwise_variants
 class PromotionTest(DataTest):
 
     feature = 'extend a volume that a view backs'

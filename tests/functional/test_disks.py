@@ -21,7 +21,7 @@ from tests.functional import disks
 MIB = 1048576
 
 
-@base.crosswise
+@base.pairwise_variants
 class DisksWorkTest(disks.DisksTest):
     """Data goes where the driver and the array say."""
 

@@ -86,7 +86,7 @@ class FailoverTest(replicated.ReplicatedTest):
                    if self.protocol == 'iscsi' else data['target_wwn'])
 
 
-@base.crosswise
+@base.pairwise_variants
 class EverywhereTest(FailoverTest):
     """A disaster from its beginning to its end."""
 
@@ -815,7 +815,7 @@ class GroupsTest(FailoverTest):
                          (row.replication_status, row.status))
 
 
-@base.crosswise
+@base.pairwise_variants
 class GroupsEverywhereTest(GroupsTest):
 
     feature = 'failover'

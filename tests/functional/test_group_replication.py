@@ -86,7 +86,7 @@ class GroupsTest(replicated.ReplicatedTest):
         self.primary.control.advance(400)
 
 
-@base.crosswise
+@base.pairwise_variants
 class GroupReplicationTest(GroupsTest):
     """Consistency groups: one session for all volumes."""
 
@@ -473,7 +473,7 @@ class EachReplicatedTest(GroupsTest):
         self.assertEqual({'error'}, self.statuses())
 
 
-@base.crosswise
+@base.pairwise_variants
 class GroupCopiesTest(replicated.ReplicatedDisksTest, GroupsTest):
     """Data of replicated groups."""
 

@@ -106,7 +106,7 @@ class GroupsTest(disks.DisksTest):
             [self.disks.read(v, 5 * MIB, 8) for v in volumes])
 
 
-@base.crosswise
+@base.pairwise_variants
 class ConsistencyGroupTest(GroupsTest):
 
     feature = 'consistency groups'
@@ -181,7 +181,7 @@ class ConsistencyGroupTest(GroupsTest):
         self.assert_members(group, free, bound)
 
 
-@base.crosswise
+@base.pairwise_variants
 class GroupSnapshotTest(GroupsTest):
 
     feature = 'group snapshots'
@@ -242,7 +242,7 @@ class GroupSnapshotTest(GroupsTest):
             self.backend.delete_snapshot(snapshot)
 
 
-@base.crosswise
+@base.pairwise_variants
 class FromGroupSnapshotTest(GroupsTest):
 
     feature = 'group from group snapshot'
@@ -269,7 +269,7 @@ class FromGroupSnapshotTest(GroupsTest):
         self.assertNothingLeft()
 
 
-@base.crosswise
+@base.pairwise_variants
 class FromGroupTest(GroupsTest):
 
     feature = 'group from group'
@@ -300,7 +300,7 @@ class FromGroupTest(GroupsTest):
         self.assertNothingLeft()
 
 
-@base.crosswise
+@base.pairwise_variants
 class GenericTest(GroupsTest):
     """Groups without consistent snapshots: Cinder does it all."""
 

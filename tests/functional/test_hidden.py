@@ -57,7 +57,7 @@ class HiddenTest(base.FunctionalTest):
             self.assertIn(word, self.log.errors_text())
 
 
-@base.crosswise
+@base.pairwise_variants
 class DeletionTest(HiddenTest):
 
     feature = 'delete the source of clones'

@@ -39,7 +39,7 @@ OTHER = b'other'.ljust(PIECE, b'\3')
 QEMU_IMG = shutil.which('qemu-img')
 
 
-@base.crosswise
+@base.pairwise_variants
 class ImagesTest(images.ImagesTest):
 
     feature = 'images'
@@ -162,7 +162,7 @@ class CacheTest(images.ImagesTest):
                 if v.display_name.startswith('image-')]
 
 
-@base.crosswise
+@base.pairwise_variants
 class ImageCacheTest(CacheTest):
 
     def test_second_volume_is_a_clone(self):
@@ -249,7 +249,7 @@ class ChangedImageTest(CacheTest):
         self.assertEqual(1, len(self.cached()))
 
 
-@base.crosswise
+@base.pairwise_variants
 class EncryptedTypesTest(images.ImagesTest):
 
     feature = 'encrypted types'

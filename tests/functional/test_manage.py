@@ -115,7 +115,7 @@ class ManageTest(base.FunctionalTest):
         return failure.cause
 
 
-@base.crosswise
+@base.pairwise_variants
 class ManageVolumeTest(ManageTest):
     feature = 'manage volumes'
 
@@ -407,7 +407,7 @@ class OddVolumesTest(ManageTest):
         self.backend.unmanage(lost)
 
 
-@base.crosswise
+@base.pairwise_variants
 class ListTest(ManageTest):
     feature = 'list manageable volumes'
 
@@ -470,7 +470,7 @@ class WithSnapshotTest(ManageTest):
         return failure.cause
 
 
-@base.crosswise
+@base.pairwise_variants
 class ManageSnapshotTest(WithSnapshotTest):
     feature = 'manage snapshots'
 

@@ -97,7 +97,7 @@ class MigrationTest(disks.DisksTest):
         self.assertEqual([], self.log.messages(logging.ERROR, 'cinder'))
 
 
-@base.crosswise
+@base.pairwise_variants
 class SameArrayTest(MigrationTest):
     """Two back ends on one array, over iSCSI and FC."""
 
@@ -146,7 +146,7 @@ class SameArrayTest(MigrationTest):
         return ['view'] + (['thin'] if self.profile == 'sdp' else [])
 
 
-@base.crosswise
+@base.pairwise_variants
 class HostAssistedTest(MigrationTest):
     """Cinder copies: between arrays, and to and from other drivers."""
 

@@ -46,7 +46,7 @@ TEXT = b'what the user wrote'
 RPO = {'kaminario__replication_rpo': '600'}
 
 
-@base.crosswise
+@base.pairwise_variants
 class ReplicationTest(replicated.ReplicatedTest):
     """Single volumes."""
 
@@ -249,7 +249,7 @@ class ReplicationTest(replicated.ReplicatedTest):
             self.sweep(array)
 
 
-@base.crosswise
+@base.pairwise_variants
 class EndingTest(test_failover.GroupsTest):
     """What stands in the way is seen before anything is ended."""
 
@@ -459,7 +459,7 @@ class EndingTest(test_failover.GroupsTest):
         self.assertEqual({}, self.count(self.primary))
 
 
-@base.crosswise
+@base.pairwise_variants
 class ReplicatedRetypeTest(replicated.ReplicatedTest):
     """Replication is turned on and off where a volume is."""
 
@@ -565,7 +565,7 @@ class ReplicatedRetypeTest(replicated.ReplicatedTest):
         self.assert_alone(volume)
 
 
-@base.crosswise
+@base.pairwise_variants
 class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
     """Clones to and from replicated volumes, of any kind."""
 
@@ -749,7 +749,7 @@ class ReplicatedCopiesTest(replicated.ReplicatedDisksTest):
         home.delete_volume(back)
 
 
-@base.crosswise
+@base.pairwise_variants
 class ReplicatedMigrationTest(replicated.ReplicatedDisksTest):
     """A volume of another driver becomes a replicated one."""
 
@@ -784,7 +784,7 @@ class ReplicatedMigrationTest(replicated.ReplicatedDisksTest):
         self.assertNothingLeft()
 
 
-@base.crosswise
+@base.pairwise_variants
 class ReplicatedImagesTest(replicated.ReplicatedDisksTest,
                            images.ImagesTest):
     """Images on replicated volumes."""

@@ -75,7 +75,7 @@ class RetypedTest(disks.DisksTest):
         self.assertData(volume)
 
 
-@base.crosswise
+@base.pairwise_variants
 class RetypeTest(RetypedTest):
     """A volume that nobody uses."""
 
@@ -149,7 +149,7 @@ class InUseTest(RetypedTest):
             stream.write(b'!')
 
 
-@base.crosswise
+@base.pairwise_variants
 class RetypeInUseTest(InUseTest):
     """Whatever happens, the guest has its data."""
 

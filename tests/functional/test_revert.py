@@ -44,7 +44,7 @@ class RevertTest(disks.DisksTest):
         self.assertEqual(bytes(21), self.disks.read(volume, 9 * MIB, 21))
 
 
-@base.crosswise
+@base.pairwise_variants
 class EverywhereTest(RevertTest):
 
     feature = 'revert to snapshot'

@@ -98,7 +98,7 @@ class StatsTest(base.FunctionalTest):
         return float(weigher()._weigh_object(pool, {}))
 
 
-@base.crosswise
+@base.pairwise_variants
 class StatisticsTest(StatsTest):
 
     feature = 'statistics'

@@ -82,7 +82,7 @@ class SupportTest(base.FunctionalTest):
         self.assertEqual(sorted(hosts), self.mapped())
 
 
-@base.everywhere
+@base.all_variants
 class VolumesTest(SupportTest):
 
     feature = 'create and delete volumes'
@@ -95,7 +95,7 @@ class VolumesTest(SupportTest):
         self.assertNothingLeft()
 
 
-@base.crosswise
+@base.pairwise_variants
 class GoneTest(SupportTest):
     """The array has lost it: deleting succeeds, and leaves nothing."""
 
@@ -116,7 +116,7 @@ class GoneTest(SupportTest):
         self.assert_left(volumes=1, volume_groups=1)
 
 
-@base.everywhere
+@base.all_variants
 class ThinTest(SupportTest):
 
     feature = 'thin provisioning'
@@ -134,7 +134,7 @@ class ThinTest(SupportTest):
             float(after['max_over_subscription_ratio']), 1)
 
 
-@base.everywhere
+@base.all_variants
 class ExtendTest(SupportTest):
 
     feature = 'extend volumes'
@@ -151,7 +151,7 @@ class ExtendTest(SupportTest):
         self.assertEqual(2 * GIB, self.on_array(volume)['size'])
 
 
-@base.everywhere
+@base.all_variants
 class ExtendAttachedTest(SupportTest):
 
     feature = 'extend attached volumes'
@@ -167,7 +167,7 @@ class ExtendAttachedTest(SupportTest):
         self.backend.detach(attachment)
 
 
-@base.everywhere
+@base.all_variants
 class SnapshotsTest(SupportTest):
 
     feature = 'snapshots'
@@ -188,7 +188,7 @@ class SnapshotsTest(SupportTest):
         self.assertEqual(0, self.left().get('snapshots', 0))
 
 
-@base.everywhere
+@base.all_variants
 class FromSnapshotTest(SupportTest):
 
     feature = 'volumes from snapshots'
@@ -204,7 +204,7 @@ class FromSnapshotTest(SupportTest):
         self.assertEqual(before, self.left())
 
 
-@base.everywhere
+@base.all_variants
 class CloneTest(SupportTest):
 
     feature = 'clones'
@@ -218,7 +218,7 @@ class CloneTest(SupportTest):
         self.assertEqual(before, self.left())
 
 
-@base.everywhere
+@base.all_variants
 class CloneAttachedTest(SupportTest):
 
     feature = 'clones of attached volumes'
@@ -236,7 +236,7 @@ class CloneAttachedTest(SupportTest):
         self.assert_mapped()
 
 
-@base.everywhere
+@base.all_variants
 class AttachTest(SupportTest):
 
     feature = 'attach and detach'
@@ -276,7 +276,7 @@ class AttachTest(SupportTest):
         self.assert_left(volumes=1, volume_groups=1)
 
 
-@base.crosswise
+@base.pairwise_variants
 class LiveMigrationTest(SupportTest):
 
     feature = 'live migration of instances'
@@ -293,7 +293,7 @@ class LiveMigrationTest(SupportTest):
         self.assert_mapped()
 
 
-@base.crosswise
+@base.pairwise_variants
 class HostGroupTest(SupportTest):
 
     feature = 'host groups of the array'
@@ -318,7 +318,7 @@ class HostGroupTest(SupportTest):
         self.assert_mapped()
 
 
-@base.crosswise
+@base.pairwise_variants
 class MultiattachTest(SupportTest):
     """Several guests of a volume."""
 
@@ -383,7 +383,7 @@ class MultiattachTest(SupportTest):
         self.assert_mapped()
 
 
-@base.crosswise
+@base.pairwise_variants
 class ForceDetachTest(SupportTest):
     """Without a connector: all mappings of the volume, and no others."""
 

@@ -201,7 +201,7 @@ class Failover:
                     'address': there.array.address, 'error': error}
             ) from error
         for volume in volumes:
-            _tell(volume, updates[volume.id])
+            _log(volume, updates[volume.id])
         return updates
 
     def _check_another(self, there: ArrayOperations) -> None:
@@ -265,7 +265,7 @@ def _of_group(update: Update) -> Update:
     return replication.in_error(update['replication_extended_status'])
 
 
-def _tell(volume: typing.Any, update: Update) -> None:
+def _log(volume: typing.Any, update: Update) -> None:
     why = update.get('replication_extended_status')
     if why:
         LOG.error('Volume %(id)s: %(why)s', {'id': volume.id, 'why': why})

@@ -116,7 +116,7 @@ class ReplicationMonitor:
             paused = self._paused(found)
         broken = {session.name: session for session, rows in paused
                   if any(map(self._is_here, rows))}
-        self._tell_of(broken)
+        self._log_transitions(broken)
         self._set_right(found)
         self._miss(found)
         return bool(broken)
@@ -184,7 +184,7 @@ class ReplicationMonitor:
         """
         if link.is_connected:
             return self._let_run(ready)
-        self._tell_of_link(link)
+        self._log_link(link)
         self._link_tries += 1
         first = self._link_tries % len(ready)
         if not self._let_run([ready[first]]):
@@ -192,7 +192,7 @@ class ReplicationMonitor:
         self._let_run([*ready[:first], *ready[first + 1:]])
         return True
 
-    def _tell_of_link(self, link: rest.PeerArray) -> None:
+    def _log_link(self, link: rest.PeerArray) -> None:
         word = f'{link.mgmt_connectivity_state:.60}'
         if TOLD.is_first((self._array.address, link.id, word)):
             LOG.warning(
@@ -254,7 +254,7 @@ class ReplicationMonitor:
                 and half.role == sessions.TARGET
                 and half.state in (sessions.IN_SYNC, sessions.SUSPENDED)]
 
-    def _tell_of(self, broken: Mapping[str, Session]) -> None:
+    def _log_transitions(self, broken: Mapping[str, Session]) -> None:
         """Say once that a session is suspended, and once that it is over."""
         for name in broken.keys() - self._troubled:
             LOG.error('%s: nothing is copied.', self._label(broken[name]))

@@ -215,7 +215,7 @@ class _Failback:
             left = end - self._clock.monotonic()
             if not late or left <= 0:
                 break
-            self._tell(late, len(batch))
+            self._log(late, len(batch))
             self._clock.sleep(min(pause, left))
             pause = min(pause * 1.5, _LAST_PAUSE)
         return late
@@ -229,7 +229,7 @@ class _Failback:
             self._drop([one], f'After {timeout:.0f} seconds it is not ready: '
                        f'{self._states(one)}')
 
-    def _tell(self, late: FailbackItems, total: int) -> None:
+    def _log(self, late: FailbackItems, total: int) -> None:
         now = self._clock.monotonic()
         if now - self._told >= _REPORT:
             self._told = now
