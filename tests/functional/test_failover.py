@@ -301,7 +301,7 @@ class TargetsTest(FailoverTest):
         volume = self.replicated()
         with self.lost(self.primary):
             self.assertTrue(self.backend.restart())
-            self.assertIn('fail the back end over', self.log.errors_text())
+            self.assertIn('fail over to one of', self.log.errors_text())
             self.assertEqual('down', self.backend.stats()['backend_state'])
             self.fails_over()
             self.assertEqual('up', self.backend.stats()['backend_state'])

@@ -17,7 +17,7 @@ import contextlib
 import ddt
 
 from tests.unit.flows.replication import pair
-from tests.unit.flows.replication import test_ending
+from tests.unit.flows.replication import test_stop
 
 
 @ddt.ddt
@@ -41,7 +41,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
 
 
 @ddt.ddt
-class StatesTest(test_ending.States, pair.Tidy, pair.PairTest):
+class StatesTest(test_stop.States, pair.Tidy, pair.PairTest):
 
     # On their ways they come through the other ones.
     @ddt.data('running', 'failed_over_there', 'taken_over', 'reversed',
