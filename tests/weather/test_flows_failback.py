@@ -98,7 +98,7 @@ class FailBackTest(pair.AwayTest):
             self.assertNotEqual(outcome.ok, bool(outcome.reason))
             if one == 'target failed_over' or one.startswith('source') and (
                     two in ('target in_sync', 'target suspended')):
-                self.assertEqual(failover.THERE, outcome.served_by, (
+                self.assertEqual(failover.DESTINATION, outcome.served_by, (
                     one, two, outcome))
             else:
                 self.assert_stays(outcome)
