@@ -307,6 +307,7 @@ class ManyTest(PairTest):
         self.assertEqual([other], list(refused))
         self.assertIn('rssn-1', refused[other])
         self.assertIn('any more', refused[other])
+        self.assertIn(f'K2 array {self.there.address}: ', refused[other])
         states = {s.name: s.state for s in self.there.replication.all()}
         self.assertEqual(FAILED_OVER if sent else IN_SYNC, states['payroll'])
         self.assertEqual({FAILED_OVER}, {

@@ -299,6 +299,7 @@ class AttachTest(HostIdsTest):
                     error = self.assertRaises(rest.OtherObject, self.attach)
             self.assertIn(self.initiators[0], str(error))
             self.assertIn('cannot be looked up', str(error))
+            self.assertEqual(self.client.address, error.address)
             self.assertNotIn('any more', str(error))
             self.assertEqual([self.initiators[0]], [
                 getattr(record, self.field)
@@ -472,6 +473,7 @@ class ChapTest(HostIdsTest):
         warning, = logs.output
         self.assertIn(self.profile, warning)
         self.assertIn('cannot be looked up', warning)
+        self.assertIn(f'K2 array {self.client.address}: DELETE', warning)
         self.assertEqual(['payroll'], [
             row['name'] for row in self.sim.store.rows('host_auth_profiles')])
 

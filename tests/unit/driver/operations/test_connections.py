@@ -237,7 +237,9 @@ class ConnectTest(ConnectionsCase):
             BACKING, volume=99)
         error = self.assertRaises(exceptions.ObjectRenamed,
                                   self.verify_volume, self.volume)
-        self.assertIn(self.volume.id, str(error))
+        self.assertEqual(
+            f'Volume {self.volume.id} has another object on the array than '
+            'when its attachment began; try again.', str(error))
 
     def test_what_has_no_row_is_not_confirmed(self):
         self.verify_volume(None)
