@@ -154,10 +154,7 @@ class Mappings:
 
         All of them if the array does not show which.
         """
-        refs = {self._client.volumes.ref(volume) for volume in volumes}
-        found = {mapping.volume for mapping in self._client.mappings.search(
-            rest.query.one_of('volume', refs))}
-        return {ref.id for ref in refs if ref in found or None in found}
+        return self._mapped('volume', map(self._client.volumes.ref, volumes))
 
     def delete(self, mappings: Iterable[rest.Mapping]) -> None:
         """Remove mappings; those that are gone already are fine."""
@@ -170,9 +167,14 @@ class Mappings:
 
         All of them if the array does not show which.
         """
-        refs = {self._client.hosts.ref(host) for host in hosts}
-        found = {mapping.host for mapping in self._client.mappings.search(
-            rest.query.one_of('host', refs))}
+        return self._mapped('host', map(self._client.hosts.ref, hosts))
+
+    def _mapped(self, field: str, refs: Iterable[rest.Ref]) -> set[int]:
+        """Those that a field of some mapping shows, or may."""
+        refs = set(refs)
+        found = {getattr(mapping, field) for mapping
+                 in self._client.mappings.search(
+                     rest.query.one_of(field, refs))}
         return {ref.id for ref in refs if ref in found or None in found}
 
     def _delete(self, mapping: rest.Mapping) -> None:

@@ -417,8 +417,7 @@ class Connections:
         return Disconnected(idle=set(sought.initiators))
 
     def _revoke(self, volume: typing.Any, backing: ArrayVolume | None,
-                host: int,
-                sought: array_hosts.Sought, shared: bool) -> bool:
+                host: int, sought: array_hosts.Sought, shared: bool) -> bool:
         """Unmap from a host; whether it must stay.
 
         :param shared: others unmap from it at the same time
