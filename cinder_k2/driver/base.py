@@ -42,8 +42,8 @@ from cinder_k2.driver.failover import arrays
 from cinder_k2.driver.failover import failover
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import ArrayOperations
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import Fabric
+from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import placement
 from cinder_k2.driver.operations import resolver
@@ -289,7 +289,7 @@ class K2Driver(driver.VolumeDriver):
                               **kwargs: typing.Any) -> dict[str, typing.Any]:
         """Map a volume to a host; where and under which LUN to find it."""
         with self._on_current_array_of(volume) as array:
-            return array.connections.initialize_connection(volume, connector)
+            return array.attach.initialize_connection(volume, connector)
 
     def terminate_connection(self, volume: Row,
                              connector: transport.Connector | None,
@@ -297,7 +297,7 @@ class K2Driver(driver.VolumeDriver):
                              ) -> dict[str, typing.Any] | bool:
         """Unmap a volume from a host, from all hosts without a connector."""
         with self._on_array_of(volume) as array:
-            return array.connections.terminate_connection(volume, connector)
+            return array.detach.terminate_connection(volume, connector)
 
     def initialize_connection_snapshot(
             self, snapshot: Row, connector: transport.Connector,
@@ -325,7 +325,7 @@ class K2Driver(driver.VolumeDriver):
         """Cinder's own detach, after it has copied data."""
         super()._detach_volume(
             context, attach_info, volume,
-            {**properties, connections.INTERNAL: True}, *args, **kwargs)
+            {**properties, host_access.INTERNAL: True}, *args, **kwargs)
 
     # Management
 

@@ -28,7 +28,7 @@ import ddt
 from cinder_k2.array import replication
 from cinder_k2.driver.failover import volumes as volume_failover
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import replication as operations
 from cinder_k2.flows.failover import failover
 from cinder_k2.flows.replication import sessions as session_flows
@@ -542,7 +542,7 @@ class WeatherTest(MeanwhileTest):
                 {'kind': 'reset', 'method': '*', 'path': '*'})
 
         begun = self.clock.slept
-        with self.once(connections.Connections, 'disconnect_volumes', die):
+        with self.once(detach.Detach, 'disconnect_volumes', die):
             self.backend.fail_back()
         self.assertLess(self.clock.slept - begun, 100)
         self._calm()

@@ -326,7 +326,7 @@ class _Unmapper:
                  ) -> None:
         for side in self._arrays:
             if side.array is array:
-                side.connections.disconnect_volumes(
+                side.detach.disconnect_volumes(
                     [ids[0] for ids in volumes.values()])
 
 

@@ -30,7 +30,7 @@ from cinder_k2.array import deferred_deletion
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
@@ -51,12 +51,12 @@ class Deletion:
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
-                 hosts: connections.Connections,
+                 detaching: detach.Detach,
                  sessions: replication.Replication,
                  others: unmanaging.Unmanaging) -> None:
         self._array = array
         self._resolver = known
-        self._connections = hosts
+        self._detach = detaching
         self._replication = sessions
         self._unmanaging = others
 
@@ -212,7 +212,7 @@ class Deletion:
         :param volumes: the array's ids of them
         """
         for volume in volumes:
-            self._connections.disconnect_ours(
+            self._detach.disconnect_ours(
                 ArrayVolume(group=0, volume=volume))
 
     def leave_copies(self, volumes: Collection[typing.Any]) -> None:
@@ -234,7 +234,7 @@ class Deletion:
             try:
                 self._array.volumes.check_unmapped(known)
             except exceptions.StillMapped:
-                self._connections.disconnect_ours(known)
+                self._detach.disconnect_ours(known)
                 self._array.volumes.check_unmapped(known)
             self._array.deferred.is_volume_needed(known)
 
@@ -269,7 +269,7 @@ class Deletion:
         try:
             gone = self._retire(backing, names)
         except exceptions.StillMapped:
-            self._connections.disconnect_ours(backing)
+            self._detach.disconnect_ours(backing)
             gone = self._retire(backing, names)
         if gone:
             self._forget_group(backing)
@@ -294,7 +294,7 @@ class Deletion:
         name = naming.unfinished_volume(name_id)
         made = self._array.volumes.find(name)
         if made is not None:
-            self._connections.disconnect_all(made)
+            self._detach.disconnect_all(made)
             self.delete_backing(made, [name, naming.volume(name_id)])
         else:
             self._delete_own_group_by_name(name_id)
@@ -402,7 +402,7 @@ class Deletion:
         if found is not None:
             if volume.launched_at is None:
                 # Whatever it is mapped to, that was to fill it.
-                self._connections.disconnect_all(found)
+                self._detach.disconnect_all(found)
             if self._resolver.may_be_replicated(volume):
                 found = self._end_replication(volume, found, name_id)
             # Its group may be its source's, for a clone half made. With the
@@ -469,7 +469,7 @@ class Deletion:
         name = naming.temporary_view(owner_id)
         view = self._array.snapshots.find_view(name)
         if view is not None:
-            self._connections.disconnect_all(
+            self._detach.disconnect_all(
                 ArrayVolume(group=view[1], view=view[0]))
             self._array.snapshots.delete(*view, [name])
 

@@ -21,8 +21,8 @@ from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_copy
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
@@ -60,12 +60,12 @@ class Flattening:
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
-                 volumes: connections.Connections,
+                 detaching: detach.Detach,
                  deletions: deletion.Deletion,
                  copies: host_copy.HostCopy) -> None:
         self._array = array
         self._resolver = known
-        self._connections = volumes
+        self._detach = detaching
         self._deletion = deletions
         self._host_copy = copies
 
@@ -135,7 +135,7 @@ class Flattening:
             self._array.volumes.check_unmapped(view)
         except exceptions.StillMapped:
             # What a killed service left behind.
-            self._connections.disconnect_ours(view)
+            self._detach.disconnect_ours(view)
             self._array.volumes.check_unmapped(view)
 
     def _finish_promotion(self, volume: typing.Any, view: ArrayVolume,

@@ -25,7 +25,8 @@ from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import attach
+from cinder_k2.driver.operations import detach
 from cinder_k2 import exceptions
 from cinder_k2 import transport
 
@@ -40,10 +41,12 @@ class HostCopy:
     :param driver: Cinder's, which connects devices
     """
 
-    def __init__(self, array: Array, volumes: connections.Connections,
+    def __init__(self, array: Array, attaching: attach.Attach,
+                 detaching: detach.Detach,
                  driver: typing.Any) -> None:
         self._array = array
-        self._connections = volumes
+        self._attach = attaching
+        self._detach = detaching
         self._driver = driver
         self._configuration = driver.configuration
         self._turns = threading.BoundedSemaphore(
@@ -118,14 +121,14 @@ class HostCopy:
                        connector: transport.Connector) -> Iterator[str]:
         """Attach a volume or view to this host; the path of its device."""
         with self._array.deadline(fresh=True):
-            connection = self._connections.connect_backing(
+            connection = self._attach.connect_backing(
                 None, backing, connector)
         try:
             with self._device(connection) as path:
                 yield path
         finally:
             with self._array.deadline(fresh=True):
-                self._connections.disconnect_backing(backing, connector)
+                self._detach.disconnect_backing(backing, connector)
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

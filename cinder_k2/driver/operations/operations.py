@@ -19,15 +19,16 @@ import typing
 from cinder_k2.array import Array
 from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import group_replication
 from cinder_k2.driver.operations import group_update
 from cinder_k2.driver.operations import groups
+from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_copy
-from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import migration
 from cinder_k2.driver.operations import placement
@@ -74,21 +75,24 @@ class ArrayOperations:
         self.transport, zones, protection = fabric(array)
         self.resolver = known = resolver.Resolver(array, self.peers)
         rows = backend_rows.BackendRows(driver)
-        store = kept.Kept()
-        self.connections = connections.Connections(
-            array, known, conf, self.transport, zones, protection, store)
+        hosts = host_access.HostAccess(array, self.transport,
+                                       conf.unique_fqdn_network)
+        self.detach = detach.Detach(
+            array, known, self.transport, hosts, zones, protection)
+        self.attach = attach.Attach(
+            array, known, conf, self.transport, hosts, self.detach, zones,
+            protection)
         self.reconciliation = reconciliation.Reconciliation(
-            array, client, known, self.transport, self.connections, store,
-            rows, conf.k2_reconciliation_interval)
+            array, client, known, self.transport, self.detach,
+            self.detach.kept, rows, conf.k2_reconciliation_interval)
         self.replication = replication.Replication(array, known, rows)
         self.unmanaging = unmanaging.Unmanaging(
-            array, known, self.connections, self.replication, conf)
+            array, known, self.detach, self.replication, conf)
         self.deletion = deletion.Deletion(
-            array, known, self.connections, self.replication,
-            self.unmanaging)
-        copies = host_copy.HostCopy(array, self.connections, driver)
+            array, known, self.detach, self.replication, self.unmanaging)
+        copies = host_copy.HostCopy(array, self.attach, self.detach, driver)
         flattening = flatten.Flattening(
-            array, known, self.connections, self.deletion, copies)
+            array, known, self.detach, self.deletion, copies)
         sources = clone_sources.CloneSources(
             array, known, self.replication, conf.k2_clone_strategies)
         self.cloner = clones.Cloner(
@@ -98,10 +102,10 @@ class ArrayOperations:
             array, known, placement.Placement(array), sources, self.cloner,
             self.replication, self.deletion, flattening)
         self.snapshot_connections = snapshot_connections.SnapshotConnections(
-            array, known, sources, self.connections)
+            array, known, sources, self.attach, self.detach)
         self.revert = revert.Revert(
-            array, known, sources, self.connections,
-            self.snapshot_connections, copies, self.deletion, driver)
+            array, known, sources, self.snapshot_connections, copies,
+            self.deletion, driver)
         self.migration = migration.Migration(
             array, known, self.replication, flattening)
         self.manage = manage.Manage(array, known, self.replication)

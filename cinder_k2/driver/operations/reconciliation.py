@@ -34,7 +34,7 @@ from cinder_k2.array import Array
 from cinder_k2.array import hosts
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import backend_rows
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
@@ -63,13 +63,13 @@ class Reconciliation:
 
     def __init__(self, array: Array, client: rest.Client,
                  known: resolver.Resolver, transport: transports.Transport,
-                 disconnecting: connections.Connections, store: kept.Kept,
+                 detaching: detach.Detach, store: kept.Kept,
                  rows: backend_rows.BackendRows, interval: float) -> None:
         self._array = array
         self._client = client
         self._resolver = known
         self._transport = transport
-        self._connections = disconnecting
+        self._detach = detaching
         self._kept = store
         self._backend_rows = rows
         self._interval = interval
@@ -148,7 +148,7 @@ class Reconciliation:
                 return None
             return row
         try:
-            if self._connections.disconnect_kept(mapping, unneeded, _WAIT):
+            if self._detach.disconnect_kept(mapping, unneeded, _WAIT):
                 LOG.info('Host %(host)s, which a detach had left volume '
                          '%(id)s for another attachment, does not need it '
                          'any more.', {

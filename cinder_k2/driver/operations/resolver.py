@@ -153,6 +153,18 @@ class Resolver:
         return provider_id.decode(ArrayVolume, self._array.system.id,
                                   volume.provider_id, volume.name_id)
 
+    def check_free(self, volume: typing.Any) -> None:
+        """Check that a volume is not being handed over to another array.
+
+        :raises ObjectInUse: it is; what is written now would be lost
+        """
+        known = self.known(volume)
+        if known is not None and known.failback_in_progress:
+            raise exceptions.ObjectInUse(
+                f'Volume {volume.id}', 'is being failed back. If a failback '
+                "was interrupted, run 'cinder failover-host --backend_id "
+                "default' again.")
+
     def known_snapshot(self, snapshot: typing.Any) -> ArraySnapshot | None:
         """The same for a snapshot."""
         found = provider_id.decode(ArraySnapshot, self._array.system.id,

@@ -24,7 +24,6 @@ from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import host_copy
 from cinder_k2.driver.operations import resolver
@@ -48,14 +47,12 @@ class Revert:
 
     def __init__(self, array: Array, known: resolver.Resolver,
                  sources: clone_sources.CloneSources,
-                 volumes: connections.Connections,
                  snapshots: snapshot_connections.SnapshotConnections,
                  copies: host_copy.HostCopy, deletions: deletion.Deletion,
                  driver: typing.Any) -> None:
         self._array = array
         self._resolver = known
         self._sources = sources
-        self._connections = volumes
         self._snapshot_connections = snapshots
         self._host_copy = copies
         self._deletion = deletions
@@ -71,7 +68,7 @@ class Revert:
         :raises ObjectInUse: it is being flattened, or failed back
         """
         with self._resolver.held(volume):
-            self._connections.check_free(volume)
+            self._resolver.check_free(volume)
             backing = self._resolver.resolve(volume)
             if not self._restore(volume, backing, snapshot):
                 self._copy_back(context, volume, snapshot)
@@ -131,7 +128,7 @@ class Revert:
                 view = self._snapshot_connections.temporary_view(snapshot)
             try:
                 volume.refresh()
-                self._connections.check_free(volume)
+                self._resolver.check_free(volume)
                 backing = self._resolver.find(volume)
                 self._host_copy.overwrite(view, backing,
                                           snapshot.volume_size * _KIB_PER_GIB,

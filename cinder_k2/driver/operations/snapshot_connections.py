@@ -19,8 +19,9 @@ from oslo_log import log as logging
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.driver import locks
+from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2 import naming
@@ -38,11 +39,12 @@ class SnapshotConnections:
 
     def __init__(self, array: Array, known: resolver.Resolver,
                  sources: clone_sources.CloneSources,
-                 volumes: connections.Connections) -> None:
+                 attaching: attach.Attach, detaching: detach.Detach) -> None:
         self._array = array
         self._resolver = known
         self._sources = sources
-        self._connections = volumes
+        self._attach = attaching
+        self._detach = detaching
 
     def initialize_connection_snapshot(
             self, snapshot: typing.Any, connector: transport.Connector,
@@ -51,7 +53,7 @@ class SnapshotConnections:
         with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
             view = self.temporary_view(snapshot)
             try:
-                return self._connections.connect_backing(None, view, connector)
+                return self._attach.connect_backing(None, view, connector)
             except Exception:
                 self.drop_quietly(view, snapshot)
                 raise
@@ -71,11 +73,11 @@ class SnapshotConnections:
                 return False
             view = ArrayVolume(group=found[1], view=found[0])
             if connector:
-                done = self._connections.disconnect_backing(view, connector)
+                done = self._detach.disconnect_backing(view, connector)
             else:
-                done = self._connections.disconnect_all(view)
+                done = self._detach.disconnect_all(view)
             self._drop_if_unused(view, snapshot)
-            return self._connections.report(done)
+            return self._detach.report(done)
 
     def temporary_view(self, snapshot: typing.Any) -> ArrayVolume:
         """The view of a snapshot; it is made if it is not there."""

@@ -16,7 +16,7 @@ import typing
 
 from cinder_k2.array import Array
 from cinder_k2.driver import locks
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import naming
@@ -32,12 +32,12 @@ class Unmanaging:
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
-                 hosts: connections.Connections,
+                 detaching: detach.Detach,
                  sessions: replication.Replication,
                  configuration: typing.Any) -> None:
         self._array = array
         self._resolver = known
-        self._connections = hosts
+        self._detach = detaching
         self._replication = sessions
         self._configuration = configuration
 
@@ -52,7 +52,7 @@ class Unmanaging:
             without a row
         """
         with self._resolver.held(volume):
-            self._connections.release(volume)
+            self._detach.release(volume)
             if self._configuration.k2_unmanage_restores_names:
                 self._give_names_back(volume)
 

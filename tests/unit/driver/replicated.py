@@ -26,7 +26,7 @@ from cinder_k2.array import system
 from cinder_k2.array import volumes
 from cinder_k2.driver.db import provider_id
 from cinder_k2.driver.operations import ArrayOperations
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import reconciliation
 from cinder_k2.driver.operations import replication_monitor
 from cinder_k2.driver.operations import resolver
@@ -166,7 +166,7 @@ def operations(of):
     """What can be done on an array."""
     found = autospec.Double(
         ArrayOperations, array=of,
-        connections=autospec.Double(connections.Connections),
+        detach=autospec.Double(detach.Detach),
         resolver=autospec.Double(resolver.Resolver),
         reconciliation=autospec.Double(reconciliation.Reconciliation),
         monitor=autospec.Double(replication_monitor.ReplicationMonitor))

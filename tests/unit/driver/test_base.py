@@ -28,11 +28,13 @@ from cinder_k2.driver.db import backend_rows
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.failover import failover
 from cinder_k2.driver import locks
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import group_replication
 from cinder_k2.driver.operations import group_update
 from cinder_k2.driver.operations import groups
+from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import manage
 from cinder_k2.driver.operations import migration
 from cinder_k2.driver.operations import placement
@@ -52,7 +54,7 @@ from tests.unit.driver import doubles
 PARTS = {
     'volumes': volumes.Volumes, 'deletion': deletion.Deletion,
     'revert': revert.Revert, 'migration': migration.Migration,
-    'connections': connections.Connections,
+    'attach': attach.Attach, 'detach': detach.Detach,
     'snapshot_connections': snapshot_connections.SnapshotConnections,
     'manage': manage.Manage, 'unmanaging': unmanaging.Unmanaging,
     'groups': groups.Groups, 'group_update': group_update.GroupUpdate,
@@ -200,10 +202,10 @@ ON_CURRENT = (
     ('create_snapshot', (ROW,), 'volumes'),
     ('retype', (CONTEXT, ROW, TYPE, DIFF, HOST), 'migration'),
     ('migrate_volume', (CONTEXT, ROW, HOST), 'migration'),
-    ('initialize_connection', (ROW, CONNECTOR), 'connections'))
+    ('initialize_connection', (ROW, CONNECTOR), 'attach'))
 ON_ARRAY_OF = (
     ('update_migrated_volume', (CONTEXT, 'old', ROW, 'x'), 'migration'),
-    ('terminate_connection', (ROW, CONNECTOR), 'connections'),
+    ('terminate_connection', (ROW, CONNECTOR), 'detach'),
     ('initialize_connection_snapshot', (ROW, CONNECTOR),
      'snapshot_connections'),
     ('terminate_connection_snapshot', (ROW, CONNECTOR),
@@ -767,7 +769,7 @@ class RestTest(BaseTestCase):
                                        True, ignore_errors=True)
         asked.assert_called_once_with(
             self.driver, CONTEXT, 'info', 'volume',
-            {'a': 1, connections.INTERNAL: True}, True, ignore_errors=True)
+            {'a': 1, host_access.INTERNAL: True}, True, ignore_errors=True)
 
     def test_answers_that_never_change(self):
         self.assertIs(False, self.driver.snapshot_revert_use_temp_snapshot())

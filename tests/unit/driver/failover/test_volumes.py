@@ -612,7 +612,7 @@ class FailbackTest(AwayCase):
         self.bring(self.away())
         for one in self.moon, self.home:
             calls = [call.args for call in
-                     one.connections.disconnect_volumes.mock_calls]
+                     one.detach.disconnect_volumes.mock_calls]
             self.assertEqual([([41, 43],)] if one is side else [], calls)
 
     def reserved(self, *rows, keys=('v1',)):
@@ -900,9 +900,9 @@ class AtHomeTest(Case):
         self.bring(self.volume())
         unmap = self.again.mock_calls[0].kwargs['unmap']
         unmap(self.moon.array, {'cv-v1': (41, 40)})
-        self.moon.connections.disconnect_volumes.assert_called_once_with([41])
+        self.moon.detach.disconnect_volumes.assert_called_once_with([41])
         unmap(self.home.array, {'cv-v1': (31, 30)})
-        self.home.connections.disconnect_volumes.assert_called_once_with([31])
+        self.home.detach.disconnect_volumes.assert_called_once_with([31])
 
     def test_one_that_was_never_made(self):
         self.session = None

@@ -21,8 +21,8 @@ from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import deferred_deletion
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
@@ -61,7 +61,7 @@ class DeletionTestCase(doubles.TestCase):
         self.known.settled.side_effect = lambda known: known
         self.known.may_be_replicated.return_value = False
         self.known.may_be_copy.return_value = False
-        self.hosts = self.double('connections', connections.Connections)
+        self.hosts = self.double('detach', detach.Detach)
         self.sessions = self.double('replication', replication.Replication)
         self.others = self.double('unmanaging', unmanaging.Unmanaging)
         self.try_volume = self.function(flows, 'try_delete_volume')
@@ -250,7 +250,7 @@ class DeleteVolumeTest(DeletionTestCase):
         attempt = call.try_delete_volume(self.array, PLAIN, ['cv-v1'])
         self.assertEqual([
             call.deadline(fresh=True), attempt,
-            call.connections.disconnect_ours(PLAIN), attempt,
+            call.detach.disconnect_ours(PLAIN), attempt,
             call.forget_group(SYSTEM, 5)], self.delete())
 
     def test_other_hosts_do_not(self):
@@ -469,7 +469,7 @@ class DeleteByNameTest(DeletionTestCase):
             call.deadline(fresh=True),
             call.delete_own_group_by_name(self.array, 'cvg-v1'),
             call.forget_group(SYSTEM, 5),
-            call.connections.disconnect_all(ArrayVolume(group=6, view=41)),
+            call.detach.disconnect_all(ArrayVolume(group=6, view=41)),
             call.array.snapshots.delete(41, 6, ['cview-v1']),
             call.hold(6),
             call.array.snapshots.delete_parent(8, 6, ['ccs-v1']),
@@ -506,13 +506,13 @@ class DeleteByNameTest(DeletionTestCase):
         self.assertFalse(self.retire.call_args.args[1].shared)
 
     @ddt.data(('then', []),
-              (None, [call.connections.disconnect_all(PLAIN)]))
+              (None, [call.detach.disconnect_all(PLAIN)]))
     @ddt.unpack
     def test_hosts_of_one_that_was_never_whole(self, launched_at, expected):
         self.volume.launched_at = launched_at
         self.finds(volume=PLAIN)
         self.delete()
-        self.assertEqual(expected, self.calls('connections'))
+        self.assertEqual(expected, self.calls('detach'))
 
     def test_its_replication_ends_first(self):
         self.finds(volume=PLAIN)
@@ -562,8 +562,8 @@ class PartsTest(DeletionTestCase):
     def test_copies_are_unmapped(self):
         self.deletion.release_copies([1, 2])
         self.assertEqual(
-            [call.connections.disconnect_ours(ArrayVolume(group=0, volume=1)),
-             call.connections.disconnect_ours(ArrayVolume(group=0, volume=2))],
+            [call.detach.disconnect_ours(ArrayVolume(group=0, volume=1)),
+             call.detach.disconnect_ours(ArrayVolume(group=0, volume=2))],
             self.done())
 
     def test_copies_leave_their_parents(self):
@@ -582,7 +582,7 @@ class PartsTest(DeletionTestCase):
         self.deletion.check_deletable(PLAIN)
         look = call.array.volumes.check_unmapped(PLAIN)
         self.assertEqual([
-            call.hold(5), look, call.connections.disconnect_ours(PLAIN),
+            call.hold(5), look, call.detach.disconnect_ours(PLAIN),
             look, call.array.deferred.is_volume_needed(PLAIN), call.free(5)],
             self.done())
 
@@ -604,7 +604,7 @@ class PartsTest(DeletionTestCase):
         self.array.volumes.find.return_value = PLAIN
         self.deletion.drop_unfinished('v1')
         self.assertEqual([
-            call.connections.disconnect_all(PLAIN),
+            call.detach.disconnect_all(PLAIN),
             call.try_delete_volume(self.array, PLAIN, ['cnew-v1', 'cv-v1']),
             call.forget_group(SYSTEM, 5)], self.done())
 
@@ -723,8 +723,8 @@ class DeleteSnapshotTest(DeletionTestCase):
                 call.retire_snapshot(self.array, TAKEN, ['cs-s1']),
                 call.free(6)]
         self.assertEqual([
-            *held, call.connections.disconnect_all(ArrayVolume(group=6,
-                                                               view=41)),
+            *held, call.detach.disconnect_all(ArrayVolume(group=6,
+                                                          view=41)),
             call.array.snapshots.delete(41, 6, ['cview-s1']), *held],
             self.delete()[2:])
         self.array.snapshots.find_view.assert_called_once_with('cview-s1')

@@ -17,8 +17,8 @@ from oslotest import base
 
 from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import flatten
 from cinder_k2.driver.operations import host_copy
 from cinder_k2.driver.operations import resolver
@@ -47,7 +47,7 @@ class FlatteningCase(base.BaseTestCase):
         self.events = self.journal.events
         self.array = autospec.array(self.journal, 'volumes', 'names')
         self.resolver = autospec.Double(resolver.Resolver)
-        self.connections = autospec.Double(connections.Connections)
+        self.detach = autospec.Double(detach.Detach)
         self.deletion = autospec.Double(deletion.Deletion)
         self.copies = autospec.Double(host_copy.HostCopy)
         self.promote = autospec.patched(self, clones, 'promote')
@@ -57,14 +57,14 @@ class FlatteningCase(base.BaseTestCase):
         self.now = rows.volume(name_id=DATA_ID)
         self._record()
         self.flattening = flatten.Flattening(
-            self.array, self.resolver, self.connections, self.deletion,
+            self.array, self.resolver, self.detach, self.deletion,
             self.copies)
 
     def _record(self):
         for double, name in [
                 (self.resolver.confirm, 'confirm'),
                 (self.array.volumes.check_unmapped, 'check_unmapped'),
-                (self.connections.disconnect_ours, 'disconnect_ours'),
+                (self.detach.disconnect_ours, 'disconnect_ours'),
                 (self.deletion.drop_unfinished, 'drop_unfinished'),
                 (self.promote, 'promote'),
                 (self.array.names.set_volume, 'rename'),
@@ -181,7 +181,7 @@ class FlattenTest(FlatteningCase):
         self.array.volumes.check_unmapped.side_effect = [
             exceptions.StillMapped('cv', 'is mapped'), None]
         self.full()
-        self.connections.disconnect_ours.assert_called_once_with(VIEW)
+        self.detach.disconnect_ours.assert_called_once_with(VIEW)
         self.assertEqual(2, self.array.volumes.check_unmapped.call_count)
         self.assertEqual(['confirm', 'disconnect_ours', 'drop_unfinished'],
                          self.tried()[:3])

@@ -22,7 +22,8 @@ import ddt
 from oslotest import base
 
 from cinder_k2.array import ArrayVolume
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import attach
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_copy
 from cinder_k2 import exceptions
 from cinder_k2 import rest
@@ -42,9 +43,10 @@ class HostCopyCase(base.BaseTestCase):
         self.journal = autospec.Journal()
         self.events = self.journal.events
         self.array = autospec.array(self.journal)
-        self.connections = autospec.Double(connections.Connections)
-        self.connections.connect_backing.side_effect = self._connect
-        self.connections.disconnect_backing.side_effect = (
+        self.attach = autospec.Double(attach.Attach)
+        self.detach = autospec.Double(detach.Detach)
+        self.attach.connect_backing.side_effect = self._connect
+        self.detach.disconnect_backing.side_effect = (
             lambda backing, connector: self.events.append(
                 f'disconnect {backing.mappable.id}'))
         self.configuration = mock.Mock(
@@ -65,7 +67,7 @@ class HostCopyCase(base.BaseTestCase):
         self.journal.record(self.copy_volume, 'copy')
         self.execute = autospec.patched(self, utils, 'execute')
         self.journal.record(self.execute, 'execute')
-        self.copies = host_copy.HostCopy(self.array, self.connections,
+        self.copies = host_copy.HostCopy(self.array, self.attach, self.detach,
                                          self.driver)
 
     def _connect(self, volume, backing, connector):
@@ -106,10 +108,10 @@ class CopyTest(HostCopyCase):
         self.assertEqual(
             [mock.call(None, SOURCE, CONNECTOR),
              mock.call(None, TARGET, CONNECTOR)],
-            self.connections.connect_backing.mock_calls)
+            self.attach.connect_backing.mock_calls)
         self.assertEqual(
             [mock.call(TARGET, CONNECTOR), mock.call(SOURCE, CONNECTOR)],
-            self.connections.disconnect_backing.mock_calls)
+            self.detach.disconnect_backing.mock_calls)
 
     @ddt.data((1024, 1), (1025, 2), (2047, 2), (1, 1))
     @ddt.unpack
@@ -153,11 +155,11 @@ class CopyTest(HostCopyCase):
         self.copy_volume.assert_not_called()
 
     def test_what_was_not_mapped_is_not_unmapped(self):
-        self.connections.connect_backing.side_effect = (
+        self.attach.connect_backing.side_effect = (
             rest.Unreachable('lost'))
         self.assertRaises(rest.Unreachable, self.copies.copy, SOURCE, TARGET,
                           1)
-        self.connections.disconnect_backing.assert_not_called()
+        self.detach.disconnect_backing.assert_not_called()
 
     def test_a_device_that_cannot_be_read_is_removed(self):
         """os-brick has connected it all the same."""
@@ -186,14 +188,14 @@ class TurnTest(HostCopyCase):
 
     def test_as_many_as_the_option_says(self):
         self.configuration.k2_max_concurrent_copies = 2
-        self.copies = host_copy.HostCopy(self.array, self.connections,
+        self.copies = host_copy.HostCopy(self.array, self.attach, self.detach,
                                          self.driver)
         self.copy_volume.side_effect = self.one_more()
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual(2, self.copy_volume.call_count)
 
     def test_the_turn_ends_before_devices_are_removed(self):
-        self.connections.disconnect_backing.side_effect = self.one_more()
+        self.detach.disconnect_backing.side_effect = self.one_more()
         self.copies.copy(SOURCE, TARGET, 1)
         self.assertEqual(2, self.copy_volume.call_count)
 

@@ -34,21 +34,24 @@ from tests.unit.driver import replicated
 # in the table, or of the values below.
 PARTS = {
     operations.backend_rows: ('BackendRows', 'driver'),
-    operations.connections: (
-        'Connections',
-        'array resolver conf transport zoning protection kept'),
-    operations.kept: ('Kept', ''),
+    operations.host_access: (
+        'HostAccess', 'array transport unique_fqdn_network'),
+    operations.detach: (
+        'Detach', 'array resolver transport host_access zoning protection'),
+    operations.attach: (
+        'Attach', 'array resolver conf transport host_access detach zoning '
+        'protection'),
     operations.reconciliation: (
-        'Reconciliation', 'array client resolver transport connections kept '
+        'Reconciliation', 'array client resolver transport detach kept '
         'backend_rows interval'),
     operations.replication: ('Replication', 'array resolver backend_rows'),
     operations.unmanaging: (
-        'Unmanaging', 'array resolver connections replication conf'),
+        'Unmanaging', 'array resolver detach replication conf'),
     operations.deletion: (
-        'Deletion', 'array resolver connections replication unmanaging'),
-    operations.host_copy: ('HostCopy', 'array connections driver'),
+        'Deletion', 'array resolver detach replication unmanaging'),
+    operations.host_copy: ('HostCopy', 'array attach detach driver'),
     operations.flatten: (
-        'Flattening', 'array resolver connections deletion host_copy'),
+        'Flattening', 'array resolver detach deletion host_copy'),
     operations.clone_sources: (
         'CloneSources', 'array resolver replication strategies'),
     operations.placement: ('Placement', 'array'),
@@ -56,10 +59,10 @@ PARTS = {
         'Volumes', 'array resolver placement clone_sources cloner '
         'replication deletion flatten'),
     operations.snapshot_connections: (
-        'SnapshotConnections', 'array resolver clone_sources connections'),
+        'SnapshotConnections', 'array resolver clone_sources attach detach'),
     operations.revert: (
-        'Revert', 'array resolver clone_sources connections '
-        'snapshot_connections host_copy deletion driver'),
+        'Revert', 'array resolver clone_sources snapshot_connections '
+        'host_copy deletion driver'),
     operations.migration: ('Migration', 'array resolver replication flatten'),
     operations.manage: ('Manage', 'array resolver replication'),
     operations.groups: (
@@ -73,7 +76,7 @@ PARTS = {
         'array client resolver replication backend_rows'),
 }
 SHOWN = {
-    'connections': operations.connections,
+    'attach': operations.attach, 'detach': operations.detach,
     'reconciliation': operations.reconciliation,
     'replication': operations.replication,
     'unmanaging': operations.unmanaging, 'deletion': operations.deletion,
@@ -100,11 +103,13 @@ class Case(testtools.TestCase):
             spec_set=['k2_connect_timeout', 'k2_read_timeout',
                       'k2_retention_policy', 'k2_host_type',
                       'k2_replication_retention_policy',
-                      'k2_clone_strategies', 'k2_reconciliation_interval'],
+                      'k2_clone_strategies', 'k2_reconciliation_interval',
+                      'unique_fqdn_network'],
             k2_connect_timeout=5, k2_read_timeout=30,
             k2_retention_policy='keep', k2_host_type='Linux',
             k2_replication_retention_policy='copies',
-            k2_clone_strategies=['thin'], k2_reconciliation_interval=600.0)
+            k2_clone_strategies=['thin'], k2_reconciliation_interval=600.0,
+            unique_fqdn_network=True)
         self.transport = autospec.Double(iscsi.ISCSITransport)
         self.fabric = mock.Mock(return_value=operations.Fabric(
             self.transport, mock.sentinel.zoning, mock.sentinel.protection))
@@ -152,6 +157,8 @@ class WiringTest(Case):
             'zoning': mock.sentinel.zoning,
             'protection': mock.sentinel.protection, 'strategies': ['thin'],
             'interval': 600.0,
+            'kept': self.made['detach'].return_value.kept,
+            'unique_fqdn_network': True,
             'resolver': mock.sentinel.resolver,
             'cloner': mock.sentinel.cloner, **{
                 part: made.return_value for part, made in self.made.items()}}

@@ -20,7 +20,7 @@ from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts
 from cinder_k2.driver.db import attachments
 from cinder_k2.driver.db import backend_rows
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import reconciliation
 from cinder_k2.driver.operations import resolver
@@ -63,9 +63,8 @@ class ReconciliationTestCase(doubles.TestCase):
         self.registry.ours.return_value = HOST
         self.transport = self.double('transport', transport.Transport)
         self.transport.hosts.return_value = self.registry
-        self.connections = self.double(
-            'connections', connections.Connections)
-        self.connections.disconnect_kept.side_effect = self.disconnect
+        self.detach = self.double('detach', detach.Detach)
+        self.detach.disconnect_kept.side_effect = self.disconnect
         self.array.mappings.of_volumes.return_value = []
         self.array.mappings.by_host.side_effect = self.of_hosts
         self.array.probe_deadline = self.array.cleanup_deadline
@@ -76,7 +75,7 @@ class ReconciliationTestCase(doubles.TestCase):
         self.reconciliation = reconciliation.Reconciliation(
             self.array, doubles.Row(clock=doubles.Row(
                 monotonic=lambda: self.now)), self.resolver, self.transport,
-            self.connections, self.kept, self.backend_rows, INTERVAL)
+            self.detach, self.kept, self.backend_rows, INTERVAL)
 
     def select(self, filters):
         """As the database does, by id or by the flag."""
@@ -105,9 +104,9 @@ class ReconciliationTestCase(doubles.TestCase):
     def look(self, passed=INTERVAL / 3):
         """Let time pass; how many mappings were tried to remove then."""
         self.now += passed
-        before = self.connections.disconnect_kept.call_count
+        before = self.detach.disconnect_kept.call_count
         self.reconciliation.run()
-        return self.connections.disconnect_kept.call_count - before
+        return self.detach.disconnect_kept.call_count - before
 
 
 @ddt.ddt
@@ -124,7 +123,7 @@ class LookTest(ReconciliationTestCase):
             self.assertEqual([0, 1, 0], [self.look() for _ in range(3)])
         self.assertIn('iqn.1', logs.output[0])
         found, _, timeout = (
-            self.connections.disconnect_kept.call_args.args)
+            self.detach.disconnect_kept.call_args.args)
         self.assertEqual((MAPPING, 5.0), (found, timeout))
         self.assertEqual([call.users.may_use(self.rows[0], ['iqn.1'])] * 3,
                          self.calls('users'))
@@ -224,7 +223,7 @@ class LookTest(ReconciliationTestCase):
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('busy'))
     def test_it_is_tried_again(self, error):
-        self.connections.disconnect_kept.side_effect = error
+        self.detach.disconnect_kept.side_effect = error
         with self.assertLogs(reconciliation.LOG.logger, 'WARNING') as logs:
             self.assertEqual([0, 1, 1], [self.look() for _ in range(3)])
         self.assertIn('volume v1', logs.output[0])

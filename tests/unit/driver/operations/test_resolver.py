@@ -83,6 +83,19 @@ class RowsTest(ResolverTestCase):
     def test_what_a_row_says(self):
         self.assertEqual(FOUND, self.resolver.known(self.volume))
 
+    @ddt.data(FOUND, None)
+    def test_what_is_free(self, found):
+        self.volume.provider_id = found and ids(found, 'v1')
+        self.resolver.check_free(self.volume)
+        self.assertEqual([], self.calls())
+
+    def test_what_is_being_failed_back_is_not_free(self):
+        self.volume.provider_id = ids(dataclasses.replace(
+            FOUND, failback_in_progress=True), 'v1')
+        with self.assertRaisesRegex(exceptions.ObjectInUse,
+                                    f'{self.volume.id}.*failover-host'):
+            self.resolver.check_free(self.volume)
+
     @ddt.data(None, ids(FOUND, 'v1', 'moon'), ids(FOUND, 'v2'))
     def test_what_says_nothing_here(self, value):
         self.volume.provider_id = value

@@ -23,7 +23,6 @@ from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import host_copy
 from cinder_k2.driver.operations import resolver
@@ -60,7 +59,6 @@ class RevertCase(base.BaseTestCase):
         self.array = autospec.array(self.journal, 'volumes')
         self.resolver = autospec.Double(resolver.Resolver)
         self.sources = autospec.Double(clone_sources.CloneSources)
-        self.connections = autospec.Double(connections.Connections)
         self.snapshots = autospec.Double(
             snapshot_connections.SnapshotConnections)
         self.copies = autospec.Double(host_copy.HostCopy)
@@ -74,12 +72,12 @@ class RevertCase(base.BaseTestCase):
             lambda volume, timeout=None: contextlib.nullcontext())
         self._record()
         self.revert = revert.Revert(
-            self.array, self.resolver, self.sources, self.connections,
+            self.array, self.resolver, self.sources,
             self.snapshots, self.copies, self.deletion, self.driver)
 
     def _record(self):
         for double, name in [
-                (self.connections.check_free, 'check_free'),
+                (self.resolver.check_free, 'check_free'),
                 (self.resolver.resolve, 'resolve'),
                 (self.resolver.find, 'find'),
                 (self.resolver.confirm_snapshot, 'confirm'),
@@ -133,7 +131,7 @@ class RestoreTest(RevertCase):
     def test_restore(self):
         self.assertIsNone(self.start())
         self.assertEqual(held('confirm', 'group?', 'restore'), self.events)
-        self.connections.check_free.assert_called_once_with(self.volume)
+        self.resolver.check_free.assert_called_once_with(self.volume)
         self.resolver.resolve.assert_called_once_with(self.volume)
         self.sources.taken.assert_called_once_with(self.snapshot)
         self.resolver.confirm_snapshot.assert_called_once_with(
@@ -155,7 +153,7 @@ class RestoreTest(RevertCase):
         self.resolver.names_of.assert_called_once_with(self.volume, BACKING)
 
     def test_a_volume_in_a_failback(self):
-        self.connections.check_free.side_effect = exceptions.ObjectInUse(
+        self.resolver.check_free.side_effect = exceptions.ObjectInUse(
             'Volume', 'is being failed back')
         self.assertRaises(exceptions.ObjectInUse, self.start)
         self.array.volumes.restore.assert_not_called()
@@ -220,7 +218,7 @@ class CopyBackTest(RevertCase):
             VIEW, self.snapshot)
         self.resolver.find.assert_called_once_with(self.volume)
         self.assertEqual([mock.call(self.volume)] * 2,
-                         self.connections.check_free.mock_calls)
+                         self.resolver.check_free.mock_calls)
         self.deletion.delete_snapshot.assert_called_once_with(self.safeguard)
         self.remove.assert_called_once_with(self.safeguard)
 
@@ -259,7 +257,7 @@ class CopyBackTest(RevertCase):
             VIEW, self.snapshot)
 
     def test_a_failback_began_meanwhile(self):
-        self.connections.check_free.side_effect = [
+        self.resolver.check_free.side_effect = [
             None, exceptions.ObjectInUse('Volume', 'is being failed back')]
         self.assertRaises(exceptions.ObjectInUse, self.start)
         self.copies.overwrite.assert_not_called()

@@ -17,8 +17,9 @@ from oslotest import base
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import clone_sources
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import snapshot_connections
 from cinder_k2 import exceptions
@@ -32,7 +33,7 @@ CONFIRMED = ArraySnapshot(snapshot=9, group=5)
 VIEW = ArrayVolume(group=5, view=12)
 CONNECTOR = {'initiator': 'iqn.a'}
 NAME = naming.temporary_view(rows.SNAPSHOT_ID)
-DONE = connections.Disconnected(idle={'iqn.a'})
+DONE = detach.Disconnected(idle={'iqn.a'})
 
 
 def held(*events):
@@ -53,27 +54,29 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.resolver.confirm_snapshot.return_value = CONFIRMED
         self.sources = autospec.Double(clone_sources.CloneSources)
         self.sources.taken.return_value = TAKEN
-        self.volumes = autospec.Double(connections.Connections)
+        self.attaching = autospec.Double(attach.Attach)
+        self.detaching = autospec.Double(detach.Detach)
         for double, name in [
                 (self.array.snapshots.view_of, 'view_of'),
                 (self.array.snapshots.create_view, 'create_view'),
                 (self.array.snapshots.find_view, 'find_view'),
                 (self.array.snapshots.delete, 'delete'),
-                (self.volumes.connect_backing, 'connect'),
-                (self.volumes.disconnect_backing, 'disconnect'),
-                (self.volumes.disconnect_all, 'disconnect_all'),
-                (self.volumes.report, 'report')]:
+                (self.attaching.connect_backing, 'connect'),
+                (self.detaching.disconnect_backing, 'disconnect'),
+                (self.detaching.disconnect_all, 'disconnect_all'),
+                (self.detaching.report, 'report')]:
             self.journal.record(double, name)
         self.array.snapshots.view_of.return_value = None
         self.array.snapshots.create_view.return_value = VIEW
         self.array.snapshots.find_view.return_value = (12, 5)
-        self.volumes.connect_backing.return_value = {'data': 1}
-        self.volumes.disconnect_backing.return_value = DONE
-        self.volumes.disconnect_all.return_value = DONE
-        self.volumes.report.return_value = {'zones': 1}
+        self.attaching.connect_backing.return_value = {'data': 1}
+        self.detaching.disconnect_backing.return_value = DONE
+        self.detaching.disconnect_all.return_value = DONE
+        self.detaching.report.return_value = {'zones': 1}
         self.snapshot = rows.snapshot()
         self.connections = snapshot_connections.SnapshotConnections(
-            self.array, self.resolver, self.sources, self.volumes)
+            self.array, self.resolver, self.sources, self.attaching,
+            self.detaching)
 
     def attach(self):
         return self.connections.initialize_connection_snapshot(
@@ -93,7 +96,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.array.snapshots.view_of.assert_called_once_with(CONFIRMED, NAME)
         self.array.snapshots.create_view.assert_called_once_with(
             NAME, CONFIRMED, lasting=False)
-        self.volumes.connect_backing.assert_called_once_with(
+        self.attaching.connect_backing.assert_called_once_with(
             None, VIEW, CONNECTOR)
 
     def test_another_host(self):
@@ -101,11 +104,11 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.array.snapshots.view_of.return_value = there
         self.attach()
         self.array.snapshots.create_view.assert_not_called()
-        self.volumes.connect_backing.assert_called_once_with(
+        self.attaching.connect_backing.assert_called_once_with(
             None, there, CONNECTOR)
 
     def test_the_view_goes_when_the_host_does_not_get_it(self):
-        self.journal.record(self.volumes.connect_backing, 'connect',
+        self.journal.record(self.attaching.connect_backing, 'connect',
                             rest.Unreachable('lost'))
         self.assertRaises(rest.Unreachable, self.attach)
         self.assertEqual(held('view_of', 'create_view', 'connect',
@@ -115,7 +118,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
 
     def test_the_view_stays_for_another_host(self):
         """Its mapping is why the array refuses to delete it."""
-        self.volumes.connect_backing.side_effect = rest.Unreachable('lost')
+        self.attaching.connect_backing.side_effect = rest.Unreachable('lost')
         self.array.snapshots.delete.side_effect = exceptions.StillMapped(
             'view', 'is mapped')
         with self.assertNoLogs(snapshot_connections.LOG.logger, 'WARNING'):
@@ -123,7 +126,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
 
     @ddt.data(rest.Unreachable('array'), exceptions.ObjectInUse('view', 'x'))
     def test_the_first_error_is_reported_when_the_view_stays(self, error):
-        self.volumes.connect_backing.side_effect = rest.NotFound('host')
+        self.attaching.connect_backing.side_effect = rest.NotFound('host')
         self.array.snapshots.delete.side_effect = error
         with self.assertLogs(snapshot_connections.LOG.logger,
                              'WARNING') as logs:
@@ -141,10 +144,10 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.assertEqual(held('find_view', 'disconnect', 'delete', 'report'),
                          self.events)
         self.array.snapshots.find_view.assert_called_once_with(NAME)
-        self.volumes.disconnect_backing.assert_called_once_with(
+        self.detaching.disconnect_backing.assert_called_once_with(
             VIEW, CONNECTOR)
         self.array.snapshots.delete.assert_called_once_with(12, 5, [NAME])
-        self.volumes.report.assert_called_once_with(DONE)
+        self.detaching.report.assert_called_once_with(DONE)
 
     @ddt.data(None, {})
     def test_detach_everywhere(self, connector):
@@ -152,7 +155,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.assertEqual(
             held('find_view', 'disconnect_all', 'delete', 'report'),
             self.events)
-        self.volumes.disconnect_all.assert_called_once_with(VIEW)
+        self.detaching.disconnect_all.assert_called_once_with(VIEW)
 
     def test_detach_what_is_not_attached(self):
         self.array.snapshots.find_view.return_value = None

@@ -14,7 +14,7 @@ from unittest import mock
 from unittest.mock import call
 
 from cinder_k2.array import ArrayVolume
-from cinder_k2.driver.operations import connections
+from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import unmanaging
@@ -39,7 +39,7 @@ class UnmanagingTest(doubles.TestCase):
         self.options = mock.Mock(k2_unmanage_restores_names=True)
         self.unmanaging = unmanaging.Unmanaging(
             self.array, self.known,
-            self.double('connections', connections.Connections),
+            self.double('detach', detach.Detach),
             self.sessions, self.options)
 
     def done(self):
@@ -59,8 +59,8 @@ class UnmanagingTest(doubles.TestCase):
     def test_names_stay_if_the_option_says_so(self):
         self.options.k2_unmanage_restores_names = False
         self.unmanaging.unmanage(self.volume)
-        self.assertEqual([call.connections.release(self.volume)],
-                         self.calls('connections'))
+        self.assertEqual([call.detach.release(self.volume)],
+                         self.calls('detach'))
         self.assertEqual([], self.done())
 
     def test_it_is_not_flattened_meanwhile(self):

@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Attach volumes to hosts."""
+
+from collections.abc import Hashable
+import contextlib
+import typing
+
+from oslo_log import log as logging
+from oslo_utils import excutils
+
+from cinder_k2.array import Array
+from cinder_k2.array import ArrayVolume
+from cinder_k2.array import hosts as array_hosts
+from cinder_k2.driver import chap
+from cinder_k2.driver.db import attachments
+from cinder_k2.driver.db import provider_id
+from cinder_k2.driver.db import writes
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import detach
+from cinder_k2.driver.operations import host_access
+from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import zoning as zones
+from cinder_k2 import exceptions
+from cinder_k2.flows import chap as chap_flows
+from cinder_k2.flows import hosts as host_flows
+from cinder_k2 import transport
+
+LOG = logging.getLogger(__name__)
+
+
+class Attach:
+    """Maps volumes to hosts, which it makes where the array has none.
+
+    :param hosts: finds and holds hosts
+    :param detaching: takes back what failed
+    :param configuration: the options of the back end
+    :param zoning: what the fabric is told
+    :param protection: CHAP of hosts, None over Fibre Channel
+    """
+
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 configuration: typing.Any, initiators: transport.Transport,
+                 hosts: host_access.HostAccess, detaching: detach.Detach,
+                 zoning: zones.Zoning, protection: chap_flows.Chap | None
+                 ) -> None:
+        self._array = array
+        self._resolver = known
+        self._configuration = configuration
+        self._transport = initiators
+        self._hosts = hosts
+        self._detach = detaching
+        self._zoning = zoning
+        self._chap = protection
+        self._users = attachments.Attachments(initiators)
+
+    def initialize_connection(self, volume: typing.Any,
+                              connector: transport.Connector,
+                              **kwargs: typing.Any) -> dict[str, typing.Any]:
+        """Map a volume to a host.
+
+        A view stays locked until it is mapped. If flattening began earlier,
+        the attach is refused; if it begins later, it sees the attachment.
+
+        :returns: what os-brick needs to reach the volume
+        :raises ObjectInUse: it is being flattened, or failed back
+        """
+        with self._resolver.held(volume, locks.ATTACH_LOCK_TIMEOUT):
+            self._resolver.check_free(volume)
+            return self.connect_backing(
+                volume, self._resolver.find(volume), connector)
+
+    def connect_backing(self, volume: typing.Any, backing: ArrayVolume,
+                        connector: transport.Connector
+                        ) -> dict[str, typing.Any]:
+        """Map a volume of the array to a host.
+
+        Two calls; three more if the array does not know the host, and two
+        more with CHAP. If anything fails the mapping is removed again,
+        unless another attachment may need it.
+
+        :param volume: Cinder's volume, or None if Cinder has no row of it
+        :returns: what os-brick needs to reach the volume
+        """
+        sought = self._hosts.sought(connector)
+        targets = self._transport.targets(self._array,
+                                          list(sought.initiators))
+        try:
+            return self._connect_held(volume, backing, sought, targets,
+                                      host_access.subject(volume, backing))
+        except host_flows.MustBeAlone:
+            return self._connect_held(volume, backing, sought, targets)
+
+    def _connect_held(self, volume: typing.Any, backing: ArrayVolume,
+                      sought: array_hosts.Sought, targets: transport.Targets,
+                      what: Hashable = None) -> dict[str, typing.Any]:
+        initiators = list(sought.initiators)
+        with contextlib.ExitStack() as afterwards, \
+                self._hosts.held(initiators, what) as hold:
+            shared = (volume is not None
+                      and self._users.at(volume, initiators) > 0)
+            try:
+                attached = host_flows.attach(
+                    self._array, self._hosts.registry, backing,
+                    sought=sought, look_first=shared, hold=hold,
+                    verify_volume=lambda: self._verify(volume, backing),
+                    guard=None if self._chap is None
+                    else self._chap.guard(initiators))
+                self._check_still_free(volume)
+                connection = targets.properties(attached.lun)
+                connection['data'].update(
+                    chap.properties(attached.login),
+                    discard=self._configuration.k2_discard)
+                self._zoning.connected(connection)
+            except host_flows.MustBeAlone:
+                raise
+            except Exception:
+                with excutils.save_and_reraise_exception():
+                    if not shared:
+                        afterwards.callback(self._settle_quietly, sought,
+                                            self._take_back(
+                                                volume, backing, sought,
+                                                hold))
+        return connection
+
+    def _verify(self, volume: typing.Any, backing: ArrayVolume) -> None:
+        """Check that what is to be mapped is still the volume's (OBJ-7).
+
+        :param volume: None for what Cinder has no row of: a view that has
+            just been made
+        :raises ObjectMissing, ObjectRenamed: it is not
+        """
+        if volume is None:
+            return
+        now = self._resolver.confirm(volume, backing)
+        if now.mappable != backing.mappable:
+            raise exceptions.ObjectRenamed(
+                f'Volume {volume.id} has another object on the array than '
+                'when its attachment began; try again.')
+
+    def _check_still_free(self, volume: typing.Any) -> None:
+        """Check again once the volume is mapped; a failback looks after that.
+
+        :raises ObjectInUse: it is being failed back, or has moved meanwhile
+        """
+        if not self._resolver.peers or volume is None:
+            return
+        now = writes.current(volume)
+        if now.provider_id is None:
+            # Cinder fills a new volume before it saves the ids.
+            return
+        self._resolver.check_free(now)
+        if (provider_id.system_of(now.provider_id)
+                != provider_id.system_of(volume.provider_id)):
+            raise exceptions.ObjectInUse(
+                f'Volume {volume.id}', 'has just moved to another array; try '
+                'again.')
+
+    def _take_back(self, volume: typing.Any, backing: ArrayVolume,
+                   sought: array_hosts.Sought, hold: host_holds.Hold
+                   ) -> detach.Disconnected:
+        try:
+            if self._is_another_coming(volume):
+                self._detach.keep(volume, backing, sought)
+                return detach.Disconnected(shared=True)
+            with self._array.cleanup_deadline():
+                return self._detach.disconnect_held(
+                    volume, backing, sought, hold)
+        except Exception as error:
+            LOG.warning('A mapping of %(what)s may be left on the array: '
+                        '%(error)s', {'what': backing.mappable,
+                                      'error': error})
+            return detach.Disconnected()
+
+    def _is_another_coming(self, volume: typing.Any) -> bool:
+        """Whether others may have mapped it, besides the one that fails."""
+        return (volume is not None and volume.multiattach
+                and self._users.coming(volume) > 1)
+
+    def _settle_quietly(self, sought: array_hosts.Sought,
+                        done: detach.Disconnected) -> None:
+        try:
+            with self._array.cleanup_deadline():
+                self._detach.idle_when_alone(sought, done)
+        except Exception as error:
+            LOG.warning('A host without volumes may be left on the array: '
+                        '%(error)s', {'error': error})

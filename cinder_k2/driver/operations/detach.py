@@ -1,0 +1,348 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Detach volumes from hosts."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Set
+import dataclasses
+import typing
+
+from oslo_log import log as logging
+
+from cinder_k2.array import Array
+from cinder_k2.array import ArrayVolume
+from cinder_k2.array import hosts as array_hosts
+from cinder_k2.driver.db import attachments
+from cinder_k2.driver import locks
+from cinder_k2.driver.operations import host_access
+from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import kept
+from cinder_k2.driver.operations import resolver
+from cinder_k2.driver.operations import zoning as zones
+from cinder_k2 import exceptions
+from cinder_k2.flows import chap as chap_flows
+from cinder_k2.flows import hosts as host_flows
+from cinder_k2 import rest
+from cinder_k2 import transport
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Disconnected:
+    """What a detach did.
+
+    :ivar shared: another attachment may need the mapping; it stays
+    :ivar idle: initiators of hosts that have no volumes now
+    :ivar unsettled: ids of hosts that seem to have none; whether they have is
+        to be seen when nobody else maps to them
+    """
+
+    shared: bool = False
+    idle: Set[str] = frozenset()
+    unsettled: Set[int] = frozenset()
+
+
+class Detach:
+    """Unmaps volumes from hosts, and removes hosts left without any.
+
+    :param hosts: finds and holds hosts
+    :param zoning: what the fabric is told
+    :param protection: CHAP of hosts, None over Fibre Channel
+    :ivar kept: mappings that stay for other attachments
+    """
+
+    def __init__(self, array: Array, known: resolver.Resolver,
+                 initiators: transport.Transport,
+                 hosts: host_access.HostAccess, zoning: zones.Zoning,
+                 protection: chap_flows.Chap | None) -> None:
+        self.kept = kept.Kept()
+        self._array = array
+        self._resolver = known
+        self._hosts = hosts
+        self._zoning = zoning
+        self._chap = protection
+        self._users = attachments.Attachments(initiators)
+
+    def terminate_connection(self, volume: typing.Any,
+                             connector: transport.Connector | None,
+                             **kwargs: typing.Any
+                             ) -> dict[str, typing.Any] | bool:
+        """Unmap a volume from a host, from all hosts without a connector.
+
+        :returns: True if another attachment still needs the connection,
+            else what the transport reports
+        """
+        # Cinder also ends connections that were refused, and this host may
+        # be the one that copies the view.
+        with self._resolver.held(volume):
+            done = self._disconnect(volume, connector)
+        return done.shared or self.report(done)
+
+    def report(self, done: Disconnected) -> dict[str, typing.Any] | bool:
+        """What Cinder is told of a detach, beside that it is done."""
+        return self._zoning.report(done.idle)
+
+    def _disconnect(self, volume: typing.Any,
+                    connector: transport.Connector | None) -> Disconnected:
+        """Unmap a volume from a host, from all hosts without a connector.
+
+        Four calls; three more if the host, left without volumes, is removed.
+        """
+        if not connector:
+            return self._disconnect_everywhere(volume)
+        sought = self._hosts.sought(connector)
+        initiators = list(sought.initiators)
+        with self._hosts.held(initiators, host_access.subject(volume)) as hold:
+            backing, owners = self._array.concurrently(
+                lambda: self._mapped_backing(volume),
+                lambda: self._hosts.registry.owners(sought))
+            # Cinder removes the row of the one that leaves afterwards.
+            leaving = 0 if connector.get(host_access.INTERNAL) else 1
+            if self._users.using(volume, initiators) > leaving:
+                self.keep(volume, backing, sought)
+                return Disconnected(shared=True)
+            hold.share()
+            done = self._disconnect_owners(volume, backing, sought, owners,
+                                           hold)
+        return self.idle_when_alone(sought, done)
+
+    def disconnect_backing(self, backing: ArrayVolume,
+                           connector: transport.Connector) -> Disconnected:
+        """Unmap what Cinder has no row of."""
+        sought = self._hosts.sought(connector)
+        with self._hosts.held(sought.initiators,
+                              host_access.subject(None, backing)) as hold:
+            hold.share()
+            done = self.disconnect_held(None, backing, sought, hold)
+        return self.idle_when_alone(sought, done)
+
+    def disconnect_kept(self, mapping: kept.Mapping,
+                        find: Callable[[], typing.Any],
+                        timeout: float | None = None) -> bool:
+        """Unmap what was kept, as a detach does, if nothing needs it.
+
+        :param find: what gives, while the host is held, the row of the
+            volume; None if something may need the mapping
+        :param timeout: seconds to wait for the host
+        :returns: whether nothing of the host needs the mapping
+        :raises LockTimeout: the host was not to be had
+        """
+        with self._hosts.held(mapping.initiators, None, timeout) as hold:
+            volume = find()
+            if volume is None:
+                return False
+            backing = self._mapped_backing(volume)
+            # After a migration the row has other data.
+            if backing is None or backing.mappable == mapping.mappable:
+                self.disconnect_held(volume, backing, mapping.host, hold)
+        # Members of a host group that still use it detach after this one.
+        self.kept.drop(mapping)
+        return True
+
+    def release(self, volume: typing.Any) -> None:
+        """Unmap what was kept of a detached volume. No call for others."""
+        known = self._resolver.known(volume)
+        for mapping in self.kept.of(known.mappable) if known else ():
+            self.disconnect_kept(mapping, lambda: volume)
+
+    def disconnect_all(self, backing: ArrayVolume | None) -> Disconnected:
+        """Unmap a volume from every host and host group."""
+        if backing is None:
+            return Disconnected()
+        return self._disconnect_from(self._array.mappings.by_host(
+            self._array.mappings.of_volumes(backing.mappable)))
+
+    def disconnect_volumes(self, volumes: Iterable[int]) -> None:
+        """Unmap volumes of the array from every host and host group.
+
+        :param volumes: the array's ids of them
+        """
+        self._disconnect_from(self._array.mappings.by_host(
+            self._array.mappings.of_volumes(
+                *(rest.Ref('volumes', volume) for volume in volumes))))
+
+    def disconnect_ours(self, backing: ArrayVolume) -> None:
+        """Unmap a volume from the hosts that this driver made.
+
+        And from those, and their groups, that a detach left it to. For
+        volumes that Cinder says are detached: any other such mapping is what
+        a killed service left behind.
+        """
+        for kept_one in self.kept.of(backing.mappable):
+            with self._hosts.held(kept_one.initiators) as hold:
+                self.disconnect_held(None, backing, kept_one.host, hold)
+            self.kept.drop(kept_one)
+        registry = self._hosts.registry
+        self._disconnect_from({
+            host: mappings for host, mappings
+            in self._array.mappings.by_host(self._array.mappings.of_volumes(
+                backing.mappable), groups_too=False).items()
+            if registry.ours(host) is not None})
+
+    def keep(self, volume: typing.Any, backing: ArrayVolume | None,
+             sought: array_hosts.Sought) -> None:
+        """Leave a mapping to those who may need it, and to reconciliation."""
+        if backing is not None:
+            self.kept.add(kept.Mapping(volume.id, backing.mappable, sought))
+
+    def _mapped_backing(self, volume: typing.Any) -> ArrayVolume | None:
+        """What backs a volume that is to be unmapped, None if it is gone."""
+        try:
+            return self._resolver.find(volume)
+        except exceptions.ObjectMissing as error:
+            LOG.warning('Nothing to unmap for volume %(id)s: %(error)s',
+                        {'id': volume.id, 'error': error})
+            return None
+
+    def _disconnect_everywhere(self, volume: typing.Any) -> Disconnected:
+        """Unmap a volume from all hosts, which are looked up meanwhile."""
+        stored = self._resolver.known(volume)
+        if stored is None or stored.regrouping:
+            return self.disconnect_all(self._mapped_backing(volume))
+        backing, found = self._array.concurrently(
+            lambda: self._mapped_backing(volume),
+            lambda: self._array.mappings.of_volumes(stored.mappable))
+        if backing != stored:
+            return self.disconnect_all(backing)
+        return self._disconnect_from(self._array.mappings.by_host(found))
+
+    def disconnect_held(self, volume: typing.Any, backing: ArrayVolume | None,
+                        sought: array_hosts.Sought, hold: host_holds.Hold
+                        ) -> Disconnected:
+        """Unmap from a host that the caller holds."""
+        return self._disconnect_owners(
+            volume, backing, sought, self._hosts.registry.owners(sought), hold)
+
+    def _disconnect_owners(self, volume: typing.Any,
+                           backing: ArrayVolume | None,
+                           sought: array_hosts.Sought,
+                           owners: Mapping[int, Mapping[str, int]],
+                           hold: host_holds.Hold) -> Disconnected:
+        """Unmap from the records that the array has of a host."""
+        initiators = list(sought.initiators)
+        busy = {host for host in owners if self._unmap(
+            volume, backing, host, sought, not hold.is_alone)}
+        idle = owners.keys() - busy
+        if idle and not hold.is_alone:
+            return Disconnected(unsettled=idle)
+        for host in idle:
+            self._remove_idle(host, owners[host], sought.initiators)
+        if busy:
+            return Disconnected()
+        self._zoning.now_idle(initiators)
+        return Disconnected(idle=set(initiators))
+
+    def idle_when_alone(self, sought: array_hosts.Sought,
+                        done: Disconnected) -> Disconnected:
+        """What a detach did, when it is clear which hosts have no volumes.
+
+        Three more calls where that was not clear before, and for hosts that
+        go.
+        """
+        if not done.unsettled:
+            return done
+        with self._hosts.held(sought.initiators):
+            owners = self._hosts.registry.owners(sought)
+            idle = {host for host in owners
+                    if not self._array.mappings.is_mapped(host)}
+            for host in idle & done.unsettled:
+                self._remove_idle(host, owners[host], sought.initiators)
+            if idle != owners.keys():
+                return Disconnected()
+            self._zoning.now_idle(list(sought.initiators))
+        return Disconnected(idle=set(sought.initiators))
+
+    def _unmap(self, volume: typing.Any, backing: ArrayVolume | None,
+               host: int, sought: array_hosts.Sought, shared: bool) -> bool:
+        """Unmap from a host; whether it must stay.
+
+        :param shared: others unmap from it at the same time
+        """
+        done = self._array.mappings.unmap(backing, host, shared=shared)
+        if not done.found:
+            group = self._array.mappings.group_of(host)
+            if group is not None:
+                self._unmap_from_group(volume, backing, group, sought)
+                return True
+        return done.busy
+
+    def _unmap_from_group(self, volume: typing.Any,
+                          backing: ArrayVolume | None,
+                          group: rest.Ref, sought: array_hosts.Sought) -> None:
+        """Unmap from a host group, unless another member uses the volume."""
+        registry = self._hosts.registry
+        if volume is None:
+            if backing is not None:
+                self._array.mappings.unmap_from_group(backing, group)
+            return
+        with locks.host_groups(volume.id):
+            for others in self._users.elsewhere(volume,
+                                                list(sought.initiators)):
+                if any(self._array.mappings.group_of(host) == group
+                       for host in registry.owners(
+                           array_hosts.Sought(tuple(others)))):
+                    self.keep(volume, backing, sought)
+                    return
+            if backing is not None:
+                self._array.mappings.unmap_from_group(backing, group)
+
+    def _disconnect_from(self, mapped: Mapping[int, Iterable[rest.Mapping]]
+                         ) -> Disconnected:
+        """Remove mappings from hosts, and hosts that are idle then.
+
+        Each is held while it is changed, and only then. Two calls and one
+        for each mapping, four more for each host that goes.
+
+        :param mapped: by id of the host: its mappings that go
+        """
+        known = self._hosts.registry.initiators_of(mapped)
+        for host, mappings in mapped.items():
+            with self._hosts.held(list(known.get(host, ()))):
+                self._array.mappings.delete(mappings)
+        idle: set[str] = set()
+        for host in mapped.keys() - self._array.mappings.hosts_in_use(mapped):
+            initiators = list(known.get(host, ()))
+            with self._hosts.held(initiators):
+                # It may have got another volume before it was held.
+                if not self._array.mappings.is_mapped(host):
+                    self._remove_idle(host)
+                    self._zoning.now_idle(initiators)
+                    idle.update(initiators)
+        return Disconnected(idle=idle)
+
+    def _remove_idle(self, host: int,
+                     initiators: Mapping[str, int] | None = None,
+                     connected: Iterable[str] = ()) -> None:
+        """Remove a host without volumes, if the driver once made it.
+
+        :param initiators: as for ``hosts.remove``
+        :param connected: as for ``hosts.remove``
+        """
+        registry = self._hosts.registry
+        try:
+            if initiators is None:
+                ours, initiators = self._array.concurrently(
+                    lambda: registry.ours(host),
+                    lambda: registry.initiators(host))
+            else:
+                ours = registry.ours(host)
+            if ours is not None:
+                host_flows.remove(self._array, registry, ours, initiators,
+                                  self._chap, connected=connected)
+        except rest.RestError as error:
+            # The volume is unmapped, which is what Cinder asked for.
+            LOG.warning('Host %(host)s has no volumes left but stays on the '
+                        'array: %(error)s', {'host': host, 'error': error})

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The host of a connector on one array: how it is found, and held."""
+
+from collections.abc import Hashable
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import typing
+
+from cinder_k2.array import Array
+from cinder_k2.array import ArrayVolume
+from cinder_k2.array import hosts as array_hosts
+from cinder_k2.driver.operations import host_holds
+from cinder_k2 import naming
+from cinder_k2 import transport
+
+#: In connectors that Cinder itself uses to copy data: no attachment row
+#: stands for them.
+INTERNAL = 'k2_internal'
+
+
+class HostAccess:
+    """Finds and holds the hosts of connectors on one array.
+
+    Each host is locked by its initiators while it is looked up and changed,
+    so hosts never wait for each other. Volumes of one host are mapped and
+    unmapped at once, see ``host_holds``.
+
+    :param unique_fqdn_network: the option of Cinder with this name
+    """
+
+    def __init__(self, array: Array, initiators: transport.Transport,
+                 unique_fqdn_network: bool) -> None:
+        self._array = array
+        self._transport = initiators
+        self._unique_fqdn_network = unique_fqdn_network
+        self._holds = host_holds.HostHolds()
+
+    @property
+    def registry(self) -> array_hosts.Hosts:
+        """The hosts of the array, as this transport sees them."""
+        return self._transport.hosts(self._array)
+
+    def sought(self, connector: transport.Connector) -> array_hosts.Sought:
+        """The host of a connector, by initiators and by names.
+
+        The in-tree driver names hosts as ``unique_fqdn_network`` says.
+        """
+        initiators = self._transport.initiators(connector)
+        first = connector.get('initiator') or (
+            connector.get('wwnns') or [''])[0]
+        other = (connector.get('host', first) if self._unique_fqdn_network
+                 else first[::-1])
+        return array_hosts.Sought(tuple(initiators), tuple(filter(None, (
+            naming.host(connector.get('host', ''), initiators),
+            naming.in_tree_host(other)))))
+
+    @contextlib.contextmanager
+    def held(self, initiators: Iterable[str], what: Hashable = None,
+             timeout: float | None = None) -> Iterator[host_holds.Hold]:
+        """Hold a host; the time for the array begins when it is held.
+
+        :param what: as for ``HostHolds.hold``
+        :param timeout: as for ``HostHolds.hold``
+        :raises LockTimeout: others held it too long
+        """
+        with self._holds.hold(
+                self._array.system.id, list(initiators), what, timeout
+        ) as hold, self._array.deadline(fresh=True):
+            yield hold
+
+
+def subject(volume: typing.Any, backing: ArrayVolume | None = None
+            ) -> Hashable:
+    """What an attach or detach is about: two of the same exclude each other.
+
+    Attachments of one volume to one host share a mapping.
+    """
+    if volume is not None:
+        return str(volume.id)
+    return None if backing is None else str(backing.mappable)

@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How the host of a connector is found, and held."""
+
+from unittest import mock
+
+import ddt
+import testtools
+
+from cinder_k2.array import ArrayVolume
+from cinder_k2.array import hosts
+from cinder_k2.driver.operations import host_access
+from cinder_k2.driver.operations import host_holds
+from cinder_k2 import naming
+from cinder_k2 import transport
+from tests.unit.driver import autospec
+from tests.unit.driver import rows
+
+IQN = 'iqn.2024:a'
+WWPN = '50000000000000aa'
+
+
+@ddt.ddt
+class HostAccessTest(testtools.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.journal = autospec.Journal()
+        self.array = autospec.array(self.journal)
+        self.transport = autospec.Double(transport.Transport)
+        self.transport.initiators.return_value = [IQN]
+        self.holds = autospec.Double(host_holds.HostHolds)
+        self.holds.hold.side_effect = self.journal.context(
+            'hold', mock.sentinel.hold)
+        autospec.replace(self, host_holds, 'HostHolds', lambda: self.holds)
+
+    def make(self, unique_fqdn_network=True):
+        return host_access.HostAccess(self.array, self.transport,
+                                      unique_fqdn_network)
+
+    def test_hosts_as_the_transport_sees_them(self):
+        self.assertIs(self.transport.hosts.return_value, self.make().registry)
+        self.transport.hosts.assert_called_once_with(self.array)
+
+    @ddt.data(
+        (True, {'host': 'node', 'initiator': IQN}, 'node'),
+        (True, {'initiator': IQN}, IQN),
+        (False, {'host': 'node', 'initiator': IQN}, IQN[::-1]),
+        (False, {'host': 'node', 'wwnns': [WWPN]}, WWPN[::-1]))
+    @ddt.unpack
+    def test_names_of_a_host(self, unique, connector, in_tree):
+        self.assertEqual(
+            hosts.Sought((IQN,), (
+                naming.host(connector.get('host', ''), [IQN]),
+                naming.in_tree_host(in_tree))),
+            self.make(unique).sought(connector))
+        self.transport.initiators.assert_called_once_with(connector)
+
+    def test_a_connector_that_names_nothing(self):
+        self.transport.initiators.return_value = []
+        self.assertEqual(hosts.Sought((), (naming.host('', []),)),
+                         self.make(unique_fqdn_network=False).sought({}))
+
+    def test_time_for_the_array_begins_when_the_host_is_held(self):
+        with self.make().held((IQN,), 'a volume', 5) as hold:
+            self.assertIs(mock.sentinel.hold, hold)
+        self.assertEqual(
+            ['+hold', '+deadline', '-deadline', '-hold'],
+            [event.split()[0] for event in self.journal.events])
+        self.holds.hold.assert_called_once_with(
+            self.array.system.id, [IQN], 'a volume', 5)
+
+
+@ddt.ddt
+class SubjectTest(testtools.TestCase):
+
+    @ddt.data((True, True, rows.volume().id), (False, True, '/volumes/6'),
+              (False, False, None))
+    @ddt.unpack
+    def test_attachments_of_one_volume_exclude_each_other(
+            self, has_row, has_backing, expected):
+        backing = ArrayVolume(group=5, volume=6) if has_backing else None
+        self.assertEqual(expected, host_access.subject(
+            rows.volume(backing) if has_row else None, backing))
