@@ -17,8 +17,8 @@ from collections.abc import Iterable
 import dataclasses
 
 from cinder_k2.array import objects
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 
 # Seconds within which the array shows the LUN of what it mapped.
 _PATIENCE = 10.0
@@ -199,6 +199,6 @@ class Mappings:
                                                volume=volume.lun_holder)
             return None if entry is None else entry.lun
 
-        return waiting.wait_until(
+        return polling.wait_until(
             entry_lun, _PATIENCE, clock=self._client.clock,
             what=f'LUN of {volume.mappable} in mapping {mapping.id}')

@@ -30,10 +30,10 @@ from cinder_k2.array import cache
 from cinder_k2.array import policies
 from cinder_k2 import exceptions
 from cinder_k2 import naming
+from cinder_k2 import polling
 from cinder_k2 import rest
 from cinder_k2.rest import address as rest_address
 from cinder_k2.rest import records
-from cinder_k2 import waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -422,9 +422,9 @@ class Replication:
 
         try:
             with self._client.deadline(timeout + _MARGIN, fresh=True):
-                return waiting.wait_until(reached, timeout, what=wanted,
+                return polling.wait_until(reached, timeout, what=wanted,
                                           clock=self._client.clock)
-        except waiting.WaitTimeout:
+        except polling.WaitTimeout:
             raise exceptions.ReplicationTimeout(
                 f'{_label(self._client, last[0])} and not {wanted} after '
                 f'{timeout:g} seconds.') from None

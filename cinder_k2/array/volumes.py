@@ -19,8 +19,8 @@ from cinder_k2.array import images
 from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import naming
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 
 # Seconds within which the array shows what it made, and lets go of what it
 # deleted.
@@ -199,9 +199,9 @@ class Volumes:
                 after = self._client.volume_groups.get(before.id)
             return _is_restored(before, after, snapshot)
         try:
-            return waiting.wait_until(restored, seconds, what='restore',
+            return polling.wait_until(restored, seconds, what='restore',
                                       clock=self._client.clock)
-        except waiting.WaitTimeout:
+        except polling.WaitTimeout:
             return False
 
     def find(self, *names: str) -> objects.ArrayVolume | None:
@@ -344,9 +344,9 @@ def patiently(client: rest.Client, delete: Callable[[], bool]) -> bool:
             return None
 
     try:
-        return waiting.wait_until(attempt, _PATIENCE, interval=1.0,
+        return polling.wait_until(attempt, _PATIENCE, interval=1.0,
                                   what='deletion', clock=client.clock)[0]
-    except waiting.WaitTimeout:
+    except polling.WaitTimeout:
         raise last[-1] from None
 
 
@@ -371,9 +371,9 @@ def view_backing(client: rest.Client, view: rest.Snapshot, *,
         return [i for i in images
                 if i.source in (None, client.volumes.ref(volume))]
     try:
-        found = waiting.wait_until(lambda: find() or None, _PATIENCE,
+        found = polling.wait_until(lambda: find() or None, _PATIENCE,
                                    what='image', clock=client.clock)
-    except waiting.WaitTimeout:
+    except polling.WaitTimeout:
         found = []
     group = view.volume_group.id if view.volume_group else group
     if len(found) != 1 or group is None:

@@ -24,10 +24,10 @@ from oslo_log import log as logging
 
 from cinder_k2.array import Array
 from cinder_k2 import exceptions
+from cinder_k2 import polling
 from cinder_k2 import rest
 from cinder_k2 import transport
 from cinder_k2 import volume_types
-from cinder_k2 import waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def translated() -> Iterator[None]:
     except exceptions.GroupNotSupported as error:
         raise exception.InvalidGroup(reason=str(error)) from error
     except (rest.RestError, exceptions.K2Error,
-            waiting.WaitTimeout) as error:
+            polling.WaitTimeout) as error:
         raise exception.VolumeBackendAPIException(data=str(error)) from error
 
 
@@ -86,7 +86,7 @@ def reported_at_start(method: Callable[P, R]) -> Callable[P, R]:
         except exception.InvalidInput as error:
             reason: exception.CinderException = error
         except (rest.RestError, exceptions.K2Error,
-                waiting.WaitTimeout) as error:
+                polling.WaitTimeout) as error:
             reason = exception.VolumeBackendAPIException(data=str(error))
         LOG.error('The back end cannot start. %s', reason)
         raise reason

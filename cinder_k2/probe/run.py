@@ -21,6 +21,7 @@ from typing import Any
 
 import requests.adapters
 
+from cinder_k2 import polling
 from cinder_k2.probe import asking
 from cinder_k2.probe import findings
 from cinder_k2.probe import learning
@@ -36,7 +37,6 @@ from cinder_k2.probe.writes import clones
 from cinder_k2 import rest
 from cinder_k2.rest import raw
 from cinder_k2 import version
-from cinder_k2 import waiting
 
 Report = dict[str, Any]
 Found = dict[str, list[findings.Finding]]
@@ -62,7 +62,7 @@ class Target:
     settings: rest.Settings
     directory: str
     adapter: requests.adapters.BaseAdapter | None = None
-    clock: waiting.Clock | None = None
+    clock: polling.Clock | None = None
 
 
 def plan(address: str, write: bool) -> str:

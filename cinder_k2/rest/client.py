@@ -19,14 +19,14 @@ from typing import TypeVar
 
 import requests.adapters
 
+from cinder_k2 import polling
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import collection
 from cinder_k2.rest import raw
-from cinder_k2.rest import reader
+from cinder_k2.rest import reads
 from cinder_k2.rest import records
 from cinder_k2.rest import session as rest_session
 from cinder_k2.rest import settings as rest_settings
-from cinder_k2 import waiting
 
 S = TypeVar('S')
 T = TypeVar('T')
@@ -41,7 +41,7 @@ class Client:
 
     def __init__(self, settings: rest_settings.Settings,
                  adapter: requests.adapters.BaseAdapter | None = None,
-                 clock: waiting.Clock | None = None) -> None:
+                 clock: polling.Clock | None = None) -> None:
         self._session = session = rest_session.Session(
             settings, adapter, clock)
         self.clock = session.clock
@@ -66,9 +66,9 @@ class Client:
         self.net_ips = of(session, records.NetIp)
         self.fc_ports = of(session, records.FcPort)
         self.raw = raw.Raw(session)
-        self._state = reader.Reader(session, records.SystemState)
-        self._capacity = reader.Reader(session, records.Capacity)
-        self._performance = reader.Reader(session, records.Performance)
+        self._state = reads.Reads(session, records.SystemState)
+        self._capacity = reads.Reads(session, records.Capacity)
+        self._performance = reads.Reads(session, records.Performance)
 
     def __repr__(self) -> str:
         return f'<Client of {self.base_url}>'

@@ -23,7 +23,7 @@ from cinder_k2.rest import calls
 from cinder_k2.rest import errors
 from cinder_k2.rest import forms
 from cinder_k2.rest import query
-from cinder_k2.rest import reader
+from cinder_k2.rest import reads
 from cinder_k2.rest import records
 from cinder_k2.rest import retry
 from cinder_k2.rest import session as rest_session
@@ -52,7 +52,7 @@ class _NotBulk(Exception):
     """
 
 
-class Collection(reader.Reader[R]):
+class Collection(reads.Reads[R]):
     """One resource of one array. Every call may raise errors.RestError.
 
     Bodies that the in-tree driver does not send are capabilities of the

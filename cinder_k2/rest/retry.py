@@ -14,8 +14,8 @@
 
 import random
 
+from cinder_k2 import polling
 from cinder_k2.rest import errors
-from cinder_k2 import waiting
 
 BASE = 0.1
 CAP = 5.0
@@ -27,7 +27,7 @@ PERSISTENT_TRIES = 8
 class Deadline:
     """The moment until which a call, with all its retries, may last."""
 
-    def __init__(self, seconds: float, clock: waiting.Clock) -> None:
+    def __init__(self, seconds: float, clock: polling.Clock) -> None:
         self.seconds = seconds
         self._clock = clock
         self._end = clock.monotonic() + seconds
@@ -47,7 +47,7 @@ class Retry:
     :param most_failures: tries that are answered with 5xx, or not at all
     """
 
-    def __init__(self, deadline: Deadline, clock: waiting.Clock,
+    def __init__(self, deadline: Deadline, clock: polling.Clock,
                  most: int | None = None, *, once: bool = False,
                  awaits_turn: bool = False,
                  most_failures: int | None = None) -> None:

@@ -30,6 +30,7 @@ from typing import TypeVar
 
 import requests.adapters
 
+from cinder_k2 import polling
 from cinder_k2.rest import calls
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors
@@ -39,7 +40,6 @@ from cinder_k2.rest import sequence
 from cinder_k2.rest import settings as rest_settings
 from cinder_k2.rest import transport
 from cinder_k2.rest import verdicts
-from cinder_k2 import waiting
 
 T = TypeVar('T')
 T_co = TypeVar('T_co', covariant=True)
@@ -109,9 +109,9 @@ class Session:
 
     def __init__(self, settings: rest_settings.Settings,
                  adapter: requests.adapters.BaseAdapter | None = None,
-                 clock: waiting.Clock | None = None) -> None:
+                 clock: polling.Clock | None = None) -> None:
         self._settings = settings
-        self.clock = clock or waiting.Clock()
+        self.clock = clock or polling.Clock()
         self.transport = transport.Transport(settings, adapter)
         self.read_limiter = limiter.RequestLimiter(settings.pool_size)
         self.write_limiter = limiter.RequestLimiter(settings.max_writes)

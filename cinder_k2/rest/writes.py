@@ -23,7 +23,7 @@ from typing import TypeVar
 from cinder_k2.rest import calls
 from cinder_k2.rest import errors
 from cinder_k2.rest import query
-from cinder_k2.rest import reader as rest_reader
+from cinder_k2.rest import reads as rest_reads
 from cinder_k2.rest import records
 from cinder_k2.rest import transport
 
@@ -54,19 +54,19 @@ class Create(Generic[R]):
     :param find: finds what has no key to find it by
     """
 
-    def __init__(self, reader: rest_reader.Reader[R], fields: Fields,
+    def __init__(self, reads: rest_reads.Reads[R], fields: Fields,
                  find: Find[R] | None = None) -> None:
-        self._reader = reader
+        self._reads = reads
         self._find = find
         self._fields = {name: value for name, value in fields.items()
                         if value is not None}
         self.request = transport.Request(
-            'POST', reader.path, body=to_json(self._fields))
+            'POST', reads.path, body=to_json(self._fields))
 
     def accept(self, reply: bytes) -> R:
         """Read the new object (OBJ-3)."""
-        data = self._reader.session.transport.decode(self.request, reply)
-        return self._reader.one(data, self.request)
+        data = self._reads.session.transport.decode(self.request, reply)
+        return self._reads.one(data, self.request)
 
     def look(self, certain: bool) -> calls.Steps[R | None]:
         """Find the object by its natural key and its parents."""
@@ -77,18 +77,18 @@ class Create(Generic[R]):
         wanted = self._key() | self._parents()
         sought = {name: value for name, value in wanted.items()
                   if name not in _OTHER_FORM} or wanted
-        found = yield from self._reader.searching(**sought)
+        found = yield from self._reads.searching(**sought)
         return next((record for record in found
                      if records.matches(record, wanted)), None)
 
     def _key(self) -> dict[str, query.Value]:
-        names = self._reader.kind.KEY
+        names = self._reads.kind.KEY
         if not all(name in self._fields for name in names):
             return {}
         return {name: self._fields[name] for name in names}
 
     def _parents(self) -> dict[str, query.Value]:
-        known = self._reader.kind.field_names()
+        known = self._reads.kind.field_names()
         return {name: value for name, value in self._fields.items()
                 if isinstance(value, records.Ref) and name in known}
 
@@ -99,38 +99,38 @@ class Update(Generic[R]):
     :param names: those that the object may have; any if there is none
     """
 
-    def __init__(self, reader: rest_reader.Reader[R], id: int,
+    def __init__(self, reads: rest_reads.Reads[R], id: int,
                  fields: Fields, names: Sequence[str] = ()) -> None:
-        self._reader = reader
+        self._reads = reads
         self._names = names
         self._id = id
         self._fields = fields
         self.request = transport.Request(
-            'PATCH', f'{reader.path}/{id}', body=to_json(fields))
+            'PATCH', f'{reads.path}/{id}', body=to_json(fields))
 
     def accept(self, reply: bytes) -> calls.Steps[R]:
         """Read the object, or get it when the reply is empty."""
         if not reply.strip():
-            record = yield from self._reader.getting(self._id)
+            record = yield from self._reads.getting(self._id)
             if not records.matches(record, self._fields):
-                raise self._reader.bad('2xx, but nothing has changed',
-                                       self.request)
+                raise self._reads.bad('2xx, but nothing has changed',
+                                      self.request)
             return record
-        data = self._reader.session.transport.decode(self.request, reply)
-        return self._reader.one(data, self.request)
+        data = self._reads.session.transport.decode(self.request, reply)
+        return self._reads.one(data, self.request)
 
     def look(self, certain: bool) -> calls.Steps[R | None]:
         """Get the object; None if it does not show the values.
 
         :raises errors.OtherObject: the id is another one's by now (OBJ-7)
         """
-        record = yield from self._reader.getting(self._id)
+        record = yield from self._reads.getting(self._id)
         name = getattr(record, 'name', '')
         if self._names and name not in self._names:
             raise errors.OtherObject(
                 f'its id is that of {name} now, not of '
                 f'{" or ".join(self._names)} any more',
-                self._reader.session.transport.place(self.request))
+                self._reads.session.transport.place(self.request))
         return record if _shows(record, self._fields, certain) else None
 
 
@@ -142,21 +142,21 @@ class Delete:
     :param find: tells whether it is there, in place of both
     """
 
-    def __init__(self, reader: rest_reader.Reader[Any], id: int,
+    def __init__(self, reads: rest_reads.Reads[Any], id: int,
                  identity: Fields, names: Sequence[str] = (),
                  find: FindIds | None = None) -> None:
-        self._reader = reader
+        self._reads = reads
         self._find = find
         self._id = id
         self._identity = {name: value for name, value in identity.items()
                           if value is not None}
         self._names = [name for name in names if name]
-        self.request = transport.Request('DELETE', f'{reader.path}/{id}')
+        self.request = transport.Request('DELETE', f'{reads.path}/{id}')
 
     def accept(self, reply: bytes) -> bool:
         """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
         if reply.strip():
-            self._reader.session.transport.decode(self.request, reply)
+            self._reads.session.transport.decode(self.request, reply)
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
@@ -169,11 +169,11 @@ class Delete:
             return self._id not in self._find() or None
         if not (self._identity or self._names):
             return (yield from self._is_gone()) if certain else None
-        named = self._reader.kind.KEY[:1]
+        named = self._reads.kind.KEY[:1]
         for sought in [self._identity] if self._identity else [
                 {name: value} for value in self._names for name in named]:
             try:
-                found, complete = yield from self._reader.living(**sought)
+                found, complete = yield from self._reads.living(**sought)
             except errors.NotOffered as error:
                 raise self._unknown(sought) from error
             if not complete or any(self._is_it(record) for record in found):
@@ -185,17 +185,17 @@ class Delete:
         return errors.OtherObject(
             f'it may be left on the array: whether the id is still that of '
             f'{what} cannot be looked up',
-            self._reader.session.transport.place(self.request))
+            self._reads.session.transport.place(self.request))
 
     def _is_it(self, record: records.Record) -> bool:
         """Whether the id is not another object's by now (OBJ-7)."""
-        name = getattr(record, self._reader.kind.KEY[0], None)
+        name = getattr(record, self._reads.kind.KEY[0], None)
         return record.id == self._id and (
             not self._names or not name or name in self._names)
 
     def _is_gone(self) -> calls.Steps[bool | None]:
         try:
-            yield from self._reader.getting(self._id)
+            yield from self._reads.getting(self._id)
         except errors.NotFound:
             return True
         return None
@@ -210,11 +210,11 @@ class BulkDelete:
     :ivar left: those of them that were not seen to be gone
     """
 
-    def __init__(self, reader: rest_reader.Reader[Any],
+    def __init__(self, reads: rest_reads.Reads[Any],
                  identities: Mapping[int, Fields],
                  names: Mapping[int, str] | None = None,
                  find: FindIds | None = None) -> None:
-        self._reader = reader
+        self._reads = reads
         self._find = find
         self._names = names or {}
         self.left = dict(identities)
@@ -222,13 +222,13 @@ class BulkDelete:
     @property
     def request(self) -> transport.Request:
         """What to send for those that are left."""
-        return transport.Request('DELETE', f'{self._reader.path}/__bulk',
+        return transport.Request('DELETE', f'{self._reads.path}/__bulk',
                                  body=[{'id': id} for id in self.left])
 
     def accept(self, reply: bytes) -> bool:
         """Nothing (OBJ-5) or JSON will do; a web page is not the array."""
         if reply.strip():
-            self._reader.session.transport.decode(self.request, reply)
+            self._reads.session.transport.decode(self.request, reply)
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
@@ -240,7 +240,7 @@ class BulkDelete:
             return None if self.left else True
         left = {}
         for id, identity in self.left.items():
-            gone = yield from Delete(self._reader, id, identity, [
+            gone = yield from Delete(self._reads, id, identity, [
                 self._names.get(id, '')]).look(certain)
             if not gone:
                 left[id] = identity
@@ -254,23 +254,23 @@ class BulkCreate(Generic[R]):
     :param finds: as for ``Create``, one for each of the items
     """
 
-    def __init__(self, reader: rest_reader.Reader[R],
+    def __init__(self, reads: rest_reads.Reads[R],
                  items: Sequence[Fields],
                  finds: Sequence[Find[R] | None]) -> None:
-        self._reader = reader
-        self._items = [Create(reader, fields, find) for fields, find
+        self._reads = reads
+        self._items = [Create(reads, fields, find) for fields, find
                        in zip(items, finds, strict=True)]
         self.request = transport.Request(
-            'POST', f'{reader.path}/__bulk',
+            'POST', f'{reads.path}/__bulk',
             body=[item.request.body for item in self._items])
 
     def accept(self, reply: bytes) -> list[R]:
         """Read the new objects, in the order of the request (BLK-2)."""
-        data = self._reader.session.transport.decode(self.request, reply)
-        made = [self._reader.one(hit, self.request)
-                for hit in self._reader.hits(data, self.request)]
+        data = self._reads.session.transport.decode(self.request, reply)
+        made = [self._reads.one(hit, self.request)
+                for hit in self._reads.hits(data, self.request)]
         if len(made) != len(self._items):
-            raise self._reader.bad(
+            raise self._reads.bad(
                 f'{len(self._items)} objects sent, {len(made)} in the reply',
                 self.request)
         return made
@@ -295,28 +295,28 @@ class BulkUpdate(Generic[R]):
     :param names: by id: that of the object, where it is known
     """
 
-    def __init__(self, reader: rest_reader.Reader[R],
+    def __init__(self, reads: rest_reads.Reads[R],
                  changes: Sequence[tuple[int, Fields]],
                  names: Mapping[int, str] | None = None) -> None:
-        self._reader = reader
+        self._reads = reads
         self._changes = changes
         self._names = {id: names[id] for id, _ in changes
                        if names and id in names}
         self.request = transport.Request(
-            'PATCH', f'{reader.path}/__bulk',
+            'PATCH', f'{reads.path}/__bulk',
             body=[{'id': id, **to_json(fields)} for id, fields in changes])
 
     def accept(self, reply: bytes) -> calls.Steps[bool]:
         """See that the reply has as many objects as there were (BLK-2)."""
         if not reply.strip():
             if not (yield from self.look(certain=False)):
-                raise self._reader.bad('2xx, but not all have changed',
-                                       self.request)
+                raise self._reads.bad('2xx, but not all have changed',
+                                      self.request)
             return True
-        data = self._reader.session.transport.decode(self.request, reply)
-        changed = len(self._reader.hits(data, self.request))
+        data = self._reads.session.transport.decode(self.request, reply)
+        changed = len(self._reads.hits(data, self.request))
         if changed != len(self._changes):
-            raise self._reader.bad(
+            raise self._reads.bad(
                 f'{len(self._changes)} objects sent, {changed} in the reply',
                 self.request)
         return True
@@ -329,7 +329,7 @@ class BulkUpdate(Generic[R]):
         :raises errors.OtherObject: an id is another one's by now (OBJ-7)
         """
         by_name = len(self._names) == len(self._changes)
-        there = yield from self._reader.searching(
+        there = yield from self._reads.searching(
             query.one_of('name', list(self._names.values())) if by_name
             else query.one_of('id', [id for id, _ in self._changes]))
         found = {record.id: record for record in there}
@@ -343,7 +343,7 @@ class BulkUpdate(Generic[R]):
     def _other(self, id: int, name: str) -> errors.OtherObject:
         return errors.OtherObject(
             f'{name} does not have id {id} any more',
-            self._reader.session.transport.place(self.request))
+            self._reads.session.transport.place(self.request))
 
 
 def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:

@@ -27,7 +27,7 @@ from unittest import mock
 import testtools
 
 from cinder_k2.array import cache
-from cinder_k2 import waiting
+from cinder_k2 import polling
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import cinder_env
@@ -166,7 +166,7 @@ class FunctionalTest(testtools.TestCase):
         self.clock = SkippingClock(FunctionalTest._clock.slept)
         FunctionalTest._clock = self.clock
         patch = mock.patch.multiple(
-            waiting.Clock, sleep=lambda _, s: self.clock.sleep(s),
+            polling.Clock, sleep=lambda _, s: self.clock.sleep(s),
             monotonic=lambda _: self.clock.monotonic())
         patch.start()
         self.addCleanup(patch.stop)

@@ -34,8 +34,8 @@ from cryptography import x509
 import ddt
 import urllib3.exceptions
 
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 import k2_sim
 from k2_sim.adapters import tls as simulator_tls
 from tests.unit.rest import scripted
@@ -347,7 +347,7 @@ class PeerTest(unittest.TestCase):
 
     def test_no_reply(self):
         self._serve(lambda peer: self.done.wait(1))
-        self._fails(rest.Unreachable, 'in time', clock=waiting.Clock(),
+        self._fails(rest.Unreachable, 'in time', clock=polling.Clock(),
                     read_timeout=0.2, deadline=0.3)
 
     def test_no_tls(self):
@@ -378,7 +378,7 @@ class PeerTest(unittest.TestCase):
                 if self.done.wait(0.05):
                     return
         self._serve(talk)
-        self._fails(rest.Unreachable, 'in time', clock=waiting.Clock(),
+        self._fails(rest.Unreachable, 'in time', clock=polling.Clock(),
                     read_timeout=0.2, deadline=0.3)
 
 

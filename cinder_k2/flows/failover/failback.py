@@ -40,8 +40,8 @@ from cinder_k2.flows.failover.units import sessions_of
 from cinder_k2.flows.failover.units import trouble
 from cinder_k2.flows.failover.units import volumes_of
 from cinder_k2 import naming
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ _ANEW = ('Turn its replication off and on again, by its type or its group: '
 
 def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
               timeout: float, unmap: Unmap, reserve: Reserve,
-              clock: waiting.Clock | None = None) -> dict[str, Outcome]:
+              clock: polling.Clock | None = None) -> dict[str, Outcome]:
     """Fail back units that are served here (REP-11, REP-12, REP-14).
 
     May be called again after whatever ended the last call: each unit goes
@@ -85,14 +85,14 @@ def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
     """
     failback = _Failback({ORIGIN: here, DESTINATION: there}, units, timeout,
                          unmap,
-                         reserve, clock or waiting.Clock())
+                         reserve, clock or polling.Clock())
     failback.run(_MOVES)
     return failback.outcomes()
 
 
 def protect_again(here: Array, there: Array, units: Iterable[ReplicationUnit],
                   *,
-                  unmap: Unmap, clock: waiting.Clock | None = None
+                  unmap: Unmap, clock: polling.Clock | None = None
                   ) -> dict[str, str]:
     """Let what is served here be copied there again.
 
@@ -105,7 +105,7 @@ def protect_again(here: Array, there: Array, units: Iterable[ReplicationUnit],
     """
     failback = _Failback({ORIGIN: here, DESTINATION: there}, units, PATIENCE,
                          unmap,
-                         lambda keys: keys, clock or waiting.Clock())
+                         lambda keys: keys, clock or polling.Clock())
     failback.run(_MOVES_AT_HOME)
     return failback.reasons()
 
@@ -116,7 +116,7 @@ class _Failback:
     def __init__(self, arrays: dict[str, Array],
                  units: Iterable[ReplicationUnit],
                  timeout: float, unmap: Unmap, reserve: Reserve,
-                 clock: waiting.Clock) -> None:
+                 clock: polling.Clock) -> None:
         self._arrays = arrays
         self._all = [FailbackItem(unit) for unit in units]
         self._unmap = unmap

@@ -36,14 +36,14 @@ from cinder_k2.flows.failover.units import ReplicationUnit
 from cinder_k2.flows.failover.units import RUNNING
 from cinder_k2.flows.failover.units import trouble
 from cinder_k2.flows.failover.units import volumes_of
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 
 LOG = logging.getLogger(__name__)
 
 
 def fail_over(there: Array, units: Collection[ReplicationUnit],
-              clock: waiting.Clock | None = None) -> dict[str, Outcome]:
+              clock: polling.Clock | None = None) -> dict[str, Outcome]:
     """Let an array serve units; the other one is not asked (REP-9).
 
     What it does not show afterwards did not happen.
@@ -99,7 +99,7 @@ def _ask(array: Array, sessions: Mapping[int, str], state: str
 
 def _await_takeover(there: Array, units: Collection[ReplicationUnit],
                     asked: set[int],
-                    clock: waiting.Clock | None
+                    clock: polling.Clock | None
                     ) -> dict[str, replication.Session]:
     """Look until all that were asked have taken over, or time is up."""
     sessions: dict[str, replication.Session] = {}
@@ -110,9 +110,9 @@ def _await_takeover(there: Array, units: Collection[ReplicationUnit],
                    if session.id in asked)
 
     try:
-        waiting.wait_until(all_serve, PATIENCE, what='failover',
+        polling.wait_until(all_serve, PATIENCE, what='failover',
                            clock=clock)
-    except waiting.WaitTimeout as late:
+    except polling.WaitTimeout as late:
         LOG.warning('Array at %(address)s: %(late)s',
                     {'address': there.address, 'late': late})
     return sessions

@@ -19,8 +19,8 @@ import ddt
 
 from cinder_k2.array import mappings
 from cinder_k2.flows import volumes
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 from tests.unit import lost
 from tests.unit import simulated
 
@@ -109,7 +109,7 @@ class GrantTest(AccessTest):
         begin = self.clock.monotonic()
         with mock.patch.object(self.client.mappings, 'find', autospec=True,
                                return_value=None):
-            error = self.assertRaises(waiting.WaitTimeout, self.mappings.map,
+            error = self.assertRaises(polling.WaitTimeout, self.mappings.map,
                                       view, self.host)
         self.assertIn(f'LUN of {view.mappable} in mapping', str(error))
         self.assertAlmostEqual(10, self.clock.monotonic() - begin, delta=0.9)

@@ -471,7 +471,7 @@ class CodeTest(unittest.TestCase):
     def test_pauses(self):
         """Nothing sleeps for good: each wait has a deadline of its own."""
         users = {path.name for path, _ in calls('time.sleep')}
-        self.assertEqual({'waiting.py'}, users)
+        self.assertEqual({'polling.py'}, users)
 
 
 class DocumentsTest(unittest.TestCase):

@@ -19,15 +19,15 @@ from cinder import exception
 
 from cinder_k2.driver import errors
 from cinder_k2 import exceptions
+from cinder_k2 import polling
 from cinder_k2 import rest
 from cinder_k2 import transport
 from cinder_k2 import volume_types
-from cinder_k2 import waiting
 from tests.unit.driver import replicated
 
 LOG = errors.LOG.logger
 BELOW = (rest.Refused('no'), exceptions.ConcurrentUpdate('busy'),
-         waiting.WaitTimeout('a session', 60))
+         polling.WaitTimeout('a session', 60))
 
 
 @ddt.ddt

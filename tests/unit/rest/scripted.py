@@ -18,11 +18,11 @@ from urllib import parse
 import requests
 import requests.adapters
 
+from cinder_k2 import polling
 from cinder_k2 import rest
-from cinder_k2 import waiting
 
 
-class FakeClock(waiting.Clock):
+class FakeClock(polling.Clock):
     """Time passes only by sleeping; remembers each sleep."""
 
     def __init__(self):

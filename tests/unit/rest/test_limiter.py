@@ -16,8 +16,8 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cinder_k2 import polling
 from cinder_k2.rest import limiter
-from cinder_k2 import waiting
 
 PATIENCE = 10.0
 
@@ -147,7 +147,7 @@ class GateTest(unittest.TestCase):
         a_limiter = limiter.RequestLimiter(32, start=1)
         with a_limiter.enter(0) as entered:
             late = Worker(a_limiter)
-            waiting.wait_until(
+            polling.wait_until(
                 lambda: len(a_limiter._changed._waiters) == 1, PATIENCE,
                 what='the worker at the limiter', interval=0.001)
             entered.succeeded()

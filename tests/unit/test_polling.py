@@ -12,7 +12,7 @@
 
 import unittest
 
-from cinder_k2 import waiting
+from cinder_k2 import polling
 from tests.unit.rest import scripted
 
 
@@ -30,7 +30,7 @@ class WaitUntilTest(unittest.TestCase):
         return predicate
 
     def _wait(self, predicate, timeout=10.0, **kwargs):
-        return waiting.wait_until(predicate, timeout, what='the peer',
+        return polling.wait_until(predicate, timeout, what='the peer',
                                   clock=self.clock, **kwargs)
 
     def test_an_answer_at_once_needs_no_sleep(self):
@@ -46,7 +46,7 @@ class WaitUntilTest(unittest.TestCase):
         self.assertEqual([], self._wait(self._answers([])))
 
     def test_timeout_says_what_and_how_long(self):
-        with self.assertRaises(waiting.WaitTimeout) as caught:
+        with self.assertRaises(polling.WaitTimeout) as caught:
             self._wait(self._answers(None), timeout=10.0, interval=4.0)
         self.assertEqual('the peer: not within 10 seconds',
                          str(caught.exception))
@@ -58,7 +58,7 @@ class WaitUntilTest(unittest.TestCase):
 
     def test_no_time_at_all_still_asks_once(self):
         self.assertEqual(7, self._wait(self._answers(7), timeout=0))
-        with self.assertRaises(waiting.WaitTimeout):
+        with self.assertRaises(polling.WaitTimeout):
             self._wait(self._answers(None), timeout=0)
         self.assertEqual([], self.clock.sleeps)
 
@@ -67,7 +67,7 @@ class WaitUntilTest(unittest.TestCase):
             self._wait(lambda: {}['x'])
 
     def test_the_real_clock_moves(self):
-        clock = waiting.Clock()
+        clock = polling.Clock()
         before = clock.monotonic()
         clock.sleep(0.001)
         self.assertGreater(clock.monotonic(), before)

@@ -29,7 +29,7 @@ from cinder_k2.rest import transport
 R = TypeVar('R', bound=records.Record)
 
 
-class Reader(Generic[R]):
+class Reads(Generic[R]):
     """Reads one resource. Every call may raise errors.RestError.
 
     Where a field has a value, a string, number, bool or Ref is taken.
