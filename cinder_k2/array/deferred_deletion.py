@@ -49,23 +49,24 @@ class DeferredIds:
 
     :ivar volumes: volumes of the group
     :ivar snapshots: snapshots and views of the group
-    :ivar homes: groups that may hold more to purge once this one is gone
+    :ivar source_groups: groups that may hold more to purge once this one is
+        gone
     :ivar digests: of the short names of snapshots, by id, as far as they
         were noted; an id may come back (OBJ-7)
     """
 
     volumes: frozenset[int] = frozenset()
     snapshots: frozenset[int] = frozenset()
-    homes: frozenset[int] = frozenset()
+    source_groups: frozenset[int] = frozenset()
     digests: frozenset[tuple[int, str]] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.volumes or self.snapshots or self.homes)
+        return bool(self.volumes or self.snapshots or self.source_groups)
 
     def __or__(self, other: 'DeferredIds') -> 'DeferredIds':
         return DeferredIds(self.volumes | other.volumes,
                            self.snapshots | other.snapshots,
-                           self.homes | other.homes,
+                           self.source_groups | other.source_groups,
                            self.digests | other.digests)
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ class DeferredIds:
         return ' '.join([*(f'v{i}' for i in sorted(self.volumes)),
                          *(f's{i}{digests.get(i, "")}'
                            for i in sorted(self.snapshots)),
-                         *(f'g{i}' for i in sorted(self.homes))])
+                         *(f'g{i}' for i in sorted(self.source_groups))])
 
     @classmethod
     def parse(cls, text: str) -> typing.Self:
@@ -111,15 +112,15 @@ class Purged:
     """What is to be done after a group was purged.
 
     :ivar gone: there is no such group any more
-    :ivar empty: it is to be deleted once its homes are purged
+    :ivar empty: it is to be deleted once its source groups are purged
     :ivar name: that of the group then
-    :ivar homes: groups to purge next
+    :ivar source_groups: groups to purge next
     """
 
     gone: bool = False
     empty: bool = False
     name: str = ''
-    homes: frozenset[int] = frozenset()
+    source_groups: frozenset[int] = frozenset()
 
 
 class DeferredDeletion:
@@ -186,8 +187,10 @@ class DeferredDeletion:
 
         :param names: those that it may have
         """
-        home = {backing.source_group} if backing.parent is not None else set()
-        ids = DeferredIds(homes=frozenset(home - {backing.group}))
+        source_groups = {
+            backing.source_group} if backing.parent is not None else set()
+        ids = DeferredIds(source_groups=frozenset(
+            source_groups - {backing.group}))
         if backing.view is not None:
             ids |= DeferredIds(snapshots=frozenset({backing.view}))
         else:
@@ -231,13 +234,13 @@ class DeferredDeletion:
             return Purged()
         left, gone = self._delete_deferred(group, ids, needed)
         if gone and self._groups.is_empty(group):
-            # Its note must last until its homes are purged.
+            # Its note must last until its source groups are purged.
             return Purged(empty=True, name=record.name or '',
-                          homes=ids.homes)
+                          source_groups=ids.source_groups)
         self._record(record, DeferredIds(
-            ids.volumes - gone, ids.snapshots & left, ids.homes,
+            ids.volumes - gone, ids.snapshots & left, ids.source_groups,
             frozenset(each for each in ids.digests if each[0] in left)))
-        return Purged(homes=ids.homes if gone else frozenset())
+        return Purged(source_groups=ids.source_groups if gone else frozenset())
 
     def groups(self) -> list[DeferredGroup]:
         """The volume groups that hide something. One call."""

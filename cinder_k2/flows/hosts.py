@@ -310,8 +310,8 @@ def _remove_one_by_one(array: Array, registry: hosts.Hosts, host: rest.Host,
     def give_back() -> None:
         if not registry.is_there(host):
             return
-        there = registry.initiators(host.id)
-        missing = [i for i in initiators if i not in there]
+        known = registry.initiators(host.id)
+        missing = [i for i in initiators if i not in known]
         if missing:
             registry.add_initiators(
                 host.id, missing, lambda: registry.verify_named(host))

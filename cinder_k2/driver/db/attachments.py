@@ -64,13 +64,13 @@ class Attachments:
     def elsewhere(self, volume: typing.Any,
                   initiators: list[str]) -> list[list[str]]:
         """The initiators of each attachment to another host."""
-        here = _folded(initiators)
+        wanted = _folded(initiators)
         return [names for names in map(self._initiators, _rows(volume))
-                if names and here.isdisjoint(_folded(names))]
+                if names and wanted.isdisjoint(_folded(names))]
 
     def _placed(self, rows: list[Row], initiators: list[str]) -> int:
-        here = _folded(initiators)
-        return sum(not here.isdisjoint(_folded(self._initiators(row)))
+        wanted = _folded(initiators)
+        return sum(not wanted.isdisjoint(_folded(self._initiators(row)))
                    for row in rows)
 
     def _unplaced(self, rows: list[Row]) -> int:

@@ -111,9 +111,10 @@ class ArraySet(typing.Generic[S]):
         The in-tree driver makes all on the primary, whichever array
         serves. What was not made yet is to be on the one that does.
         """
-        made_at_home = (volume.launched_at is not None
-                        and volume.replication_status != _FAILED_OVER)
-        return self._by_id[config.PRIMARY_ID] if made_at_home else self.active
+        made_on_primary = (volume.launched_at is not None
+                           and volume.replication_status != _FAILED_OVER)
+        return (self._by_id[config.PRIMARY_ID] if made_on_primary
+                else self.active)
 
     def _ask(self, ordered: Sequence[S], system: str) -> S:
         """Ask arrays who they are; one that is lost may not be meant."""

@@ -87,9 +87,9 @@ class Failover:
                  groups: Sequence[typing.Any] | None = None
                  ) -> tuple[str, Updates, Updates]:
         """The same in a cluster, whose services hear of it afterwards."""
-        target = self._target(secondary_id, volumes)
-        updates = self._move(volumes, target)
-        return target, [
+        backend_id = self._target(secondary_id, volumes)
+        updates = self._move(volumes, backend_id)
+        return backend_id, [
             {'volume_id': volume.id, 'updates': updates[volume.id]}
             for volume in volumes], [
             {'group_id': group.id, 'updates': _saved(group, [
@@ -180,43 +180,43 @@ class Failover:
     # Moving
 
     def _move(self, volumes: Sequence[typing.Any],
-              target: str) -> Mapping[str, Update]:
+              backend_id: str) -> Mapping[str, Update]:
         """Let an array serve volumes; the update of each, by its id."""
-        there = self._arrays.named(target)
+        target = self._arrays.named(backend_id)
         LOG.info('%(count)d volumes are to be served by the array at '
                  '%(address)s.', {'count': len(volumes),
-                                  'address': there.array.address})
+                                  'address': target.array.address})
         try:
-            if target != config.PRIMARY_ID:
-                self._check_another(there)
+            if backend_id != config.PRIMARY_ID:
+                self._check_another(target)
                 updates = volume_failover.fail_over(
-                    volumes, there, self._arrays)
+                    volumes, target, self._arrays)
             else:
                 updates = volume_failover.fail_back(
-                    volumes, there, self._arrays, self._timeout)
+                    volumes, target, self._arrays, self._timeout)
         except _BROKEN as error:
             raise _unusable(_(
                 'the array at %(address)s cannot take over; try again when '
                 'it can: %(error)s') % {
-                    'address': there.array.address, 'error': error}
+                    'address': target.array.address, 'error': error}
             ) from error
         for volume in volumes:
             _log(volume, updates[volume.id])
         return updates
 
-    def _check_another(self, there: ArrayOperations) -> None:
+    def _check_another(self, target: ArrayOperations) -> None:
         """See that a target is not the primary, under another address.
 
         No call to the primary.
 
         :raises InvalidReplicationTarget: it is
         """
-        home = self._arrays.named(config.PRIMARY_ID).array
-        if there.array.system.id == home.system.known_id:
+        primary = self._arrays.named(config.PRIMARY_ID).array
+        if target.array.system.id == primary.system.known_id:
             raise _unusable(_(
-                'the array at %(target)s is that at %(home)s; correct '
-                'replication_device') % {'target': there.array.address,
-                                         'home': home.address})
+                'the array at %(target)s is that at %(primary)s; correct '
+                'replication_device') % {'target': target.array.address,
+                                         'primary': primary.address})
 
 
 def _unusable(reason: str) -> exception.InvalidReplicationTarget:

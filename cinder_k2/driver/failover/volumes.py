@@ -77,7 +77,7 @@ def _members(volumes: Volumes) -> dict[str, list[typing.Any]]:
     return members
 
 
-def fail_over(volumes: Volumes, there: ArrayOperations,
+def fail_over(volumes: Volumes, target: ArrayOperations,
               every: arrays.ArraySet[ArrayOperations]
               ) -> Mapping[str, Update]:
     """Let a replication target serve; no call to the primary.
@@ -89,19 +89,19 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
     :raises RestError, K2Error: it does not answer; nothing is to be said of
         any volume
     """
-    others = _systems([side for name in every.targets
-                       if (side := every.named(name)) is not there])
+    others = _systems([operations for name in every.targets
+                       if (operations := every.named(name)) is not target])
     elsewhere = {v.id: {'replication_status': v.replication_status}
                  for v in volumes if _is_elsewhere(
-                     v, there.array.system.id, others)}
+                     v, target.array.system.id, others)}
     wanted = [v for v in volumes if v.id not in elsewhere]
-    _repair_names(there.array, wanted)
-    made_from = clone_sources.find(there.array, wanted)
-    ready = copied_to(there.array.system.id, wanted)
+    _repair_names(target.array, wanted)
+    made_from = clone_sources.find(target.array, wanted)
+    ready = copied_to(target.array.system.id, wanted)
     try:
         outcomes = {**dict.fromkeys(map(_key, wanted), _UNMADE),
-                    **_strays(wanted, ready, there.array),
-                    **failover.fail_over(there.array, units(ready))}
+                    **_strays(wanted, ready, target.array),
+                    **failover.fail_over(target.array, units(ready))}
     except exceptions.FailoverOutcomeUnknown as unknown:
         for volume in wanted:
             if _key(volume) in unknown.keys:
@@ -109,7 +109,7 @@ def fail_over(volumes: Volumes, there: ArrayOperations,
                     volume, replication.in_error(str(unknown)))
         raise
     return {**_saved(wanted, lambda v: _failed_over(
-        v, there.array, outcomes[_key(v)], made_from.get(v.id))), **elsewhere}
+        v, target.array, outcomes[_key(v)], made_from.get(v.id))), **elsewhere}
 
 
 def copied_to(system: str, volumes: Volumes) -> Volumes:
@@ -129,11 +129,11 @@ def _is_stray(volume: typing.Any, system: str) -> bool:
             and provider_id.system_of(volume.provider_id) != system)
 
 
-def _strays(volumes: Volumes, ready: Volumes, there: Array
+def _strays(volumes: Volumes, ready: Volumes, target: Array
             ) -> dict[str, failover.Outcome]:
     """What becomes of those that are copied to another array."""
     stray = failover.Outcome(failover.ORIGIN, {}, (
-        f'It is not replicated to the array at {there.address}. Fail over to '
+        f'It is not replicated to the array at {target.address}. Fail over to '
         'the one that it is replicated to.'))
     return dict.fromkeys({_key(v) for v in volumes}
                          - {_key(v) for v in ready}, stray)
@@ -161,43 +161,44 @@ def _repair_names(array: Array, volumes: Volumes) -> None:
 def _systems(those: Sequence[ArrayOperations]) -> frozenset[str]:
     """Who arrays are, as far as they say. No call for those met before."""
     found = set()
-    for side in those:
+    for array in (operations.array for operations in those):
         try:
-            with side.array.probe_deadline():
-                found.add(side.array.system.known_id or side.array.system.id)
+            with array.probe_deadline():
+                found.add(array.system.known_id or array.system.id)
         except rest.RestError as error:
             LOG.warning('What the array at %(address)s has is not known: '
-                        '%(error)s', {'address': side.array.address,
+                        '%(error)s', {'address': array.address,
                                       'error': error})
     return frozenset(found)
 
 
-def fail_back(volumes: Volumes, home: ArrayOperations,
+def fail_back(volumes: Volumes, primary: ArrayOperations,
               every: arrays.ArraySet[ArrayOperations],
               timeout: float) -> Mapping[str, Update]:
     """Fail volumes back from the arrays that they are on.
 
     :param timeout: seconds for their data to arrive
     :returns: the update of each volume, by its id
-    :raises RestError, K2Error: ``home`` cannot serve; nothing was done
+    :raises RestError, K2Error: ``primary`` cannot serve; nothing was done
     """
-    home.check()
-    updates = _of_plain(volumes, home)
+    primary.check()
+    updates = _of_plain(volumes, primary)
     away = [v for v in volumes if v.id not in updates]
-    for side, its in _places(away, every, updates).items():
-        updates.update(_at_home(its, home, every) if side is home
-                       else _fail_back_from(its, side, home, timeout))
+    for operations, its in _places(away, every, updates).items():
+        updates.update(_on_primary(its, primary,
+                                   every) if operations is primary
+                       else _fail_back_from(its, operations, primary, timeout))
     return updates
 
 
-def _of_plain(volumes: Volumes, home: ArrayOperations) -> dict[str, Update]:
+def _of_plain(volumes: Volumes, primary: ArrayOperations) -> dict[str, Update]:
     """The updates of volumes without a session.
 
     That is an error if it is why their groups are replicated in part: the
     service was killed when it turned that on, or off. Cinder turns it off
     only if no volume says that it is.
     """
-    plain = {v.id: v for v in volumes if _is_plain(v, home)}
+    plain = {v.id: v for v in volumes if _is_plain(v, primary)}
     in_part = {v.group_id for v in volumes if v.id not in plain
                and v.group_id and v.group.is_replicated}
     return {v.id: {**_repaired(v), **(
@@ -236,49 +237,50 @@ def _without_split(places: dict[ArrayOperations, list[typing.Any]],
 
     The service was killed when it saved them, and hosts may have either.
     """
-    sides_of = collections.defaultdict(set)
-    for side, its in places.items():
+    places_of = collections.defaultdict(set)
+    for operations, its in places.items():
         for volume in its:
-            sides_of[_key(volume)].add(side)
-    split = {key for key, found in sides_of.items() if len(found) > 1}
+            places_of[_key(volume)].add(operations)
+    split = {key for key, found in places_of.items() if len(found) > 1}
     updates.update((v.id, replication.in_error(_SPLIT))
                    for its in places.values()
                    for v in its if _key(v) in split)
-    return {side: [v for v in its if _key(v) not in split]
-            for side, its in places.items()}
+    return {operations: [v for v in its if _key(v) not in split]
+            for operations, its in places.items()}
 
 
-def _fail_back_from(volumes: Volumes, side: ArrayOperations,
-                    home: ArrayOperations, timeout: float) -> dict[str,
-                                                                   Update]:
-    _repair_names(side.array, volumes)
-    made_from = clone_sources.find(home.array, volumes)
+def _fail_back_from(volumes: Volumes, active: ArrayOperations,
+                    primary: ArrayOperations, timeout: float
+                    ) -> dict[str, Update]:
+    _repair_names(active.array, volumes)
+    made_from = clone_sources.find(primary.array, volumes)
     outcomes = failover.fail_back(
-        side.array, home.array, units(volumes), timeout=timeout,
-        unmap=_Unmapper(side, home), reserve=_Reserver(volumes, side.array))
+        active.array, primary.array, units(volumes), timeout=timeout,
+        unmap=_Unmapper(active, primary),
+        reserve=_Reserver(volumes, active.array))
     return _saved(volumes, lambda v: _failed_back(
-        v, side.array, home.array, outcomes.get(_key(v), _UNMADE),
+        v, active.array, primary.array, outcomes.get(_key(v), _UNMADE),
         made_from.get(v.id)))
 
 
-def _at_home(volumes: Volumes, home: ArrayOperations,
-             every: arrays.ArraySet[ArrayOperations]) -> dict[str, Update]:
+def _on_primary(volumes: Volumes, primary: ArrayOperations,
+                every: arrays.ArraySet[ArrayOperations]) -> dict[str, Update]:
     """What is to be said of volumes that never left, or are back already.
 
     Their replication is taken up again where it rests.
     """
-    _repair_names(home.array, volumes)
+    _repair_names(primary.array, volumes)
     wanted = units(volumes)
-    reasons = _resting(home.array, wanted)
+    reasons = _resting(primary.array, wanted)
     for name in every.targets:
         left = [unit for unit in wanted if reasons[unit.key]]
         if left:
-            reasons.update(_protected_again(home, every.named(name), left))
+            reasons.update(_protected_again(primary, every.named(name), left))
     return _saved(volumes, lambda v: {**_repaired(v), **_said(
         reasons.get(_key(v), _UNMADE.reason))})
 
 
-def _protected_again(home: ArrayOperations, target: ArrayOperations,
+def _protected_again(primary: ArrayOperations, target: ArrayOperations,
                      wanted: Sequence[failover.ReplicationUnit]) -> dict[str,
                                                                          str]:
     try:
@@ -286,8 +288,8 @@ def _protected_again(home: ArrayOperations, target: ArrayOperations,
     except (rest.RestError, exceptions.K2Error) as error:
         LOG.warning('Suspended sessions are not resumed: %s', error)
         return {}
-    return failover.protect_again(home.array, target.array, wanted,
-                                  unmap=_Unmapper(target, home))
+    return failover.protect_again(primary.array, target.array, wanted,
+                                  unmap=_Unmapper(target, primary))
 
 
 def _resting(array: Array, wanted: Sequence[failover.ReplicationUnit]
@@ -324,9 +326,9 @@ class _Unmapper:
 
     def __call__(self, array: Array, volumes: Mapping[str, failover.Ids]
                  ) -> None:
-        for side in self._arrays:
-            if side.array is array:
-                side.detach.disconnect_volumes(
+        for operations in self._arrays:
+            if operations.array is array:
+                operations.detach.disconnect_volumes(
                     [ids[0] for ids in volumes.values()])
 
 
@@ -367,22 +369,23 @@ def _key(volume: typing.Any) -> str:
     return str(volume.group_id if in_group else volume.name_id)
 
 
-def _is_elsewhere(volume: typing.Any, there: str, others: Set[str]) -> bool:
+def _is_elsewhere(volume: typing.Any, target: str, others: Set[str]) -> bool:
     """Whether another target serves a volume.
 
     One that does not answer is known by the status of the row alone.
     """
     system = provider_id.system_of(volume.provider_id)
-    return system in others - {there} or (
+    return system in others - {target} or (
         volume.replication_status == _STATUS.FAILED_OVER
-        and system not in (None, there))
+        and system not in (None, target))
 
 
-def _is_plain(volume: typing.Any, side: ArrayOperations) -> bool:
+def _is_plain(volume: typing.Any, operations: ArrayOperations) -> bool:
     """Whether a volume never had a session, whatever Cinder believes."""
     known = _known(volume)
-    return not (side.resolver.asks_for_replication(volume) if known is None
-                else known.replicated)
+    if known is not None:
+        return not known.replicated
+    return not operations.resolver.asks_for_replication(volume)
 
 
 def _are_reserved(volumes: Volumes) -> bool:
@@ -472,7 +475,7 @@ def _rewrite(volume: typing.Any, update: Update) -> bool | None:
         return None
 
 
-def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
+def _failed_over(volume: typing.Any, target: Array, outcome: failover.Outcome,
                  parent: clone_sources.Parent | None) -> Update:
     name = naming.volume(volume.name_id)
     if outcome.served_by == failover.DESTINATION and name in outcome.volumes:
@@ -482,15 +485,15 @@ def _failed_over(volume: typing.Any, there: Array, outcome: failover.Outcome,
         return {'replication_status': (_STATUS.ENABLED if stays
                                        else _STATUS.FAILED_OVER),
                 'replication_extended_status': None, **_repaired(volume),
-                **_ids(volume, there, outcome.volumes[name], parent)}
-    if provider_id.system_of(volume.provider_id) == there.system.id:
+                **_ids(volume, target, outcome.volumes[name], parent)}
+    if provider_id.system_of(volume.provider_id) == target.system.id:
         return {**replication.in_error(outcome.reason), **_repaired(volume)}
     return {'replication_status': _STATUS.FAILOVER_ERROR, 'status': 'error',
             'replication_extended_status': replication.shortened(
                 outcome.reason or _UNMADE.reason)}
 
 
-def _failed_back(volume: typing.Any, side: Array, home: Array,
+def _failed_back(volume: typing.Any, operations: Array, primary: Array,
                  outcome: failover.Outcome, parent: clone_sources.Parent | None
                  ) -> Update:
     """Return the update of a volume that was to be failed back.
@@ -501,14 +504,14 @@ def _failed_back(volume: typing.Any, side: Array, home: Array,
     """
     name = naming.volume(volume.name_id)
     if name in outcome.volumes:
-        return {**_ids(volume, home, outcome.volumes[name], parent),
+        return {**_ids(volume, primary, outcome.volumes[name], parent),
                 **(_repaired(volume) if outcome.ok else {}),
                 **_said(outcome.reason)}
     known = _known(volume)
     freed: Update = {}
     if (known is not None and known.failback_in_progress
             and not outcome.outcome_unknown):
-        freed = _dumped(volume, side,
+        freed = _dumped(volume, operations,
                         dataclasses.replace(known, failback_in_progress=False))
     return {**freed, **_repaired(volume),
             **replication.in_error(outcome.reason or _UNMADE.reason)}

@@ -151,13 +151,13 @@ class Deletion:
             as_noted = seen or self._array.identity.is_view_among(
                 known, self._resolver.names_of(volume, known),
                 siblings) or look()
-            there = self._array.snapshots.is_hidden_among(parent, siblings)
+            is_hidden = self._array.snapshots.is_hidden_among(parent, siblings)
         else:
-            as_noted, there = self._array.concurrently(
+            as_noted, is_hidden = self._array.concurrently(
                 look,
                 lambda: self._array.snapshots.is_hidden(parent,
                                                         known.source_group))
-        return as_noted, known if there else dataclasses.replace(
+        return as_noted, known if is_hidden else dataclasses.replace(
             known, hidden_parent=False)
 
     def _is_as_noted(self, volume: typing.Any, known: ArrayVolume) -> bool:

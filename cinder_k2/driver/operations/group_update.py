@@ -72,31 +72,32 @@ class GroupUpdate:
             of another kind than the group; nothing was moved
         """
         name = naming.consistency_group(group.id)
-        home = self._array.groups.ensure(name, placement.dedup_of(group))
+        target = self._array.groups.ensure(name, placement.dedup_of(group))
         if add_volumes:
             placement.check_unreplicated(group)
-        joining = [(v, self._joining(v, name, home))
+        joining = [(v, self._joining(v, name, target))
                    for v in add_volumes or ()]
         seen = self._see([*(add_volumes or ()), *(remove_volumes or ())])
         joining = [(v, self._as_seen(v, backing, seen))
                    for v, backing in joining]
         leaving = [(v, backing) for v in remove_volumes or ()
-                   if (backing := self._leaving(v, home, seen)) is not None]
+                   if (backing := self._leaving(v, target, seen)) is not None]
         if leaving:
             placement.check_unreplicated(group)
-        moves = [*self._joins(joining, name, home),
-                 *self._leaves(leaving, home)]
+        moves = [*self._joins(joining, name, target),
+                 *self._leaves(leaving, target)]
         places = self._regroup([*joining, *leaving], moves)
         for volume, backing in joining:
-            self._drop_former(volume, backing, home.id)
-        joined, left = [[self._arrive(v, b, home.id, places) for v, b in some]
+            self._drop_former(volume, backing, target.id)
+        joined, left = [[self._arrive(v, b, target.id, places) for v,
+                         b in some]
                         for some in (joining, leaving)]
         return None, joined, left
 
     def _joining(self, volume: typing.Any, name: str,
-                 home: array_groups.Group) -> ArrayVolume:
+                 target: array_groups.Group) -> ArrayVolume:
         """What backs a volume that is to join a group; never a view."""
-        placement.check_dedup(volume, name, home,
+        placement.check_dedup(volume, name, target,
                               volume_types.of(volume).dedup)
         # Another may have been copied just now.
         with self._array.deadline(fresh=True):
@@ -125,7 +126,7 @@ class GroupUpdate:
             return stored
         return self._resolver.confirm(volume, stored)
 
-    def _leaving(self, volume: typing.Any, home: array_groups.Group,
+    def _leaving(self, volume: typing.Any, target: array_groups.Group,
                  seen: Seen) -> ArrayVolume | None:
         """What backs a volume that is to leave a group.
 
@@ -137,7 +138,7 @@ class GroupUpdate:
         try:
             backing = self._resolver.resolve(volume)
             if volume.status.startswith('error') or (
-                    backing.shared and backing.group != home.id):
+                    backing.shared and backing.group != target.id):
                 backing = self._resolver.settled(backing)
             backing = self._as_seen(volume, backing, seen)
         except (exceptions.ObjectMissing, rest.NotFound):
@@ -172,10 +173,10 @@ class GroupUpdate:
                         {'id': volume.id, 'error': error})
 
     def _drop_former(self, volume: typing.Any, backing: ArrayVolume,
-                     home: int) -> None:
+                     target: int) -> None:
         """Delete the group that a volume has left."""
         with self._array.deadline(fresh=True):
-            if backing.group != home:
+            if backing.group != target:
                 deletion.delete_own_group(
                     self._array, backing.group,
                     list(map(naming.group_of_volume,
@@ -186,33 +187,34 @@ class GroupUpdate:
                 deletion.delete_own_group_by_name(
                     self._array, naming.volume_group(volume.name_id))
 
-    def _arrive(self, volume: typing.Any, backing: ArrayVolume, home: int,
+    def _arrive(self, volume: typing.Any, backing: ArrayVolume, target: int,
                 places: dict[int, int]) -> resolver.ModelUpdate:
         """Have a volume's row say where it is now; the update of it."""
         group = places.get(backing.volume_ref.id, backing.group)
-        self._resolver.note(volume, backing, group=group, shared=group == home,
+        self._resolver.note(volume, backing, group=group,
+                            shared=group == target,
                             regrouping=False)
         return {'id': volume.id, 'provider_id': volume.provider_id}
 
-    def _joins(self, joining: Moving, name: str, home: array_groups.Group
+    def _joins(self, joining: Moving, name: str, target: array_groups.Group
                ) -> Iterator[groups.Move]:
         """The moves into a group, but for those that were done before."""
         for volume, backing in joining:
-            if backing.group != home.id:
+            if backing.group != target.id:
                 yield groups.Move(
                     f'Volume {volume.id}',
                     self._resolver.names_of(volume, backing),
-                    backing.volume_ref.id, backing.group, home.id, name,
-                    home.dedup is not False)
+                    backing.volume_ref.id, backing.group, target.id, name,
+                    target.dedup is not False)
 
-    def _leaves(self, leaving: Moving, home: array_groups.Group
+    def _leaves(self, leaving: Moving, target: array_groups.Group
                 ) -> Iterator[groups.Move]:
         """The moves out of a group, but for those that were done before."""
         for volume, backing in leaving:
-            if backing.group == home.id:
+            if backing.group == target.id:
                 yield groups.Move(
                     f'Volume {volume.id}',
                     self._resolver.names_of(volume, backing),
-                    backing.volume_ref.id, home.id, None,
+                    backing.volume_ref.id, target.id, None,
                     naming.volume_group(volume.name_id),
-                    home.dedup is not False)
+                    target.dedup is not False)

@@ -33,13 +33,13 @@ def run(array: Array, group: int, needed: Set[int] = frozenset()) -> None:
 
 def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
          ) -> None:
-    """Purge a group, and its homes where that made them free.
+    """Purge a group, and its source groups if that made them free.
 
-    Homes mostly form a tree, from clones to the group of the first source.
-    But a clone may be moved to another group (CLN-7), and an id may be
-    another group's by now (OBJ-7): two groups may have each other as home.
-    One that is purged again has less to purge each time, but for one that
-    is empty: it keeps its note until its homes are purged.
+    Source groups mostly form a tree, from clones to the group of the first
+    source. But a clone may be moved to another group (CLN-7), and an id may
+    be another group's by now (OBJ-7), so two groups may be each other's
+    source. A group that is purged again has less to purge each time, unless
+    it is empty: then it keeps its note until its source groups are purged.
 
     :param emptied: groups that were found empty, which are not purged again
     """
@@ -47,9 +47,9 @@ def _run(array: Array, group: int, needed: Set[int], emptied: set[int]
         done = array.deferred.purge(group, needed)
     if done.empty:
         emptied.add(group)
-    for home in done.homes:
-        if home not in emptied:
-            _run(array, home, frozenset(), emptied)
+    for source_group in done.source_groups:
+        if source_group not in emptied:
+            _run(array, source_group, frozenset(), emptied)
     if done.empty:
         with locks.group(array.system.id, group), \
                 array.deadline(fresh=True):

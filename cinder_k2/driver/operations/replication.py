@@ -95,7 +95,8 @@ class Replication:
                 ) -> replication.Link:
         """The way to a peer, with the peer's rpo if none is given."""
         return replication.Link(
-            here=self._array, there=peer.array, peer_address=peer.address,
+            source_array=self._array, target_array=peer.array,
+            peer_address=peer.address,
             backend_id=peer.backend_id, rpo=rpo or peer.rpo)
 
     def peer_for(self, target: str | None) -> resolver.Peer:
@@ -153,41 +154,41 @@ class Replication:
         :raises ReplicationError, Refused: the arrays do not; nothing is left
         """
         target = link.target()
-        self.begin([volume], self._order_of(
+        self.begin([volume], self._request_of(
             volume, backing, link, naming.session(volume.name_id)))
         return dataclasses.replace(backing, replicated=True, target=target)
 
-    def _order_of(self, volume: typing.Any, backing: ArrayVolume,
-                  link: replication.Link,
-                  name: str) -> replication.SessionRequest:
+    def _request_of(self, volume: typing.Any, backing: ArrayVolume,
+                    link: replication.Link,
+                    name: str) -> replication.SessionRequest:
         return replication.SessionRequest(
             link, name, backing.group, naming.volume_group(volume.name_id),
             [self.member(volume, backing)])
 
     def begin(self, rows: Iterable[typing.Any],
-              order: replication.SessionRequest
+              request: replication.SessionRequest
               ) -> None:
         """Make a session; what an earlier one has left is unmapped first."""
-        replication.protect(order, functools.partial(self._release, rows))
+        replication.protect(request, functools.partial(self._release, rows))
 
     def protect(self, volume: typing.Any, backing: ArrayVolume,
                 link: replication.Link) -> None:
         """Replicate a volume that was not so far, and say so in its row."""
-        order = self._order_of(volume, backing, link, self.session_name(
+        request = self._request_of(volume, backing, link, self.session_name(
             volume.name_id, backing.group,
             naming.volume_group(volume.name_id)))
-        with self.noted([(volume, backing)], order):
-            self.begin([volume], order)
+        with self.noted([(volume, backing)], request):
+            self.begin([volume], request)
 
     @contextlib.contextmanager
     def noted(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
-              order: replication.SessionRequest) -> Iterator[None]:
+              request: replication.SessionRequest) -> Iterator[None]:
         """Have rows say that they may be replicated.
 
         Also if that fails, unless nothing is left of it: an operation that
         deletes the volumes, or ends their replication, has to look for it.
         """
-        target = order.link.target()
+        target = request.link.target()
         for volume, backing in pairs:
             self._resolver.note(volume, backing, replicated=True,
                                 target=target)
@@ -196,20 +197,21 @@ class Replication:
         except Exception as error:
             with excutils.save_and_reraise_exception(), \
                     self._array.deadline(fresh=True):
-                self._resolve_outcome(pairs, order, error)
+                self._resolve_outcome(pairs, request, error)
 
     def _resolve_outcome(self, pairs: Sequence[tuple[typing.Any, ArrayVolume]],
-                         order: replication.SessionRequest,
+                         request: replication.SessionRequest,
                          error: Exception) -> None:
-        if replication.may_be_begun(order):
+        if replication.may_be_begun(request):
             LOG.error('Something of replication session %(name)s between the '
-                      'arrays at %(here)s and %(there)s may be left. It goes '
+                      'arrays at %(source_array)s and %(target_array)s may be '
+                      'left. It goes '
                       'when the replication of %(group)s is tried again or '
                       'ended, or when that is deleted: %(error)s', {
-                          'name': order.session_name, 'error': error,
-                          'here': order.link.here.address,
-                          'there': order.link.there.address,
-                          'group': order.group_name})
+                          'name': request.session_name, 'error': error,
+                          'source_array': request.link.source_array.address,
+                          'target_array': request.link.target_array.address,
+                          'group': request.group_name})
             return
         for volume, backing in pairs:
             self.note_unreplicated(volume, backing)
@@ -281,7 +283,7 @@ class Replication:
                     f'Volume {row.id} is being failed over, or back; try '
                     'again.')
 
-    def _release(self, rows: Iterable[typing.Any], there: Array,
+    def _release(self, rows: Iterable[typing.Any], target_array: Array,
                  volumes: Collection[int]) -> None:
         """Unmap copies from hosts that this driver once mapped them to.
 
@@ -291,14 +293,14 @@ class Replication:
         """
         if not any(row.volume_attachment for row in rows):
             for peer in self._resolver.peers.values():
-                if peer.array is there:
+                if peer.array is target_array:
                     peer.release(volumes)
 
     def _leave(self, link: replication.Link | None,
                rows: Collection[typing.Any]) -> None:
         """Let the peer delete what only copies needed that are gone."""
         for peer in self._resolver.peers.values():
-            if link is not None and peer.array is link.there:
+            if link is not None and peer.array is link.target_array:
                 with peer.array.deadline(fresh=True):
                     peer.leave(rows)
 

@@ -67,7 +67,8 @@ _ANEW = ('Turn its replication off and on again, by its type or its group: '
          'a new copy is made then.')
 
 
-def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
+def fail_back(origin: Array, destination: Array,
+              units: Iterable[ReplicationUnit], *,
               timeout: float, unmap: Unmap, reserve: Reserve,
               clock: polling.Clock | None = None) -> dict[str, Outcome]:
     """Fail back units that are served here (REP-11, REP-12, REP-14).
@@ -78,32 +79,36 @@ def fail_back(here: Array, there: Array, units: Iterable[ReplicationUnit], *,
 
     :param timeout: seconds for the data to arrive; the last changes, for
         which the hosts of all units have to wait, get ten minutes
-    :param unmap: called with ``there`` before its volumes are overwritten,
-        and with ``here`` when the data has arrived but for the last changes
+    :param unmap: called with ``destination`` before its volumes are
+        overwritten, and with ``origin`` when the data has arrived but for the
+        last changes
     :param reserve: called before that
     :returns: by key of the unit; none of the errors of an array is raised
     """
-    failback = _Failback({ORIGIN: here, DESTINATION: there}, units, timeout,
+    failback = _Failback({ORIGIN: origin, DESTINATION: destination}, units,
+                         timeout,
                          unmap,
                          reserve, clock or polling.Clock())
     failback.run(_MOVES)
     return failback.outcomes()
 
 
-def protect_again(here: Array, there: Array, units: Iterable[ReplicationUnit],
+def protect_again(origin: Array, destination: Array,
+                  units: Iterable[ReplicationUnit],
                   *,
                   unmap: Unmap, clock: polling.Clock | None = None
                   ) -> dict[str, str]:
     """Let what is served here be copied there again.
 
     For units that are where they belong, and whose failback or link was cut
-    short: what ``there`` has is overwritten.
+    short: what ``destination`` has is overwritten.
 
-    :param unmap: called with ``there`` before that
+    :param unmap: called with ``destination`` before that
     :returns: by key of the unit: why it is not copied; empty if it is, and
-        missing where ``there`` has no session of it
+        missing where ``destination`` has no session of it
     """
-    failback = _Failback({ORIGIN: here, DESTINATION: there}, units, PATIENCE,
+    failback = _Failback({ORIGIN: origin, DESTINATION: destination}, units,
+                         PATIENCE,
                          unmap,
                          lambda keys: keys, clock or polling.Clock())
     failback.run(_MOVES_AT_HOME)
@@ -174,12 +179,12 @@ class _Failback:
 
         The array has no way to let one that took over follow again.
         """
-        here, there = self._arrays.values()
+        origin, destination = self._arrays.values()
         for one in batch:
             one.disputed = True
             self._drop([one], (
-                f'The array at {there.address} has taken over, too, but what '
-                f'hosts wrote since is on the array at {here.address}. '
+                f'The array at {destination.address} has taken over, too, but '
+                f'what hosts wrote since is on the array at {origin.address}. '
                 f'{_ANEW}'))
 
     def _look(self) -> None:
@@ -247,7 +252,7 @@ class _Failback:
     # The moves
 
     def _reverse(self, batch: FailbackItems) -> None:
-        """Let ``there`` get the data of ``here`` (REP-11)."""
+        """Let ``destination`` get the data of ``origin`` (REP-11)."""
         self._let_meet(batch)
         self._detach(batch, DESTINATION)
         self._level(batch)
@@ -264,7 +269,7 @@ class _Failback:
         self._copy(batch, self._end - self._clock.monotonic())
 
     def _hand_over(self, batch: FailbackItems) -> None:
-        """Copy the last changes and let ``there`` take over (REP-12)."""
+        """Copy the last changes and let ``destination`` take over (REP-12)."""
         batch = self._hold(batch)
         self._detach(batch, ORIGIN)
         self._copy(batch, _LAST_CHANGES)
@@ -277,7 +282,7 @@ class _Failback:
         self._leave(batch, Phase.FAILING_BACK, Phase.PAUSED)
 
     def _protect(self, batch: FailbackItems) -> None:
-        """Let ``here`` get the data of ``there`` again (REP-12).
+        """Let ``origin`` get the data of ``destination`` again (REP-12).
 
         No host has it here: it is reserved.
         """
@@ -295,7 +300,7 @@ class _Failback:
     # What they are made of
 
     def _let_meet(self, batch: FailbackItems) -> None:
-        """Wait until ``there`` shows that the other side has taken over.
+        """Wait until ``destination`` shows that the other side has taken over.
 
         An array that was lost shows what it did before until it has met its
         peer again, and does not turn round before (REP-9). What it says to
@@ -318,16 +323,16 @@ class _Failback:
 
     def _without_hosts(self, batch: FailbackItems) -> FailbackItems:
         """Those that no host has got after all."""
-        here = self._arrays[ORIGIN]
-        with here.deadline(fresh=True):
-            mapped = here.mappings.mapped([
+        origin = self._arrays[ORIGIN]
+        with origin.deadline(fresh=True):
+            mapped = origin.mappings.mapped([
                 ids[0] for one in batch
                 for ids in one.volumes[ORIGIN].values()])
         for one in batch:
             if not mapped.isdisjoint(
                     ids[0] for ids in one.volumes[ORIGIN].values()):
                 self._drop([one], 'A host has got it again on the array at '
-                           f'{here.address}; detach it and fail back again.')
+                           f'{origin.address}; detach it and fail back again.')
         return [one for one in batch if not one.reason]
 
     def _detach(self, batch: FailbackItems, side: str) -> None:
@@ -479,19 +484,19 @@ class _Failback:
         return ' '.join(told)
 
     def _outcome(self, one: FailbackItem) -> Outcome:
-        there = self._arrays[DESTINATION]
+        destination = self._arrays[DESTINATION]
         volumes = one.volumes[DESTINATION]
         if one.phase is Phase.FAILED_BACK:
             return Outcome(DESTINATION, volumes,
-                           lacking(there, one.unit, volumes))
+                           lacking(destination, one.unit, volumes))
         reason = one.reason or self._states(one)
         if one.phase is Phase.UNKNOWN and one.is_paired:
             reason = f'{reason.removesuffix(_ANEW).rstrip()} {_ANEW}'
         if ((one.moved or one.promised) and not one.disputed
                 and one.sessions[DESTINATION] is not None):
             return Outcome(DESTINATION, volumes, (
-                f'The array at {there.address} serves it again, but does '
-                f'not replicate it: {reason} Fail back once more.'))
+                f'The array at {destination.address} serves it again, but '
+                f'does not replicate it: {reason} Fail back once more.'))
         return Outcome(ORIGIN, {}, self._warning(one) + reason,
                        one.outcome_unknown)
 

@@ -74,7 +74,8 @@ class FailbackItem:
     :ivar snapshots: how many times that was tried
     :ivar detached: hosts lost it here
     :ivar moved: its newest data is there
-    :ivar outcome_unknown: ``there`` was told to take over, and not seen since
+    :ivar outcome_unknown: ``destination`` was told to take over, and not seen
+        since
     :ivar promised: and it said that it did
     :ivar disputed: both arrays may have data that the other has not
     :ivar reason: why it does not get any further
@@ -98,16 +99,16 @@ class FailbackItem:
     @property
     def phase(self) -> Phase:
         """What the table says."""
-        here, there = (session and f'{session.role} {session.state}'
-                       for session in self.sessions.values())
-        return (_TABLE.get((here or '', there or ''), Phase.UNKNOWN)
+        origin, destination = (session and f'{session.role} {session.state}'
+                               for session in self.sessions.values())
+        return (_TABLE.get((origin or '', destination or ''), Phase.UNKNOWN)
                 if self.is_paired else Phase.UNKNOWN)
 
     @property
     def is_paired(self) -> bool:
         """Whether both arrays have their side of one session."""
-        here, there = self.sessions.values()
-        return bool(here and there and here.is_half_of(there))
+        origin, destination = self.sessions.values()
+        return bool(origin and destination and origin.is_half_of(destination))
 
     def see(self, side: str, session: replication.Session | None) -> None:
         """Keep what an array shows.
@@ -124,14 +125,14 @@ class FailbackItem:
             self.outcome_unknown = self.promised = False
 
     def _is_there(self) -> bool:
-        """Whether ``there`` has taken over; two sources tell nothing."""
-        here, there = self.sessions[ORIGIN], self.sessions[DESTINATION]
-        if there is None or here and (here.state == FAILED_OVER
-                                      or not self.is_paired):
+        """Whether ``destination`` has taken over; two sources tell nothing."""
+        origin, destination = self.sessions[ORIGIN], self.sessions[DESTINATION]
+        if destination is None or origin and (origin.state == FAILED_OVER
+                                              or not self.is_paired):
             return False
-        return there.state == FAILED_OVER or (
-            there.role == SOURCE and here is not None
-            and here.role == TARGET and here.state in RUNNING)
+        return destination.state == FAILED_OVER or (
+            destination.role == SOURCE and origin is not None
+            and origin.role == TARGET and origin.state in RUNNING)
 
     def session(self, side: str) -> replication.Session:
         """Its session, of which some phase says that it is there."""
@@ -143,10 +144,10 @@ class FailbackItem:
 
     def has_arrived(self) -> bool:
         """Whether its data has, up to the snapshot (REP-14)."""
-        here = self.sessions[ORIGIN]
-        return (self.phase is Phase.FAILING_BACK and here is not None
+        origin = self.sessions[ORIGIN]
+        return (self.phase is Phase.FAILING_BACK and origin is not None
                 and self.generation is not None
-                and here.has_arrived(self.generation))
+                and origin.has_arrived(self.generation))
 
 
 FailbackItems = list[FailbackItem]

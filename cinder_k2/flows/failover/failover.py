@@ -42,35 +42,35 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 
-def fail_over(there: Array, units: Collection[ReplicationUnit],
+def fail_over(target_array: Array, units: Collection[ReplicationUnit],
               clock: polling.Clock | None = None) -> dict[str, Outcome]:
     """Let an array serve units; the other one is not asked (REP-9).
 
     What it does not show afterwards did not happen.
 
-    :param there: the array that is to serve
+    :param target_array: the array that is to serve
     :returns: by key of the unit; served_by is ORIGIN where it is not served
-        by ``there``
+        by ``target_array``
     :raises RestError: the array does not answer; nothing was done
     :raises FailoverOutcomeUnknown: it does not any more
     """
-    sessions = look(there, units)
-    volumes = volumes_of(there, units, sessions)
+    sessions = look(target_array, units)
+    volumes = volumes_of(target_array, units, sessions)
     asked = {session.id: session.name for key, session in sessions.items()
              if volumes[key] and _can_take_over(session)}
-    refused = _ask(there, asked, FAILED_OVER) if asked else {}
+    refused = _ask(target_array, asked, FAILED_OVER) if asked else {}
     if asked:
         told = frozenset(key for key, session in sessions.items()
                          if session.id in asked)
         try:
-            sessions = _await_takeover(there, units,
+            sessions = _await_takeover(target_array, units,
                                        asked.keys() - refused.keys(),
                                        clock)
         except rest.RestError as error:
             raise exceptions.FailoverOutcomeUnknown(
-                f'The array at {there.address} was told to take over, and '
-                f'does not say whether it did. {error}', told) from error
-    return {unit.key: _taken_over(there, unit, sessions.get(unit.key),
+                f'The array at {target_array.address} was told to take over, '
+                f'and does not say whether it did. {error}', told) from error
+    return {unit.key: _taken_over(target_array, unit, sessions.get(unit.key),
                                   volumes[unit.key], refused)
             for unit in units}
 
@@ -97,7 +97,7 @@ def _ask(array: Array, sessions: Mapping[int, str], state: str
         return dict.fromkeys(sessions, str(error))
 
 
-def _await_takeover(there: Array, units: Collection[ReplicationUnit],
+def _await_takeover(target_array: Array, units: Collection[ReplicationUnit],
                     asked: set[int],
                     clock: polling.Clock | None
                     ) -> dict[str, replication.Session]:
@@ -105,7 +105,7 @@ def _await_takeover(there: Array, units: Collection[ReplicationUnit],
     sessions: dict[str, replication.Session] = {}
 
     def all_serve() -> bool:
-        sessions.update(look(there, units))
+        sessions.update(look(target_array, units))
         return all(_serves(session) for session in sessions.values()
                    if session.id in asked)
 
@@ -114,19 +114,19 @@ def _await_takeover(there: Array, units: Collection[ReplicationUnit],
                            clock=clock)
     except polling.WaitTimeout as late:
         LOG.warning('Array at %(address)s: %(late)s',
-                    {'address': there.address, 'late': late})
+                    {'address': target_array.address, 'late': late})
     return sessions
 
 
-def _taken_over(there: Array, unit: ReplicationUnit,
+def _taken_over(target_array: Array, unit: ReplicationUnit,
                 session: replication.Session | None,
                 volumes: Mapping[str, Ids], refused: Mapping[int, str]
                 ) -> Outcome:
-    missing = lacking(there, unit, volumes)
+    missing = lacking(target_array, unit, volumes)
     if session and _serves(session):
         return Outcome(DESTINATION, volumes, missing, copied=(
             session.role, session.state) == (SOURCE, IN_SYNC))
     why = refused.get(session.id, '') if session else ''
     if session and _can_take_over(session):
         why = why or missing
-    return Outcome(ORIGIN, {}, why or trouble(there, session))
+    return Outcome(ORIGIN, {}, why or trouble(target_array, session))

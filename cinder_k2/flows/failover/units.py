@@ -23,8 +23,8 @@ from cinder_k2.array.replication import SUSPENDED
 from cinder_k2 import naming
 
 #: The array that had the data, and the one that is to have it.
-ORIGIN = 'here'
-DESTINATION = 'there'
+ORIGIN = 'origin'
+DESTINATION = 'destination'
 
 Ids = tuple[int, int]
 

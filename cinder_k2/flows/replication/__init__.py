@@ -12,11 +12,11 @@
 
 """Beginning, changing and ending the replication of a volume group.
 
-``here`` is the array where Cinder has the volumes, ``there`` the one that
-they are copied to; after a failover ``here`` is the one that took over.
-What is here stays, whatever happens; only copies there are deleted, and
-none that is mapped. Data is never copied to ``here``: a session is started
-or resumed only while that is its source.
+``source_array`` is the array where Cinder has the volumes, ``target_array``
+the one that they are copied to; after a failover ``source_array`` is the one
+that took over. What is here stays, whatever happens; only copies there are
+deleted, and none that is mapped. Data is never copied to ``source_array``: a
+session is started or resumed only while that is its source.
 
 Each function may be called again after an interruption. Names are taken
 with the mark of a copy (``naming.peer``) or without it: copies have it if

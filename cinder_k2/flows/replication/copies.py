@@ -47,7 +47,7 @@ class Copies:
                 f'{", ".join(self.names)}')
 
     @classmethod
-    def look(cls, there: Array, marked: bool, group_name: str,
+    def look(cls, target_array: Array, marked: bool, group_name: str,
              volume_names: Collection[str], release: Release | None
              ) -> 'Copies':
         """See what there is. One call, and three for each volume.
@@ -57,15 +57,15 @@ class Copies:
         """
         names = [copy_name(marked, name) for name in volume_names]
         own_group = copy_name(marked, group_name)
-        found = find_copies(there, names, own_group)
-        copies = cls(there, own_group, names, found)
+        found = find_copies(target_array, names, own_group)
+        copies = cls(target_array, own_group, names, found)
         copies.check_unneeded()
         try:
             copies.check_unmapped()
         except exceptions.StillMapped:
             if release is None:
                 raise
-            release(there, [volume for volume, _ in found.values()])
+            release(target_array, [volume for volume, _ in found.values()])
             copies.check_unmapped()
         return copies
 

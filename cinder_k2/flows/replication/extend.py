@@ -41,7 +41,8 @@ LOG = logging.getLogger(__name__)
 class SuspendSession(StopSession):
     """Suspend it; undone by resuming it."""
 
-    def execute(self, array: Array, there: Array | None, pair: SessionPair,
+    def execute(self, array: Array, target_array: Array | None,
+                pair: SessionPair,
                 finder: Finder, confirm: Confirm) -> SessionPair:
         return pair.suspend()
 
@@ -49,9 +50,9 @@ class SuspendSession(StopSession):
 class GrowCopy(engine.Step):
     """Grow the copy, while nothing is copied. It cannot shrink (VOL-2)."""
 
-    def execute(self, array: Array, there: Array, copy: int, size: int,
+    def execute(self, array: Array, target_array: Array, copy: int, size: int,
                 names: Sequence[str]) -> None:
-        there.volumes.grow(copy, size, names)
+        target_array.volumes.grow(copy, size, names)
 
 
 class Grow(engine.Step):
@@ -69,7 +70,7 @@ class Resume(engine.Step):
         stopped.start()
 
 
-def extend(here: Array, link: Link | None, names: Sequence[str], *,
+def extend(source_array: Array, link: Link | None, names: Sequence[str], *,
            group: int, member: Member) -> None:
     """Grow a volume and its copy to ``member.size`` KiB. Seven calls.
 
@@ -83,19 +84,19 @@ def extend(here: Array, link: Link | None, names: Sequence[str], *,
     :raises RestError: also if the peer of a running session is lost
     :raises ReplicationError: the session cannot run from here to there
     """
-    with deadlines(here, link.there if link else None):
-        finder, local = find(here, link, names, group)
+    with deadlines(source_array, link.target_array if link else None):
+        finder, local = find(source_array, link, names, group)
         if local is None:
-            _grow(here, member)
+            _grow(source_array, member)
         elif local.is_source or local.state in RUNNING:
             _extend_both(finder, local, member)
         else:
-            _grow(here, member)
+            _grow(source_array, member)
             _try_extend_copy(finder, local, member)
 
 
-def _grow(here: Array, member: Member) -> None:
-    here.volumes.grow(member.volume, member.size, _names(member))
+def _grow(source_array: Array, member: Member) -> None:
+    source_array.volumes.grow(member.volume, member.size, _names(member))
 
 
 def _names(member: Member) -> list[str]:
@@ -108,9 +109,10 @@ def _extend_both(finder: Finder, local: ArraySession, member: Member) -> None:
     name, copy = _find_copy(finder, pair, member)
     if copy is None:
         raise exceptions.ReplicationError(
-            f'The peer of the array at {finder.here.address} has no volume '
-            f'{name}, the copy of {member.name}.')
-    inputs = {'array': finder.here, 'there': finder.there, 'finder': finder,
+            f'The peer of the array at {finder.source_array.address} has no '
+            f'volume {name}, the copy of {member.name}.')
+    inputs = {'array': finder.source_array,
+              'target_array': finder.target_array, 'finder': finder,
               'copy': copy, 'volume': member.volume, 'size': member.size,
               'names': _names(member),
               'confirm': lambda opened: None}
@@ -132,15 +134,17 @@ def _came_true(finder: Finder, member: Member, error: rest.RestError
     :raises ReplicationError: the session has not started again, because the
         copy has grown alone and cannot shrink (VOL-2), or the array is busy
     """
-    with contextlib.suppress(rest.RestError), finder.here.cleanup_deadline():
+    with contextlib.suppress(rest.RestError), \
+            finder.source_array.cleanup_deadline():
         local = finder.local()
         if local and local.state != replication.IN_SYNC:
             raise exceptions.ReplicationError(
                 f'Volume {member.name} is not replicated until it is '
                 f'extended to {member.size} KiB: its copy may have grown '
                 f'already, and session {local.session.name} on the array at '
-                f'{finder.here.address} is {local.state}. {error}') from error
-        return finder.here.volumes.size(
+                f'{finder.source_array.address} is {local.state}. {error}'
+            ) from error
+        return finder.source_array.volumes.size(
             member.volume, finder.group) == member.size
     return False
 
@@ -153,13 +157,14 @@ def _extension(pause: engine.Step) -> linear_flow.Flow:
 def _try_extend_copy(finder: Finder, local: ArraySession,
                      member: Member) -> None:
     """Grow the volume that a failback will write to, if that is possible."""
-    there = finder.there
+    target_array = finder.target_array
     try:
-        if there is not None:
-            with there.cleanup_deadline():
+        if target_array is not None:
+            with target_array.cleanup_deadline():
                 copy = _find_copy(finder, SessionPair(local, None), member)[1]
                 if copy is not None:
-                    there.volumes.grow(copy, member.size, _names(member))
+                    target_array.volumes.grow(
+                        copy, member.size, _names(member))
     except rest.RestError as error:
         LOG.warning('Volume %(name)s has grown, but not yet what a failback '
                     'will copy it to: %(error)s',
@@ -170,6 +175,6 @@ def _find_copy(finder: Finder, pair: SessionPair, member: Member
                ) -> tuple[str, int | None]:
     """Name and id of the copy of a volume. One call."""
     name = copy_name(finder.is_marked(pair, ''), member.name)
-    if finder.there is None:
+    if finder.target_array is None:
         return name, None
-    return name, finder.there.volumes.find_volume(name)
+    return name, finder.target_array.volumes.find_volume(name)

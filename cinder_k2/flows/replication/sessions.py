@@ -184,8 +184,8 @@ class Finder:
         and then has both sessions (REP-21).
     """
 
-    here: Array
-    there: Array | None
+    source_array: Array
+    target_array: Array | None
     names: Sequence[str]
     group: int
 
@@ -195,36 +195,38 @@ class Finder:
         One whose group the array does not tell is known by its name, if
         there is one only.
         """
-        found = list(self.here.replication.find_many(self.names).values())
+        found = list(self.source_array.replication.find_many(
+            self.names).values())
         mine = [session for session in found if session.group == self.group]
         if not mine and len(found) == 1 and found[0].group is None:
             mine = [dataclasses.replace(found[0], group=self.group)]
-        return ArraySession(self.here, mine[0]) if mine else None
+        return ArraySession(self.source_array, mine[0]) if mine else None
 
     def remote(self, local: ArraySession | None) -> ArraySession | None:
         """The side there. No call if the other one runs, else one.
 
         :raises ReplicationError: what has its name there is none of this
         """
-        if self.there is None:
+        if self.target_array is None:
             return None
         found = local and local.session
         if (found and found.role == replication.SOURCE and found.peer_session
                 and found.state == replication.IN_SYNC):
             # Then it is a target and in sync, too (10.4).
-            return ArraySession(self.there, dataclasses.replace(
+            return ArraySession(self.target_array, dataclasses.replace(
                 found, id=found.peer_session, peer_session=found.id,
                 group=None, role=replication.TARGET))
-        other = self.there.replication.find(*[
+        other = self.target_array.replication.find(*[
             name for name in self.names if not found or name != found.name])
         if other and found and not other.is_half_of(found):
             raise exceptions.ReplicationError(
                 f'Replication session {found.name} on the array at '
-                f'{self.here.address} and {other.name} on that at '
-                f'{self.there.address} do not belong together: one of them '
-                'is with another array, or of an earlier replication. '
+                f'{self.source_array.address} and {other.name} on that at '
+                f'{self.target_array.address} do not belong together: one of '
+                'them is with another array, or of an earlier replication. '
                 'See which one, and delete it there.')
-        return None if other is None else ArraySession(self.there, other)
+        return None if other is None else ArraySession(self.target_array,
+                                                       other)
 
     def pair(self) -> SessionPair:
         """Both sessions. One call or two."""
@@ -242,9 +244,9 @@ class Finder:
         if not pair.may_run:
             raise exceptions.ReplicationError(
                 f'Replication session {self.names[0]} is '
-                f'{_words(pair.local)} on the array at {self.here.address} '
-                f'and {_words(pair.remote)} on its peer. It must run from the '
-                'first to the second.')
+                f'{_words(pair.local)} on the array at '
+                f'{self.source_array.address} and {_words(pair.remote)} on '
+                'its peer. It must run from the first to the second.')
         return pair
 
     def is_marked(self, pair: SessionPair, group_name: str) -> bool:
@@ -253,7 +255,7 @@ class Finder:
             return pair.local.session.name == self.names[0]
         if pair.remote:
             return pair.remote.session.name != self.names[0]
-        return self.here.volumes.find_group(
+        return self.source_array.volumes.find_group(
             unmarked(group_name)) == self.group
 
 

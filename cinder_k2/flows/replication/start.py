@@ -68,7 +68,7 @@ class SessionRequest:
     @property
     def finder(self) -> Finder:
         made, copy = self.session_name, self.peer_session_name
-        return Finder(self.link.here, self.link.there,
+        return Finder(self.link.source_array, self.link.target_array,
                       (made, copy) if self.marked else (copy, made),
                       self.group)
 
@@ -86,7 +86,8 @@ class CreateSession(engine.Step):
 
     default_provides = 'session'
 
-    def execute(self, array: Array, there: Array, request: SessionRequest,
+    def execute(self, array: Array, target_array: Array,
+                request: SessionRequest,
                 peer: int) -> int:
         return array.replication.create_session(
             request.session_name, peer=peer, group=request.group,
@@ -94,13 +95,15 @@ class CreateSession(engine.Step):
             peer_session_name=request.peer_session_name)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        here, there = inputs['array'], inputs['there']
+        source_array, target_array = inputs['array'], inputs['target_array']
         request: SessionRequest = inputs['request']
-        with there.cleanup_deadline():
-            each(lambda: _delete_session(there, request.peer_session_name),
-                 lambda: _delete_session(here, request.session_name,
+        with target_array.cleanup_deadline():
+            each(lambda: _delete_session(target_array,
+                                         request.peer_session_name),
+                 lambda: _delete_session(source_array, request.session_name,
                                          request.group),
-                 lambda: _delete_empty_group(there, request.peer_group_name))
+                 lambda: _delete_empty_group(target_array,
+                                             request.peer_group_name))
 
 
 def _delete_session(array: Array, name: str, group: int | None = None
@@ -131,7 +134,7 @@ class AddPeerVolumes(engine.Step):
         self._request = request
         self._tried: dict[str, Member] = {}
 
-    def execute(self, array: Array, there: Array, session: int,
+    def execute(self, array: Array, target_array: Array, session: int,
                 members: Sequence[Member]) -> None:
         for member in members:
             name = copy_name(self._request.marked, member.name)
@@ -144,12 +147,14 @@ class AddPeerVolumes(engine.Step):
                 raise
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        calls, there = inputs['array'].replication, inputs['there']
-        with there.cleanup_deadline():
+        calls = inputs['array'].replication
+        target_array = inputs['target_array']
+        with target_array.cleanup_deadline():
             each(*[functools.partial(calls.remove_volume, member.volume)
                    for member in self._tried.values()],
-                 lambda: delete_volumes(there, find_copies(
-                     there, self._tried, self._request.peer_group_name)))
+                 lambda: delete_volumes(target_array, find_copies(
+                     target_array, self._tried,
+                     self._request.peer_group_name)))
 
 
 class Start(engine.Step):
@@ -158,7 +163,7 @@ class Start(engine.Step):
     # It starts later, maybe after nobody waits for it any more.
     always_unknown = True
 
-    def execute(self, array: Array, there: Array, session: int,
+    def execute(self, array: Array, target_array: Array, session: int,
                 finder: Finder) -> None:
         ArraySession(array, replication.Session(
             id=session, name=finder.names[0], group=finder.group,
@@ -166,7 +171,7 @@ class Start(engine.Step):
         ).to(replication.IN_SYNC)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        with inputs['there'].cleanup_deadline():
+        with inputs['target_array'].cleanup_deadline():
             for side in inputs['finder'].pair().stop().sessions:
                 delete_snapshots(side.array, side.session.group)
 
@@ -185,7 +190,7 @@ def protect(request: SessionRequest, release: Release | None = None) -> None:
         on the peer is in use
     """
     link = request.link
-    with deadlines(link.here, link.there):
+    with deadlines(link.source_array, link.target_array):
         peer = link.number()
         try:
             _protect(request, peer)
@@ -202,26 +207,29 @@ def may_be_begun(request: SessionRequest) -> bool:
     """
     link = request.link
     try:
-        with link.here.cleanup_deadline(), link.there.cleanup_deadline():
+        with link.source_array.cleanup_deadline(), \
+                link.target_array.cleanup_deadline():
             return request.finder.local() is not None or _is_anything_left(
-                link.there, request.peer_session_name, request.peer_group_name,
+                link.target_array, request.peer_session_name,
+                request.peer_group_name,
                 [copy_name(request.marked, one.name)
                  for one in request.members])
     except rest.RestError:
         return True
 
 
-def _is_anything_left(there: Array, session_name: str, group_name: str,
+def _is_anything_left(target_array: Array, session_name: str, group_name: str,
                       names: Collection[str]) -> bool:
-    return bool(there.replication.find(session_name)
-                or there.replication.volumes_of(names)
-                or there.volumes.find_group(group_name))
+    return bool(target_array.replication.find(session_name)
+                or target_array.replication.volumes_of(names)
+                or target_array.volumes.find_group(group_name))
 
 
 def _protect(request: SessionRequest, peer: int) -> None:
     flow = linear_flow.Flow('protect').add(
         CreateSession(), AddPeerVolumes(request), Start())
-    engine.run(flow, array=request.link.here, there=request.link.there,
+    engine.run(flow, array=request.link.source_array,
+               target_array=request.link.target_array,
                request=request, peer=peer, members=request.members,
                finder=request.finder)
 
@@ -235,26 +243,29 @@ def _clear_leftovers(request: SessionRequest, release: Release | None) -> bool:
         peer (REP-21) has no leftovers, but may have Cinder's own volume
         under such a name. And nothing makes sense while it cannot be reached.
     """
-    here, there = request.link.here, request.link.there
+    source_array = request.link.source_array
+    target_array = request.link.target_array
     try:
-        if (here.replication.of_group(request.group) is not None
-                or here.system.id == there.system.id):
+        if (source_array.replication.of_group(request.group) is not None
+                or source_array.system.id == target_array.system.id):
             return False
         # Without leftovers, too: a session of an earlier attempt may have
         # been taken over that had lost its other side. It was deleted with
         # this attempt.
-        sweep(there, request.marked, request.session_name, request.group_name,
+        sweep(target_array, request.marked, request.session_name,
+              request.group_name,
               [member.name for member in request.members], release)
     except rest.RestError as error:
         LOG.warning('What an earlier replication of %(group)s may have left '
                     'on the array at %(address)s stays there: %(error)s', {
                         'group': request.group_name, 'error': error,
-                        'address': there.address})
+                        'address': target_array.address})
         return False
     return True
 
 
-def sweep(there: Array, marked: bool, session_name: str, group_name: str,
+def sweep(target_array: Array, marked: bool, session_name: str,
+          group_name: str,
           volume_names: Collection[str], release: Release | None = None
           ) -> None:
     """Delete what is left on a peer, where the other side is gone.
@@ -266,16 +277,17 @@ def sweep(there: Array, marked: bool, session_name: str, group_name: str,
     :raises StillMapped, ObjectInUse: a copy is needed there
     :raises ReplicationError: something is left; the text names it
     """
-    session = there.replication.find(copy_name(marked, session_name))
-    copies = Copies.look(there, marked, group_name, volume_names, release)
+    session = target_array.replication.find(copy_name(marked, session_name))
+    copies = Copies.look(target_array, marked, group_name,
+                         volume_names, release)
     if session is None and not copies.volumes and not copies.find_group():
         return
     LOG.warning('An earlier replication of %(group)s has left %(what)s, or '
                 'a part of that, on the array at %(address)s. It is deleted.',
-                {'address': there.address, 'what': copies,
+                {'address': target_array.address, 'what': copies,
                  'group': group_name})
     if session is not None:
-        for side in SessionPair(None, ArraySession(there,
+        for side in SessionPair(None, ArraySession(target_array,
                                                    session)).stop().sessions:
             side.delete()
     copies.delete(session.group if session else None)

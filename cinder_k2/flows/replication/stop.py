@@ -50,7 +50,8 @@ class StopSession(engine.Step):
     default_provides = 'stopped'
     always_unknown = True
 
-    def execute(self, array: Array, there: Array | None, pair: SessionPair,
+    def execute(self, array: Array, target_array: Array | None,
+                pair: SessionPair,
                 finder: Finder, confirm: Confirm) -> SessionPair:
         confirm(pair.is_open)
         if pair.may_run:
@@ -61,7 +62,7 @@ class StopSession(engine.Step):
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         if inputs['pair'].may_run:
-            with inputs['there'].cleanup_deadline():
+            with inputs['target_array'].cleanup_deadline():
                 inputs['finder'].pair().start()
 
 
@@ -92,7 +93,7 @@ class DeleteCopies(engine.Step):
         each(*actions)
 
 
-def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
+def unprotect(source_array: Array, link: Link | None, names: Sequence[str], *,
               group: int, group_name: str, volume_names: Collection[str],
               release: Release | None = None,
               confirm: Confirm = lambda opened: None) -> bool:
@@ -114,42 +115,44 @@ def unprotect(here: Array, link: Link | None, names: Sequence[str], *,
     :raises ReplicationTimeout: the session does not stop
     :raises ReplicationError: copies may be left; the text names them
     """
-    with deadlines(here, link.there if link else None):
-        finder, local = find(here, link, names, group)
+    with deadlines(source_array, link.target_array if link else None):
+        finder, local = find(source_array, link, names, group)
         check_none(f'Volume group {group_name}', local and
-                   here.replication.views_of_taken(group) or ())
+                   source_array.replication.views_of_taken(group) or ())
         pair, copies = _look_there(finder, local, group_name, volume_names,
                                    release)
         flow = linear_flow.Flow('unprotect').add(
             StopSession(), DeleteSessions(), DeleteCopies())
         # A peer that is lost may have taken most of the time there was.
-        with here.deadline(fresh=True):
-            engine.run(flow, array=here, there=copies and finder.there,
+        with source_array.deadline(fresh=True):
+            engine.run(flow, array=source_array,
+                       target_array=copies and finder.target_array,
                        pair=pair, finder=finder, copies=copies,
                        confirm=confirm)
     return copies is not None
 
 
-def find(here: Array, link: Link | None, names: Sequence[str], group: int
+def find(source_array: Array, link: Link | None, names: Sequence[str],
+         group: int
          ) -> tuple[Finder, ArraySession | None]:
     """The side of a session that is here, and what finds the other one.
 
     That of a session with another array than the link's is not looked for:
     the link's array may have another one with its id.
     """
-    local = Finder(here, None, names, group).local()
+    local = Finder(source_array, None, names, group).local()
     number = local.session.peer if local else None
     if link is None or number is not None and not link.is_number(number):
-        return Finder(here, None, names, group), local
-    return Finder(here, link.there, names, group), local
+        return Finder(source_array, None, names, group), local
+    return Finder(source_array, link.target_array, names, group), local
 
 
-def has_ended(here: Array, names: Sequence[str], group: int) -> bool:
+def has_ended(source_array: Array, names: Sequence[str], group: int) -> bool:
     """Whether a group has no session that copies, or could. One call.
 
     :param names: of the session, as ``naming.session_names`` tells them
     """
-    local = Finder(here, None, names, group).local()
+    local = Finder(source_array, None, names, group).local()
     return local is None or local.state == replication.IDLE
 
 
@@ -160,13 +163,14 @@ def _look_there(finder: Finder, local: ArraySession | None, group_name: str,
 
     :raises StillMapped, ObjectInUse: a copy cannot go
     """
-    there, why = finder.there, 'it is no replication_device'
-    if there is not None:
+    target_array, why = finder.target_array, 'it is no replication_device'
+    if target_array is not None:
         try:
-            with there.cleanup_deadline():
+            with target_array.cleanup_deadline():
                 pair = SessionPair(local, finder.remote(local))
                 return pair, Copies.look(
-                    there, finder.is_marked(pair, group_name), group_name,
+                    target_array, finder.is_marked(
+                        pair, group_name), group_name,
                     volume_names, release)
         except _LOST as error:
             why = str(error)
@@ -177,7 +181,8 @@ def _look_there(finder: Finder, local: ArraySession | None, group_name: str,
                 'left of replication session %(session)s, volumes %(volumes)s'
                 ' and volume group %(copy)s: %(why)s', {
                     'group': group_name,
-                    'address': f' at {there.address}' if there else '',
+                    'address': (f' at {target_array.address}' if target_array
+                                else ''),
                     'session': copy_name(marked, finder.names[0]),
                     'volumes': ', '.join(copy_name(marked, name)
                                          for name in volume_names),

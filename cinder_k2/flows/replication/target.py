@@ -34,38 +34,39 @@ Confirm = Callable[[bool], None]
 class Link:
     """Two arrays, one of which is to copy to the other.
 
-    :ivar peer_address: management address of ``there``, as ``here`` may
-        know it
-    :ivar backend_id: name of ``there``, should it not
+    :ivar peer_address: management address of ``target_array``, as
+        ``source_array`` may know it
+    :ivar backend_id: name of ``target_array``, should it not
     :ivar rpo: seconds, 60 or a multiple of 300 (REP-4)
     """
 
-    here: Array
-    there: Array
+    source_array: Array
+    target_array: Array
     peer_address: str
     backend_id: str
     rpo: int
 
     def number(self) -> int:
-        """Id of the record that ``here`` has of ``there``. No call mostly.
+        """Id of the peer record of ``target_array``. Mostly no call.
 
         :raises ArrayNotSupported: it has none
         """
-        return self.here.replication.peer(self.peer_address, self.backend_id)
+        return self.source_array.replication.peer(self.peer_address,
+                                                  self.backend_id)
 
     def target(self) -> str:
-        """System id of ``there``. No call mostly.
+        """System id of ``target_array``. No call mostly.
 
-        :raises ArrayNotSupported: ``here`` has no record of it
+        :raises ArrayNotSupported: ``source_array`` has no record of it
         :raises PeerUnreachable: it does not answer
         """
         self.number()
         try:
-            with self.there.probe_deadline():
-                return self.there.system.id
+            with self.target_array.probe_deadline():
+                return self.target_array.system.id
         except rest.RestError as error:
             raise exceptions.PeerUnreachable(
-                f'The array at {self.there.address}, to which is to be '
+                f'The array at {self.target_array.address}, to which is to be '
                 f'replicated, does not answer: {error}') from error
 
     def is_number(self, number: int) -> bool:

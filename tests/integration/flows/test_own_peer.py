@@ -33,7 +33,7 @@ class OwnPeerTest(pair.PairTest):
         k2_sim.connect(self.a)
         self.there = self.here
         self.link = dataclasses.replace(
-            self.link, there=self.here, peer_address='a.example.org')
+            self.link, target_array=self.here, peer_address='a.example.org')
 
     def take_over(self):
         """Cinder has failed over to the copy."""

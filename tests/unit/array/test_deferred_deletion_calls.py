@@ -106,7 +106,7 @@ class RecordedHiddenTest(recorded.RecordedTest):
             rest.Volume(7, name='cdel-7')]
         self.assertEqual(
             deferred_deletion.Purged(empty=True, name='cvg-1',
-                                     homes=frozenset({4})),
+                                     source_groups=frozenset({4})),
             self.deferred.purge(3))
         self.assertEqual(
             [mock.call.snapshots.delete(5, names=['cs-1'],

@@ -93,8 +93,9 @@ class DescriptionsTest(unittest.TestCase):
             description_tags.read(text, deferred_deletion.TAG))
         self.assertEqual(deferred_deletion.DeferredIds(
             volumes=frozenset({5, 6}), snapshots=frozenset({7, 8}),
-            homes=frozenset({9}), digests=frozenset({(8, '0a1b2c3d')})),
-            marks)
+            source_groups=frozenset({9}), digests=frozenset({(8,
+                                                              '0a1b2c3d')})),
+                         marks)
         self.assertEqual(text, description_tags.write('of a user',
                                                       deferred_deletion.TAG,
                                                       str(marks)))

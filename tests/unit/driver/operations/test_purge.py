@@ -38,7 +38,7 @@ class PurgeTest(doubles.TestCase):
     def test_groups_that_waited_come_next_and_an_empty_one_goes_last(self):
         """No two are held at once."""
         found = self.purge({5: deferred_deletion.Purged(
-            empty=True, name='cvg-5', homes=frozenset({6}))}, {7})
+            empty=True, name='cvg-5', source_groups=frozenset({6}))}, {7})
         self.assertEqual([
             call.hold(5), call.deadline(fresh=True),
             call.array.deferred.purge(5, {7}), call.free(5),
@@ -56,11 +56,11 @@ class PurgeTest(doubles.TestCase):
     def test_a_group_that_is_the_home_of_its_home(self):
         """What the home had is gone, so more of the first is free."""
         first = iter([
-            deferred_deletion.Purged(homes=frozenset({6})),
+            deferred_deletion.Purged(source_groups=frozenset({6})),
             deferred_deletion.Purged(empty=True, name='cvg-5',
-                                     homes=frozenset({6}))])
+                                     source_groups=frozenset({6}))])
         second = deferred_deletion.Purged(empty=True, name='cvg-6',
-                                          homes=frozenset({5}))
+                                          source_groups=frozenset({5}))
         self.array.deferred.purge.side_effect = (
             lambda group, needed: next(first) if group == 5 else second)
         purge.run(self.array, 5)
@@ -76,9 +76,9 @@ class PurgeTest(doubles.TestCase):
         """Their notes stay until they are deleted."""
         found = self.purge({
             5: deferred_deletion.Purged(
-                empty=True, name='cvg-5', homes=frozenset({6})),
+                empty=True, name='cvg-5', source_groups=frozenset({6})),
             6: deferred_deletion.Purged(
-                empty=True, name='cvg-6', homes=frozenset({5}))})
+                empty=True, name='cvg-6', source_groups=frozenset({5}))})
         self.assertEqual(
             [call.array.deferred.purge(5, frozenset()),
              call.array.deferred.purge(6, frozenset()),
@@ -90,7 +90,8 @@ class PurgeTest(doubles.TestCase):
         def fail(group, needed):
             if group == 6:
                 raise ZeroDivisionError
-            return deferred_deletion.Purged(empty=True, homes=frozenset({6}))
+            return deferred_deletion.Purged(empty=True,
+                                            source_groups=frozenset({6}))
 
         self.array.deferred.purge.side_effect = fail
         self.assertRaises(ZeroDivisionError, purge.run, self.array, 5)

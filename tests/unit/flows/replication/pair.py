@@ -136,7 +136,8 @@ class PairTest(base.BaseTestCase):
         self.here = self.make_array(self.a, 'a')
         self.there = self.make_array(self.b, 'b')
         self.link = replication.Link(
-            here=self.here, there=self.there, peer_address='b.example.org',
+            source_array=self.here, target_array=self.there,
+            peer_address='b.example.org',
             backend_id='b', rpo=300)
         self.group = self.here.volumes.create_group(GROUP, True)
         self.members = [self.make_member(VOLUME)]
@@ -190,7 +191,7 @@ class PairTest(base.BaseTestCase):
         """Cinder has failed over: it has the volumes on the other array."""
         self.here, self.there = self.there, self.here
         self.link = dataclasses.replace(
-            self.link, here=self.here, there=self.there,
+            self.link, source_array=self.here, target_array=self.there,
             peer_address=self.there.address)
         found = self.here.replication.volumes_of(
             [naming.peer(member.name) for member in self.members])
