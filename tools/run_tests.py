@@ -12,7 +12,7 @@
 
 """Every check: lint, and each suite of ``SUITES``.
 
-With --faults, what takes longer in place of these: tests/weather.
+With --faults, what takes longer in place of these: tests/faults.
 
 Prints each failure when it happens, at the end why tests were skipped, and as
 its last line `N passed, N failed, N skipped`, totalled over all suites. A lint
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         '--faults', action='store_true',
         help='run the tests with injected faults in place of everything else')
     options = parser.parse_args(arguments)
-    tallies = [run_suite('weather')] if options.faults else run_all()
+    tallies = [run_suite('faults')] if options.faults else run_all()
     tell_reasons(tallies)
     passed = sum(tally.passed for tally in tallies)
     failed = sum(tally.failed for tally in tallies)

@@ -92,7 +92,7 @@ class SkippingClock:
 _INTERVAL = 600.0
 
 # REST calls that an operation may take at most, on every path but those of
-# bad weather. The exact numbers of the usual paths are in test_budgets.
+# faults. The exact numbers of the usual paths are in test_budgets.
 BUDGETS = {'create_volume': 3, 'extend_volume': 2, 'create_snapshot': 2,
            'delete_snapshot': 8, 'volume_from_snapshot': 5, 'clone': 6,
            'revert': 3, 'detach': 9, 'force_detach': 12,

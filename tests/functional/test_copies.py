@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Clones by copying, storms of clones, and volumes that views back."""
+"""Clones by copying, many clones at once, and volumes that views back."""
 
 import threading
 from typing import Any

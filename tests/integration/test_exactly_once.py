@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Writes against the simulated array in bad weather.
+"""Writes against the simulated array with faults.
 
 Whatever happens to the replies: when a write returns it was carried out
 once, and when it raises it was carried out once or not at all. The array
@@ -55,11 +55,13 @@ FATAL = st.one_of(
         'kind': st.just('status'), 'commit': st.just('after'),
         'status': st.sampled_from([429, 503])}))
 # Searches that have found something before: without them zero hits prove
-# nothing, neither to the client nor to these tests.
-KNOWN = ('searches:host_groups:name', 'searches:host_iqns:host')
+# nothing, neither to the client nor to these tests. And host groups have been
+# created before: two 5xx for a first try put it off.
+KNOWN = ('searches:host_groups:name', 'searches:host_iqns:host',
+         'creations:host_groups:name')
 LATE = st.integers(0, 4)
-WEATHER = st.lists(PASSING, max_size=5)
-STORM = st.lists(PASSING | FATAL, max_size=5)
+FAULTS = st.lists(PASSING, max_size=5)
+ANY_FAULTS = st.lists(PASSING | FATAL, max_size=5)
 
 
 class Site:
@@ -91,13 +93,13 @@ class Site:
             short_name=short_name, source=self.group.ref,
             retention_policy=self.policy.ref, is_auto_deleteable=False)
 
-    def trouble(self, weather, late=0, reads=()):
-        """From now on writes meet ``weather``, and reads ``reads``."""
+    def trouble(self, faults, late=0, reads=()):
+        """From now on writes meet ``faults``, and reads ``reads``."""
         if late:
             self.array.control.add_fault(
                 kind='late', method='POST', times=1, reads=late)
-        for method, faults in (('write', weather), ('GET', reads)):
-            for fault in faults:
+        for method, listed in (('write', faults), ('GET', reads)):
+            for fault in listed:
                 self.array.control.add_fault(
                     fault | {'method': method, 'times': 1})
 
@@ -189,24 +191,24 @@ class ExactlyOnceTest(unittest.TestCase):
         self.assertEqual([made.id], site.ids(
             resource, **_key_of(collection, fields)))
 
-    @given(CREATES, WEATHER, LATE, WEATHER)
-    def test_create_gets_through(self, make, weather, late, reads):
+    @given(CREATES, FAULTS, LATE, FAULTS)
+    def test_create_gets_through(self, make, faults, late, reads):
         site = Site()
-        site.trouble(weather, late, reads)
+        site.trouble(faults, late, reads)
         self._create(site, make)
 
-    @given(CREATES, WEATHER, LATE, WEATHER)
+    @given(CREATES, FAULTS, LATE, FAULTS)
     def test_create_gets_through_without_sequences(
-            self, make, weather, late, reads):
+            self, make, faults, late, reads):
         site = Site(sequences=False)
-        site.trouble(weather, late, reads)
+        site.trouble(faults, late, reads)
         self._create(site, make)
 
-    @given(CREATES, STORM, LATE, STORM, st.booleans())
+    @given(CREATES, ANY_FAULTS, LATE, ANY_FAULTS, st.booleans())
     def test_create_never_makes_two(
-            self, make, weather, late, reads, sequences):
+            self, make, faults, late, reads, sequences):
         site = Site(sequences)
-        site.trouble(weather, late, reads)
+        site.trouble(faults, late, reads)
         try:
             self._create(site, make)
         except rest.RestError:
@@ -216,20 +218,20 @@ class ExactlyOnceTest(unittest.TestCase):
                 getattr(site.client, collection),
                 **_key_of(collection, fields))), 1)
 
-    @given(WEATHER, WEATHER, st.booleans())
-    def test_delete(self, weather, reads, sequences):
+    @given(FAULTS, FAULTS, st.booleans())
+    def test_delete(self, faults, reads, sequences):
         site = Site(sequences)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         self.assertIs(True, site.client.volumes.delete(
             site.second.id, name=site.second.name))
         site.calm()
         self.assertIsNone(site.client.volumes.find(name=site.second.name))
         self.assertIs(False, site.client.volumes.delete(site.second.id))
 
-    @given(STORM, STORM, st.booleans())
-    def test_delete_in_a_storm(self, weather, reads, sequences):
+    @given(ANY_FAULTS, ANY_FAULTS, st.booleans())
+    def test_delete_with_any_faults(self, faults, reads, sequences):
         site = Site(sequences)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         try:
             site.client.volumes.delete(site.second.id)
         except rest.RestError:
@@ -237,19 +239,19 @@ class ExactlyOnceTest(unittest.TestCase):
         site.calm()
         self.assertIsNone(site.client.volumes.find(name=site.second.name))
 
-    @given(WEATHER, WEATHER, st.booleans())
-    def test_update(self, weather, reads, sequences):
+    @given(FAULTS, FAULTS, st.booleans())
+    def test_update(self, faults, reads, sequences):
         site = Site(sequences)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         grown = site.client.volumes.update(site.volume.id, size=2 * GIB)
         site.calm()
         self.assertEqual(2 * GIB, grown.size)
         self.assertEqual(grown, site.client.volumes.get(site.volume.id))
 
-    @given(STORM, STORM, st.booleans())
-    def test_update_in_a_storm(self, weather, reads, sequences):
+    @given(ANY_FAULTS, ANY_FAULTS, st.booleans())
+    def test_update_with_any_faults(self, faults, reads, sequences):
         site = Site(sequences)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         try:
             expected = {site.client.volumes.update(
                 site.volume.id, size=2 * GIB).size}
@@ -259,12 +261,12 @@ class ExactlyOnceTest(unittest.TestCase):
         self.assertIn(site.client.volumes.get(site.volume.id).size, expected)
 
     @given(st.sampled_from([('*',), (), ('volumes',)]),
-           WEATHER, LATE, WEATHER, st.booleans())
-    def test_bulk(self, bulk, weather, late, reads, sequences):
+           FAULTS, LATE, FAULTS, st.booleans())
+    def test_bulk(self, bulk, faults, late, reads, sequences):
         site = Site(sequences, bulk)
         items = [_snapshot(site)[1] | {'source': group.ref}
                  for group in (site.other, site.group)]
-        site.trouble(weather, late, reads)
+        site.trouble(faults, late, reads)
         made = site.client.snapshots.create_many(items)
         site.calm()
         self.assertEqual([item['source'] for item in items],
@@ -272,17 +274,17 @@ class ExactlyOnceTest(unittest.TestCase):
         self.assertEqual(
             sorted(snapshot.id for snapshot in made),
             site.ids(site.client.snapshots, short_name='new'))
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         site.client.snapshots.delete_many({
             s.id: {'short_name': s.short_name} for s in made})
         site.calm()
         self.assertEqual(0, site.client.snapshots.count(short_name='new'))
 
-    @given(st.sampled_from([('*',), (), ('snapshots',)]), WEATHER, WEATHER,
+    @given(st.sampled_from([('*',), (), ('snapshots',)]), FAULTS, FAULTS,
            st.booleans())
-    def test_bulk_update(self, bulk, weather, reads, sequences):
+    def test_bulk_update(self, bulk, faults, reads, sequences):
         site = Site(sequences, bulk)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         self.assertEqual({}, site.client.volumes.update_many({
             site.volume.id: {'size': 2 * GIB},
             site.second.id: {'size': 3 * GIB}}))
@@ -291,11 +293,12 @@ class ExactlyOnceTest(unittest.TestCase):
             site.client.volumes.get(volume.id).size
             for volume in (site.volume, site.second)])
 
-    @given(st.sampled_from([('*',), ()]), STORM, STORM, st.booleans())
-    def test_bulk_update_in_a_storm(self, bulk, weather, reads, sequences):
+    @given(st.sampled_from([('*',), ()]), ANY_FAULTS, ANY_FAULTS,
+           st.booleans())
+    def test_bulk_update_with_any_faults(self, bulk, faults, reads, sequences):
         """What is not said to be bad is done."""
         site = Site(sequences, bulk)
-        site.trouble(weather, 0, reads)
+        site.trouble(faults, 0, reads)
         sizes = {site.volume.id: 2 * GIB, site.second.id: 3 * GIB}
         try:
             bad = site.client.volumes.update_many(

@@ -219,12 +219,12 @@ class MainTest(unittest.TestCase):
             ['skipped: needs x', 'skipped: needs y',
              '0 passed, 0 failed, 2 skipped'], out.getvalue().splitlines())
 
-    def test_bad_weather_alone(self):
+    def test_faults_alone(self):
         tally = run_tests.Tally()
         tally.passed = 3
         run = mock.Mock(return_value=tally)
         with mock.patch.multiple(run_tests, run_suite=run, run_lint=None), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(0, run_tests.main(['--faults']))
-        run.assert_called_once_with('weather')
+        run.assert_called_once_with('faults')
         self.assertEqual('3 passed, 0 failed, 0 skipped\n', out.getvalue())

@@ -54,7 +54,7 @@ class ToxTest(unittest.TestCase):
                          self.tox['tox']['envlist'].split(','))
 
     def test_suites(self):
-        for suite in (*run_tests.SUITES, 'weather'):
+        for suite in (*run_tests.SUITES, 'faults'):
             found = self.section(ENVIRONMENTS.get(suite, suite))
             # What a suite leaves out in make it leaves out in tox.
             beside = run_tests.RUNNERS.get(suite, run_tests.STESTR)[

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Everything comes home, from any state and in any weather."""
+"""Everything is failed back, from any state and with any fault."""
 
 import contextlib
 import dataclasses
@@ -514,7 +514,7 @@ class FailBackTest(pair.AwayTest):
     def ids(self, place, unit):
         return {unit.volumes[0]: (place.volumes(unit)[0], 0)}
 
-    # Bad weather
+    # Faults
 
     @ddt.data('one', 'two')
     def test_an_array_that_is_dead_from_the_start(self, name):

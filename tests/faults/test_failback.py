@@ -28,12 +28,12 @@ from cinder import exception
 from cinder_k2.array import replication
 from cinder_k2 import exceptions
 from cinder_k2.rest import transport
+from tests.faults import steps
+from tests.faults import test_replication
 from tests.functional import arrays
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional import test_failover
-from tests.weather import steps
-from tests.weather import test_replication as weather
 
 
 class CuttingTest(test_failover.GroupsTest):
@@ -321,7 +321,7 @@ class GroupCutShortTest(CuttingTest):
         self._assert_all(self.primary)
 
 
-class KilledGroupTest(CuttingTest, weather.WeatherTest):
+class KilledGroupTest(CuttingTest, test_replication.FaultsTest):
     """The service dies at each step of what is done to a consistency group."""
 
     def _at_each_step(self, act: Callable[[Any], Any], away: bool,

@@ -106,7 +106,7 @@ class FailBackTest(pair.AwayTest):
     @ddt.data(('busy', 'before'), ('reset', 'before'), ('reset', 'after'),
               ('garbage', 'after'), ('status', 'before'))
     @ddt.unpack
-    def test_bad_weather_at_every_call(self, kind, commit):
+    def test_faults_at_every_call(self, kind, commit):
         for place in (self.one, self.two):
             for after in range(40):
                 self.away()

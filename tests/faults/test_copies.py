@@ -30,7 +30,7 @@ from tests.functional import test_copies
 GIB = 1 << 30
 
 
-class CopyWeatherTest(test_copies.DataTest):
+class CopyFaultsTest(test_copies.DataTest):
 
     def test_only_so_many_at_once(self) -> None:
         self.use('iscsi', k2_max_concurrent_copies='2')

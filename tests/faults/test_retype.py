@@ -19,15 +19,16 @@ from typing import Any
 from unittest import mock
 
 from cinder_k2.driver.operations import replication
+from tests.faults import steps
+from tests.faults import test_replication as replication_faults
+from tests.faults import test_replication_truth
 from tests.functional.replicated import REPLICATED
 from tests.functional import test_group_replication as groups
 from tests.functional import test_replication
-from tests.weather import steps
-from tests.weather import test_replication as weather
-from tests.weather import test_replication_truth
 
 
-class KilledRetypes(test_replication_truth.TruthTest, weather.WeatherTest):
+class KilledRetypes(test_replication_truth.TruthTest,
+                    replication_faults.FaultsTest):
     """Helpers."""
 
     def assert_true_when_killed(self, begin: dict[str, str], **specs: str
@@ -99,7 +100,7 @@ class KilledRedirectTest(KilledRetypes, test_replication.ThreeArraysTest):
 
 class KilledGroupCommandTest(groups.GroupsTest,
                              test_replication_truth.TruthTest,
-                             weather.WeatherTest):
+                             replication_faults.FaultsTest):
     """The service dies when it replicates a group of volumes, or ends that."""
 
     def _has_a_way_out(self, number: int, begin: Callable[[Any], Any],

@@ -72,7 +72,7 @@ class KilledTest(test_hidden.HiddenTest):
 
         def killed(this: Any, group: int) -> Any:
             done = purge(this, group)
-            if done.homes and not seen:
+            if done.source_groups and not seen:
                 seen.append(group)
                 self.fault('status', '*', '*', status=403, times=None)
             return done

@@ -23,13 +23,13 @@ from cinder_k2.driver.operations import groups
 from cinder_k2.flows import clones
 from cinder_k2.flows import engine
 from cinder_k2.flows import groups as flows_groups
+from tests.faults import steps
 from tests.functional import backend
 from tests.functional import test_groups
-from tests.weather import steps
 
 
 @ddt.ddt
-class WeatherTest(test_groups.GroupsTest):
+class FaultsTest(test_groups.GroupsTest):
     """Faults, and services that die."""
 
     profile = 'sdp'

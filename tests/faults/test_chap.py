@@ -24,14 +24,14 @@ import ddt
 import sqlalchemy
 
 from cinder_k2 import naming
+from tests.faults import steps
 from tests.functional import test_chap
-from tests.weather import steps
 
 FAILED = exception.VolumeBackendAPIException
 
 
 @ddt.ddt
-class BadWeatherTest(test_chap.ChapTestCase):
+class FaultsTest(test_chap.ChapTestCase):
     """Failures, kills and meetings."""
 
     def setUp(self) -> None:

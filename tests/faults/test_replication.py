@@ -24,13 +24,13 @@ from unittest import mock
 import ddt
 
 from cinder_k2.flows import replication
+from tests.faults import steps
 from tests.functional import arrays
 from tests.functional import replicated
-from tests.weather import steps
 
 FAILED_OVER = 'failed-over'
 
-Act = Callable[['WeatherTest', Any], Any]
+Act = Callable[['FaultsTest', Any], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,20 +49,20 @@ class Operation:
     good: Act
 
 
-def _replicated(test: 'WeatherTest', volume: Any) -> Any:
+def _replicated(test: 'FaultsTest', volume: Any) -> Any:
     volume = volume or test.replicated()
     test.write(volume, 'data')
     test.pass_time()
     return volume
 
 
-def _here(test: 'WeatherTest', volume: Any) -> Any:
+def _here(test: 'FaultsTest', volume: Any) -> Any:
     if test.backend.service().active_backend_id:
         test.backend.fail_back()
     return _replicated(test, volume)
 
 
-def _away(test: 'WeatherTest', volume: Any) -> Any:
+def _away(test: 'FaultsTest', volume: Any) -> Any:
     volume = _here(test, volume)
     test.write(volume, 'older')
     test.backend.fail_over()
@@ -70,7 +70,7 @@ def _away(test: 'WeatherTest', volume: Any) -> Any:
     return volume
 
 
-def _plain(test: 'WeatherTest', volume: Any) -> Any:
+def _plain(test: 'FaultsTest', volume: Any) -> Any:
     if volume is not None:
         test.backend.delete_volume(volume)
     volume = test.backend.create_volume(1)
@@ -78,29 +78,29 @@ def _plain(test: 'WeatherTest', volume: Any) -> Any:
     return volume
 
 
-def _nothing(test: 'WeatherTest', _: Any) -> None:
+def _nothing(test: 'FaultsTest', _: Any) -> None:
     pass
 
 
-def _gone(test: 'WeatherTest', _: Any) -> None:
+def _gone(test: 'FaultsTest', _: Any) -> None:
     test.come_home()
 
 
-def _extend(test: 'WeatherTest', volume: Any) -> Any:
+def _extend(test: 'FaultsTest', volume: Any) -> Any:
     return test.backend.extend_volume(volume, volume.size + 1)
 
 
-def _delete(test: 'WeatherTest', volume: Any) -> None:
+def _delete(test: 'FaultsTest', volume: Any) -> None:
     if volume is not None and volume.id in [
             row.id for row in test.backend.volumes()]:
         test.backend.delete_volume(volume, force=True)
 
 
-def _retype_on(test: 'WeatherTest', volume: Any) -> Any:
+def _retype_on(test: 'FaultsTest', volume: Any) -> Any:
     return test.backend.retype(volume, **replicated.REPLICATED)
 
 
-def _retype_off(test: 'WeatherTest', volume: Any) -> Any:
+def _retype_off(test: 'FaultsTest', volume: Any) -> Any:
     return test.backend.retype(volume)
 
 
@@ -136,7 +136,7 @@ METHODS = {'create': 'create_volume', 'delete': 'delete_volume',
            'fail_back': 'failover_host'}
 
 
-class WeatherTest(replicated.ReplicatedTest):
+class FaultsTest(replicated.ReplicatedTest):
     """Helpers."""
 
     # Fewer tries to reach what is lost, and looks at what does not come.
@@ -215,7 +215,7 @@ class WeatherTest(replicated.ReplicatedTest):
 
 
 @ddt.ddt
-class KilledTest(WeatherTest):
+class KilledTest(FaultsTest):
     """At each step of an operation in turn."""
 
     @ddt.data(*OPERATIONS)
@@ -253,7 +253,7 @@ class KilledTest(WeatherTest):
 
 
 @ddt.ddt
-class NeverMadeTest(WeatherTest):
+class NeverMadeTest(FaultsTest):
     """A volume that was being made, and another array serves by now."""
 
     @ddt.data(*itertools.product((True, False), ('deleted first', 'moved')))
@@ -343,15 +343,15 @@ class NeverMadeTest(WeatherTest):
 
 
 # How each call may go wrong once, without harm.
-WEATHER = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
-           'lost_reset': {'kind': 'reset', 'commit': 'after'},
-           'early_500': {'kind': 'status', 'status': 500, 'commit': 'before'},
-           'busy': {'kind': 'busy', 'times': 3},
-           'truncated': {'kind': 'truncated'}}
+FAULTS = {'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
+          'lost_reset': {'kind': 'reset', 'commit': 'after'},
+          'early_500': {'kind': 'status', 'status': 500, 'commit': 'before'},
+          'busy': {'kind': 'busy', 'times': 3},
+          'truncated': {'kind': 'truncated'}}
 
 
 @ddt.ddt
-class LostRepliesTest(WeatherTest):
+class LostRepliesTest(FaultsTest):
     """Every call goes wrong once; the operation passes."""
 
     @ddt.data(*OPERATIONS)
@@ -360,14 +360,14 @@ class LostRepliesTest(WeatherTest):
         calls = self.learn(operation)
         self.assertIn('PATCH', {method for _, method, _ in calls} | (
             {'PATCH'} if name == 'create' else set()))
-        for weather, fault in WEATHER.items():
+        for kind, fault in FAULTS.items():
             volume = operation.before(self, None)
             for array, method, path in calls:
                 array.control.add_fault({
                     'times': 1, **fault, 'method': method, 'path': path})
             error = self.tries(operation, volume)
             self._calm()
-            self.assertIsNone(error, weather)
+            self.assertIsNone(error, kind)
             operation.good(self, volume or self.backend.volumes()[0])
             self.come_home()
 
@@ -386,7 +386,7 @@ class LostRepliesTest(WeatherTest):
 
 
 @ddt.ddt
-class LostArrayTest(WeatherTest):
+class LostArrayTest(FaultsTest):
     """An array goes away at a call to it, and comes back later."""
 
     @ddt.data(*itertools.product(OPERATIONS, ('primary', 'secondary')),

@@ -24,12 +24,12 @@ from cinder.db import api as db_api
 from cinder_k2.array.volumes import Volumes
 from cinder_k2.driver import config
 from cinder_k2.flows.replication import stop
+from tests.faults import steps
 from tests.functional import backend
 from tests.functional import replicated
 from tests.functional.replicated import REPLICATED
 from tests.functional import test_group_replication as groups
 from tests.functional import test_replication
-from tests.weather import steps
 
 REFUSED = {'kind': 'status', 'status': 400, 'method': 'PATCH',
            'path': 'replication/sessions/*', 'times': 50}

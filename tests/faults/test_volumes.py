@@ -27,7 +27,7 @@ from tests.functional import base
 Act = Callable[..., Any]
 
 # How one request can go wrong and the operation still has to succeed.
-WEATHER: dict[str, dict[str, Any]] = {
+FAULTS: dict[str, dict[str, Any]] = {
     'lost_502': {'kind': 'status', 'status': 502, 'commit': 'after'},
     'lost_500': {'kind': 'status', 'status': 500, 'commit': 'after'},
     'lost_503': {'kind': 'status', 'status': 503, 'commit': 'after'},
@@ -86,17 +86,17 @@ WITHOUT_SEQUENCES = ('lost_502', 'lost_reset', 'early_502', 'busy', 'empty',
                      'truncated')
 
 
-def _cases(operation: str, writes: int, weathers: Sequence[str]
+def _cases(operation: str, writes: int, kinds: Sequence[str]
            ) -> Iterator[tuple[int, str]]:
     """Number of the write that goes wrong, and how.
 
-    A lost reply for each write, and three other weathers: another three for
+    A lost reply for each write, and three other kinds: another three for
     each operation, so that together they see them all. What a single write
     makes of each is in the unit tests of ``rest``.
     """
     yield from ((number, 'lost_502') for number in range(writes))
     first = 3 * list(OPERATIONS).index(operation)
-    yield from ((number % writes, weathers[(first + number) % len(weathers)])
+    yield from ((number % writes, kinds[(first + number) % len(kinds)])
                 for number in range(3))
 
 
@@ -107,24 +107,24 @@ class LostRepliesTest(base.FunctionalTest):
 
     @ddt.data(*OPERATIONS)
     def test_iscsi(self, operation: str) -> None:
-        self._survives(operation, list(WEATHER))
+        self._survives(operation, list(FAULTS))
 
     @ddt.data('attach', 'detach', 'force_detach')
     def test_fc(self, operation: str) -> None:
         self.use('fc')
-        self._survives(operation, list(WEATHER))
+        self._survives(operation, list(FAULTS))
 
     @ddt.data('from_snapshot', 'clone', 'delete_clone')
     def test_thin_clones(self, operation: str) -> None:
         self.use('iscsi', 'sdp')
-        self._survives(operation, list(WEATHER))
+        self._survives(operation, list(FAULTS))
 
     @ddt.data(*OPERATIONS)
     def test_without_sequences(self, operation: str) -> None:
         self.switch(sequences=False)
         self._survives(operation, WITHOUT_SEQUENCES)
 
-    def _survives(self, operation: str, weathers: Sequence[str]) -> None:
+    def _survives(self, operation: str, kinds: Sequence[str]) -> None:
         before, act = OPERATIONS[operation]
         target = before(self)
         self.array.control.clear_journal()
@@ -133,13 +133,13 @@ class LostRepliesTest(base.FunctionalTest):
                   for entry in self.array.control.journal()
                   if entry.method != 'GET']
         expected = self.left()
-        for number, weather in _cases(operation, len(writes), weathers):
+        for number, fault in _cases(operation, len(writes), kinds):
             self.backend.delete_everything()
             target = before(self)
             self.array.control.add_fault(
-                {'times': 1, **WEATHER[weather], 'method': 'write',
+                {'times': 1, **FAULTS[fault], 'method': 'write',
                  'after': number})
-            case = f'{weather} for {writes[number]}'
+            case = f'{fault} for {writes[number]}'
             try:
                 act(self, target)
             except Exception as error:
@@ -308,15 +308,15 @@ class OddArraysTest(base.FunctionalTest):
         self.assertEqual('up', self.backend.stats()['backend_state'])
 
     @ddt.data((True, {'kind': 'empty'}), (False, {'kind': 'empty'}),
-              (True, WEATHER['lost_502']), (False, WEATHER['lost_502']))
+              (True, FAULTS['lost_502']), (False, FAULTS['lost_502']))
     @ddt.unpack
     def test_objects_that_show_late(self, sequences: bool,
-                                    weather: dict[str, Any]) -> None:
+                                    fault: dict[str, Any]) -> None:
         """OBJ-6: made, reply lost, and not to be seen at once."""
         self.switch(sequences=sequences)
         for resource in ('volume_groups', 'volumes', 'snapshots'):
             self.fault('late', 'POST', resource, reads=2)
-            self.fault(method='POST', path=resource, **weather)
+            self.fault(method='POST', path=resource, **fault)
         volume = self.backend.create_volume(1)
         self.backend.create_snapshot(volume)
         self.assert_left(volumes=2, volume_groups=2, snapshots=1)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bad weather at each step of each operation, through Cinder's own manager.
+"""Faults at each step of each operation, through Cinder's own manager.
 
 Requests that are lost, refused or late, services that are killed, arrays and
 links that are gone: each of these at each call that an operation makes, which

@@ -482,7 +482,7 @@ class SplitTest(MeanwhileTest):
         self.assertEqual(1, self.count(self.primary)['volume_groups'])
 
 
-class WeatherTest(MeanwhileTest):
+class FaultsTest(MeanwhileTest):
     """Arrays and links that fail in the middle of a failback."""
 
     def _fail_back_both(self, one: Any, other: Any, method: str, path: str
