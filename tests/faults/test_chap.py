@@ -106,7 +106,7 @@ class FaultsTest(test_chap.ChapTestCase):
 
     def test_killed_before_the_profile_was_removed(self) -> None:
         first = self.backend.attach(self.volume, self.connector)
-        with mock.patch.object(self.backend.side.connections._chap, 'forget',
+        with mock.patch.object(self.backend.side.detach._chap, 'forget',
                                autospec=True):
             self.backend.detach(first)
         self.assertEqual(1, len(self.profiles()))
@@ -159,7 +159,7 @@ class FaultsTest(test_chap.ChapTestCase):
 
     def _others_keep(self, secret: str) -> None:
         """Between looking into the database and keeping a password."""
-        secrets = self.backend.side.connections._chap.secrets
+        secrets = self.backend.side.detach._chap.secrets
         generate = secrets.generate
 
         def meanwhile() -> str:

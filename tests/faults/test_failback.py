@@ -176,7 +176,7 @@ class CutShortTest(CuttingTest):
         self.volume.refresh()
         with mock.patch.object(side.array.mappings, 'map', late):
             self.assertRaises(exceptions.ObjectInUse,
-                              side.connections.initialize_connection,
+                              side.attach.initialize_connection,
                               self.volume, self.host())
         self.assertFalse(self.is_mapped(self.volume, self.secondary))
         self.fails_back()

@@ -296,7 +296,7 @@ class CarefulTest(HiddenTest):
                   host={'ref': f'/hosts/{made["id"]}'})
 
         def killed(driver: Any, source: Any, target: Any, size: int) -> None:
-            driver._arrays.active.connections.connect_backing(
+            driver._arrays.active.attach.connect_backing(
                 None, target, host)
             self.fault('status', '*', '*', status=403, times=None)
             raise exceptions.CopyTimeout('killed')
