@@ -80,11 +80,19 @@ class Volumes:
     def move(self, volume: int, group: int, names: Sequence[str]) -> None:
         """Move a volume into another group (VOL-9, VOL-10).
 
+        One call; one more until the array was seen to move volumes, if its
+        reply does not tell the group.
+
         :param names: those that it may have
+        :raises NotOffered: also where the array passes over it
+        :raises BadReply: no reply tells where the volume is
         """
+        target = self._client.volume_groups.ref(group)
         self._client.volumes.update(
-            volume, names=names,
-            volume_group=self._client.volume_groups.ref(group))
+            volume, names=names, volume_group=target,
+            shows=lambda changed: (
+                changed.volume_group == target if changed.volume_group
+                else volume in self.names_in(group)))
 
     def names_in(self, group: int) -> dict[int | None, str]:
         """Names of the volumes of a group, by their ids. One call."""

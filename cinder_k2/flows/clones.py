@@ -117,7 +117,7 @@ class MoveToOwnGroup(engine.Step):
                 snapshot: ArraySnapshot, request: CloneRequest) -> None:
         try:
             array.volumes.move(volume, group, [request.name])
-        except rest.Refused as refusal:
+        except (rest.Refused, rest.BadReply) as refusal:
             if array.snapshots.is_imaged(volume, snapshot.group):
                 raise exceptions.ObjectInUse(
                     f'Thin clone {volume}',

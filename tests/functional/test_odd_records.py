@@ -27,6 +27,7 @@ from cinder_k2.rest import records
 from tests.functional import backend
 from tests.functional import base
 from tests.functional import disks
+from tests.functional import learned
 from tests.functional import test_odd_replies as odd
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
@@ -208,6 +209,39 @@ class OddGroupsTest(disks.DisksTest):
         """What the array has of volumes."""
         return [found for each in volumes for found in self.admin.list(
             'volumes', name=f'cv-{each.id}')]
+
+
+@ddt.ddt
+class PassedOverMoveTest(disks.DisksTest):
+    """An array that passes over moves, and tells no volume's group."""
+
+    profile = 'sdp'
+    has_learned = False
+
+    @ddt.data(odd.MISSING, None, {'ref': 'none'})
+    def test_a_clone_is_copied(self, value: Any) -> None:
+        """VOL-10: in its source's group a revert would overwrite it."""
+        self.disks.scale = 1024
+        learned.forget()
+        self.switch(refuse_unlisted='ignored',
+                    refuse_only=['PATCH volumes/# volume_group'])
+        self.own(self.protocol)
+        with odd.with_replies('volumes', lambda data: changed(
+                data, 'volume_group', itertools.repeat(value))):
+            source = self.backend.create_volume(1)
+            clone = self.backend.clone(source,
+                                       kaminario__clone_strategy='thin,copy')
+            taken = self.backend.create_snapshot(source)
+            image, = self.admin.list('volsnaps')
+            self.assertTrue(image['name'].endswith(f':cv-{source.id}'))
+            self.backend.revert(source, taken)
+            first, second = [
+                row['volume_group'] for row in self.admin.list('volumes')
+                if row['name'] in (f'cv-{source.id}', f'cv-{clone.id}')]
+            self.assertNotEqual(first, second)
+            self.backend.create_snapshot(clone)
+            self.backend.delete_everything()
+        self.assertNothingLeft()
 
 
 @ddt.ddt
