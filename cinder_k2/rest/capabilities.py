@@ -476,8 +476,12 @@ class Capabilities:
 
     def _judged(self, name: str, error: errors.RestError, of_object: bool,
                 is_read: bool) -> calls.Steps[errors.RestError]:
-        """What a refusal without an older road comes to."""
-        if isinstance(error, errors.NotOffered):
+        """What a refusal without an older road comes to.
+
+        That a user may not write something says nothing about the array.
+        """
+        if isinstance(error, errors.NotOffered) or (
+                not is_read and isinstance(error, errors.Forbidden)):
             return error
         if not is_read and isinstance(error, errors.Refused):
             # The array may have refused just this.

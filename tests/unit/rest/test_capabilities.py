@@ -374,11 +374,19 @@ class RequireTest(Case):
         self.assertIs(ABSENT, caught.exception.__cause__)
         self.assertEqual('unknown', self.state())
 
-    @ddt.data(NOT_ALLOWED, FORBIDDEN)
-    def test_a_write_that_is_not_offered(self, error):
+    def test_a_write_that_is_not_offered(self):
         with self.assertRaises(rest.NotOffered):
-            self.require(error)
+            self.require(NOT_ALLOWED)
         self.assertEqual('refused', self.state())
+
+    def test_a_write_that_the_user_may_not_do(self):
+        """Another role is enough, so the array is asked each time."""
+        for _ in range(2):
+            with self.assertRaises(rest.Forbidden) as caught:
+                self.require(FORBIDDEN)
+            self.assertIs(FORBIDDEN, caught.exception)
+            self.assertEqual(('unknown', 1),
+                             (self.state(), self.script.calls))
 
     @ddt.data(CRASH, NOT_DONE, DROPPED)
     def test_lost_twice(self, error):
