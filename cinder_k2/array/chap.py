@@ -43,6 +43,8 @@ class Profiles:
         self._records = client.host_auth_profiles
         # Hosts do not show what they have (CHP-6): what was seen to be.
         self._given = cache.Cache()
+        # Ids of those that were made, and that no host has got yet.
+        self._made: dict[str, int] = {}
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
         """The profile of that name. One call.
@@ -69,6 +71,7 @@ class Profiles:
             made = self._records.create(
                 name=login.name, type='CHAP', username=login.name,
                 password=login.password)
+            self._made[login.name] = made.id
             self._records.prove(name=login.name)
             return made, True
         except rest.NotOffered:
@@ -86,7 +89,15 @@ class Profiles:
                              new_password=password)
 
     def discard(self, name: str) -> None:
-        """Delete a profile that no host has (CHP-4). Two calls."""
+        """Delete a profile that no host has (CHP-4). Two calls.
+
+        One call for what was made just before and not given to a host: an
+        array that passes over profiles may not show them either.
+        """
+        made = self._made.pop(name, None)
+        if made is not None:
+            self._records.delete(made, name=name)
+            return
         found = self.find(name)
         if found is not None and not found.in_use:
             self._records.delete(found.id, name=name)
@@ -100,7 +111,8 @@ class Profiles:
 
         :param verify: called when the reply is lost; raises
             rest.OtherObject if the id is another host's by now (OBJ-7)
-        :raises NotOffered: also where the array passes over it
+        :raises NotOffered: also where the array passes over it, and where
+            nothing shows that it does not
         """
         self._client.hosts.update(host, map_auth_profiles_names=name,
                                   shows=lambda _: self._is_in_use(name),
@@ -108,13 +120,16 @@ class Profiles:
         self.note_given(host, name)
 
     def _is_in_use(self, name: str) -> bool:
-        """Whether a host has a profile, or the array does not tell."""
+        """Whether the array says that a host has a profile.
+
+        Without that, a host may be told to log in with a password that the
+        array does not ask for.
+        """
         try:
             found = self.find(name)
         except (rest.NotOffered, rest.Incomplete):
-            return True
-        return (found is None or not found.tells('hosts_count')
-                or found.in_use)
+            return False
+        return found is not None and bool(found.hosts_count)
 
     def take(self, host: int, *, verify: Callable[[], object]) -> None:
         """Let a host log in without CHAP, after a failure.
@@ -128,6 +143,7 @@ class Profiles:
 
     def note_given(self, host: int, name: str) -> None:
         """Remember that a host has a profile."""
+        self._made.pop(name, None)
         self._given.put(host, name)
 
     def was_given(self, host: int, name: str) -> bool:

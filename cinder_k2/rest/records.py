@@ -411,9 +411,13 @@ class HostAuthProfile(Record):
 
     @property
     def in_use(self) -> bool:
-        """Whether a host or host group has it (CHP-4), or may have it."""
+        """Whether a host or host group has it (CHP-4), or may have it.
+
+        It may where the array does not tell how many hosts do.
+        """
         return bool(self.hosts_count or self.host_groups_count
-                    or {'hosts_count', 'host_groups_count'} & self.unread)
+                    or not self.tells('hosts_count')
+                    or 'host_groups_count' in self.unread)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,11 +17,13 @@ from typing import Any
 
 from cinder.db import api as db_api
 from cinder import exception
+import ddt
 import sqlalchemy
 
 from cinder_k2 import naming
 from tests.functional import base
 from tests.functional import learned
+from tests.functional import test_odd_replies as odd
 
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 FAILED = exception.VolumeBackendAPIException
@@ -272,6 +274,7 @@ class SwitchTest(ChapTestCase):
         self.assertEqual(1, self.warnings().count('use_chap_auth'))
 
 
+@ddt.ddt
 class AdministratorTest(ChapTestCase):
     """Hosts and profiles of somebody else."""
 
@@ -371,6 +374,49 @@ class AdministratorTest(ChapTestCase):
             self.assertIn('does not offer CHAP for hosts', str(error))
             self.assert_left(volumes=1, volume_groups=1)
             fresh.force_detach(self.volume)
+
+    @ddt.data(['GET host_auth_profiles', 'GET host_auth_profiles name'], [])
+    def test_nothing_shows_that_it_is_passed_over(self, refused: list[str]
+                                                  ) -> None:
+        """CHP-6: no profiles are shown, or not how many hosts have them."""
+        learned.forget()
+        self.has_learned = False
+        self.switch(refuse_unlisted='ignored' if not refused else 'no_hits',
+                    refuse_only=['PATCH hosts/# map_auth_profiles_names',
+                                 *refused])
+        fresh = self.own('iscsi', use_chap_auth=True)
+        with odd.with_replies('host_auth_profiles', lambda data: (
+                data if refused
+                else odd.changed(data, 'hosts_count', odd.MISSING))):
+            for _ in range(2):
+                self.assertRaises(FAILED, fresh.attach, self.volume,
+                                  self.connector)
+                self.assert_left(volumes=1, volume_groups=1)
+                fresh.force_detach(self.volume)
+
+    def test_how_many_hosts_have_it_is_not_told(self) -> None:
+        """CHP-4: the host may have it, and needs it to log in."""
+        first = self.backend.attach(self.volume, self.connector)
+        fresh = self.own('iscsi', use_chap_auth=True)
+        with odd.with_replies('host_auth_profiles', lambda data: odd.changed(
+                data, 'hosts_count', odd.MISSING)):
+            second = fresh.attach(fresh.create_volume(1), self.connector)
+        self.assertEqual(self.told(first), self.told(second))
+        self.assert_logs_in(self.connector, second)
+
+    def test_a_user_who_may_not_make_profiles(self) -> None:
+        """The role is named, and the array asked again: it may change."""
+        learned.forget()
+        self.has_learned = False
+        fresh = self.own('iscsi', use_chap_auth=True)
+        self.fault('status', 'POST', 'host_auth_profiles', status=403)
+        error = self.assertRaises(FAILED, fresh.attach, self.volume,
+                                  self.connector)
+        self.assertIn('needs the role', str(error))
+        self.array.control.clear_faults()
+        fresh.force_detach(self.volume)
+        self.assert_logs_in(self.connector,
+                            fresh.attach(self.volume, self.connector))
 
     def test_a_search_that_finds_nothing(self) -> None:
         """QRY-2: that is not to say that the host has no profile."""

@@ -92,6 +92,29 @@ class ProfilesTest(recorded.RecordedTest):
             [FIND, mock.call.host_auth_profiles.delete(8, name='me')],
             self.calls())
 
+    def test_discard_what_was_made_for_nothing(self):
+        """Where the array shows no profile, too; by its id once only."""
+        self.records.create.return_value = IDLE
+        self.records.find.side_effect = rest.NotOffered('no')
+        self.chap.ensure(LOGIN)
+        self.chap.discard('me')
+        self.assertEqual(mock.call.host_auth_profiles.delete(8, name='me'),
+                         self.calls()[-1])
+        self.assertNotIn(FIND, self.calls())
+        self.records.search.side_effect = rest.NotOffered('no')
+        self.assertRaises(rest.NotOffered, self.chap.discard, 'me')
+
+    def test_discard_what_a_host_has_got(self):
+        """Its id may be another's by now (OBJ-7): it is looked for."""
+        self.records.create.return_value = IDLE
+        self.records.find.return_value = rest.HostAuthProfile(9, 'me', 0, 0)
+        self.chap.ensure(LOGIN)
+        self.chap.note_given(5, 'me')
+        self.chap.discard('me')
+        self.assertEqual(
+            [FIND, mock.call.host_auth_profiles.delete(9, name='me')],
+            self.calls()[-2:])
+
     def test_discard_what_is_not_there_or_in_use(self):
         self.chap.discard('me')
         self.records.find.return_value = IN_USE
@@ -121,15 +144,16 @@ class ProfilesTest(recorded.RecordedTest):
         self.assertIs(False, self.shown())
 
     def test_give_where_the_array_does_not_tell(self):
-        """CHP-6: nothing shows that it was passed over."""
-        self.assertIs(True, self.shown())
-        self.records.find.return_value = rest.HostAuthProfile(
-            8, 'me', unread=frozenset({'hosts_count'}))
-        self.assertIs(True, self.shown())
+        """CHP-6: what cannot be seen may have been passed over."""
+        self.assertIs(False, self.shown())
+        for found in (rest.HostAuthProfile(8, 'me'), rest.HostAuthProfile(
+                8, 'me', unread=frozenset({'hosts_count'}))):
+            self.records.find.return_value = found
+            self.assertIs(False, self.shown())
         for error in rest.Incomplete('more'), rest.NotOffered('no'):
             self.records.find.side_effect = error
             self.records.search.side_effect = error
-            self.assertIs(True, self.shown())
+            self.assertIs(False, self.shown())
 
     def test_take(self):
         self.chap.note_given(5, 'me')

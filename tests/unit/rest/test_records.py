@@ -180,7 +180,11 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(in_use, rest.HostAuthProfile.from_json(
                 {'id': 1, 'name': 'p', 'hosts_count': count}).in_use)
             self.assertEqual(in_use, rest.HostAuthProfile.from_json(
-                {'id': 1, 'host_groups_count': count}).in_use)
+                {'id': 1, 'hosts_count': 0, 'host_groups_count': count}
+            ).in_use)
+        for untold in {}, {'hosts_count': None}, {'hosts_count': {}}:
+            self.assertIs(True, rest.HostAuthProfile.from_json(
+                {'id': 1, 'host_groups_count': 0, **untold}).in_use)
 
     @ddt.data(None, [], 'x', 5)
     def test_no_object(self, data):
