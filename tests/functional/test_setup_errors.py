@@ -39,12 +39,10 @@ IMPATIENT: dict[str, Any] = {
 LONGEST = 5
 
 
-def closed_port() -> int:
-    """A port of this machine on which nobody listens."""
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        port: int = sock.getsockname()[1]
-        return port
+# Bound, lest another test listens there, and never listening itself.
+_CLOSED = socket.socket()
+_CLOSED.bind(('127.0.0.1', 0))
+CLOSED_PORT: int = _CLOSED.getsockname()[1]
 
 
 @ddt.ddt
@@ -99,7 +97,7 @@ class SetupErrorsTest(base.FunctionalTest):
         self._down('san_login', san_login='nobody')
 
     def test_unreachable(self) -> None:
-        port = closed_port()
+        port = CLOSED_PORT
         self._down('san_ip', f'127.0.0.1:{port}', san_api_port=port)
 
     def test_no_such_name(self) -> None:
@@ -282,7 +280,7 @@ class SetupErrorsTest(base.FunctionalTest):
                    replication_device=device)
 
     @ddt.data(({'san_password': 'not-' + 'this'}, 'check san_login and'),
-              ({'san_api_port': closed_port()}, 'san_ip'),
+              ({'san_api_port': CLOSED_PORT}, 'san_ip'),
               ({'driver_ssl_cert_path': None}, 'certificate'),
               ({'k2_retention_policy': 'No_Such'}, 'No_Such'),
               ({'k2_iscsi_cidrs': '203.0.113.0/24'}, 'k2_iscsi_cidrs'))
