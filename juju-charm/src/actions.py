@@ -19,14 +19,15 @@ from typing import Any
 import array_check
 import diagnostics
 import failover_plan
-import known as knowledge
 import machine as machines
 import paths
 import status
+import unit_context
 import volume_types
 
 #: What an action shows, by the names of its results.
 Results = dict[str, str]
+Context = unit_context.UnitContext
 
 
 class Bad(machines.Failed):
@@ -38,13 +39,12 @@ class Bad(machines.Failed):
         self.results = results
 
 
-def check_array(known: knowledge.Known, _params: Mapping[str, Any]
-                ) -> Results:
+def check_array(context: Context, _params: Mapping[str, Any]) -> Results:
     """Ask the arrays whether everything is as it must be.
 
     :raises Bad: it is not
     """
-    report = _answers(known)
+    report = _answers(context)
     results = {'report': report.text}
     if report.problems:
         raise Bad('; '.join(report.problems), results)
@@ -52,54 +52,51 @@ def check_array(known: knowledge.Known, _params: Mapping[str, Any]
             'result': '\n'.join(map(status.summary, report.backends))}
 
 
-def list_capacity(known: knowledge.Known, _params: Mapping[str, Any]
-                  ) -> Results:
+def list_capacity(context: Context, _params: Mapping[str, Any]) -> Results:
     """Show what there is on the arrays."""
     return {'result': '\n'.join(
-        map(status.capacity, _answers(known).backends))}
+        map(status.capacity, _answers(context).backends))}
 
 
-def show_volume_types(known: knowledge.Known, _params: Mapping[str, Any]
-                      ) -> Results:
+def show_volume_types(context: Context, _params: Mapping[str, Any]) -> Results:
     """Show commands that make volume types."""
-    return {'result': volume_types.commands(known.settings.backends)}
+    return {'result': volume_types.commands(context.settings.backends)}
 
 
-def discover_paths(known: knowledge.Known, params: Mapping[str, Any]
-                   ) -> Results:
+def discover_paths(context: Context, params: Mapping[str, Any]) -> Results:
     """Show whether this unit reaches the target ports."""
     portals = params.get('portals', '').replace(',', ' ').split()
-    lines = paths.tcp(known.machine, portals) if portals else [
-        paths.of_backend(known.machine, one)
-        for one in _answers(known).backends]
+    lines = paths.tcp(context.machine, portals) if portals else [
+        paths.of_backend(context.machine, one)
+        for one in _answers(context).backends]
     return {'result': '\n'.join(lines)}
 
 
-def show_failover_plan(known: knowledge.Known, _params: Mapping[str, Any]
+def show_failover_plan(context: Context, _params: Mapping[str, Any]
                        ) -> Results:
     """Show what a failover would do, and how it is done."""
-    reports = {one.name: one for one in _answers(known).backends}
+    reports = {one.name: one for one in _answers(context).backends}
     return {'result': '\n'.join(
-        failover_plan.plan(one, reports[one.name], known.host,
-                           bool(known.settings.cluster))
-        for one in known.settings.backends)}
+        failover_plan.plan(one, reports[one.name], context.host,
+                           bool(context.settings.cluster))
+        for one in context.settings.backends)}
 
 
-def collect_diagnostics(known: knowledge.Known, _params: Mapping[str, Any]
+def collect_diagnostics(context: Context, _params: Mapping[str, Any]
                         ) -> Results:
     """Put what may help into one archive."""
     try:
-        check = _answers(known).text
-    except knowledge.WRONG as error:
+        check = _answers(context).text
+    except unit_context.REPORTED_ERRORS as error:
         # What is wrong is what somebody wants to know.
         check = f'{error}\n'
     return {'path': diagnostics.collect(
-        known.machine, known.application, known.secret_file.name,
-        {'check.txt': check}, known.passwords())}
+        context.machine, context.application, context.secret_file.name,
+        {'check.txt': check}, context.passwords())}
 
 
 #: By their names.
-ALL: dict[str, Callable[[knowledge.Known, Mapping[str, Any]], Results]] = {
+ALL: dict[str, Callable[[Context, Mapping[str, Any]], Results]] = {
     'check-array': check_array,
     'list-capacity': list_capacity,
     'show-volume-types': show_volume_types,
@@ -109,14 +106,14 @@ ALL: dict[str, Callable[[knowledge.Known, Mapping[str, Any]], Results]] = {
 }
 
 
-def _answers(known: knowledge.Known) -> array_check.Report:
+def _answers(context: Context) -> array_check.Report:
     """What the arrays answer.
 
     :raises machine.Failed: this unit cannot ask them
     """
-    if not known.relation:
+    if not context.relation:
         raise machines.Failed('this unit is not beside cinder, and only those '
                               'ask the arrays; run the action on one that is')
-    if known.report.failure:
-        raise machines.Failed(known.report.failure)
-    return known.report
+    if context.report.failure:
+        raise machines.Failed(context.report.failure)
+    return context.report

@@ -31,11 +31,11 @@ import ops
 import actions
 import driver
 import host
-import known as knowledge
 import machine as machines
 import options
 import relation as relations
 import status
+import unit_context
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ class CinderK2Charm(ops.CharmBase):
         # What the driver was last installed from, and what failed last.
         # And whether it is this unit that has put files beside cinder.conf.
         self._stored.set_default(origin='', failures=[], has_files=False)
-        self._known = knowledge.Known(self, self.machine)
-        cinder = self.on[knowledge.CINDER]
-        compute = self.on[knowledge.COMPUTE]
+        self._context = unit_context.UnitContext(self, self.machine)
+        cinder = self.on[unit_context.CINDER]
+        compute = self.on[unit_context.COMPUTE]
         for event in (self.on.install, self.on.upgrade_charm, self.on.start,
                       self.on.config_changed, self.on.secret_changed,
                       self.on.update_status, cinder.relation_created,
@@ -90,12 +90,12 @@ class CinderK2Charm(ops.CharmBase):
             # Kept, for the status must tell it until it is gone. All else
             # that may be wrong is found by looking again.
             return [str(error)]
-        except knowledge.WRONG as error:
+        except unit_context.REPORTED_ERRORS as error:
             _LOG.warning('did not %s: %s', what, error)
         return []
 
     def _on_end(self, _event: ops.EventBase) -> None:
-        self._known.secret_file.remove()
+        self._context.secret_file.remove()
         self._stored.has_files = False
         self._stored.failures = []
 
@@ -109,11 +109,11 @@ class CinderK2Charm(ops.CharmBase):
         kind = event.handle.kind.removesuffix('_action')
         act = actions.ALL[kind.replace('_', '-')]
         try:
-            event.set_results(act(self._known, event.params))
+            event.set_results(act(self._context, event.params))
         except actions.Bad as error:
             event.set_results(error.results)
             event.fail(str(error))
-        except knowledge.WRONG as error:
+        except unit_context.REPORTED_ERRORS as error:
             event.fail(str(error))
 
     def _on_collect_status(self, event: ops.CollectStatusEvent) -> None:
@@ -121,22 +121,22 @@ class CinderK2Charm(ops.CharmBase):
             event.add_status(found)
 
     def _prepare(self) -> None:
-        host.prepare(self.machine, self._known.settings)
+        host.prepare(self.machine, self._context.settings)
 
     def _install_driver(self) -> None:
-        known = self._known
-        if not known.relation:
+        context = self._context
+        if not context.relation:
             return
-        source, wheel = known.driver_source, known.wheel
-        origin = driver.origin(source, wheel, known.upgrade_nonce)
+        source, wheel = context.driver_source, context.wheel
+        origin = driver.origin(source, wheel, context.upgrade_nonce)
         if not driver.is_archive(source):
-            driver.remove_archive(self.machine, known.application)
+            driver.remove_archive(self.machine, context.application)
         reason = self._why_install(source, wheel, origin)
         if reason:
             _LOG.info('the driver must be installed: %s', reason)
-            driver.install(self.machine, source, wheel, known.application)
+            driver.install(self.machine, source, wheel, context.application)
             self._stored.origin = origin
-        self.unit.set_workload_version(known.driver_version)
+        self.unit.set_workload_version(context.driver_version)
 
     def _why_install(self, source: options.Settings,
                      wheel: pathlib.Path | None, origin: str) -> str:
@@ -154,21 +154,22 @@ class CinderK2Charm(ops.CharmBase):
         return ''
 
     def _publish(self) -> None:
-        known = self._known
+        context = self._context
         # Cinder would start a back end whose driver it cannot find.
-        if not (known.relation and known.driver_version):
+        if not (context.relation and context.driver_version):
             return
-        ours = known.relation.data[self.unit]
-        if not known.settings.allow_removal:
-            relations.check_removal(ours, known.settings, known.public,
-                                    known.application)
-        known.secret_file.check_names(known.settings)
+        ours = context.relation.data[self.unit]
+        if not context.settings.allow_removal:
+            relations.check_removal(ours, context.settings, context.public,
+                                    context.application)
+        context.secret_file.check_names(context.settings)
         self._stored.has_files = True
         marks = {
-            'secrets': known.secret_file.write(known.settings, known.secret),
+            'secrets': context.secret_file.write(context.settings,
+                                                 context.secret),
             'driver': driver.mark(str(self._stored.origin))}
-        told = relations.data(known.settings, known.public, marks,
-                              driver.needed(known.settings, known.wheel))
+        told = relations.data(context.settings, context.public, marks,
+                              driver.needed(context.settings, context.wheel))
         changes = '; '.join(relations.changes(ours, told))
         if changes:
             _LOG.info('telling cinder what has changed: %s', changes)
@@ -179,8 +180,8 @@ class CinderK2Charm(ops.CharmBase):
         texts = [str(text) for text in self._stored.failures]
         found: list[ops.StatusBase] = []
         try:
-            found += self._statuses_of(self._known.settings)
-        except knowledge.WRONG as error:
+            found += self._statuses_of(self._context.settings)
+        except unit_context.REPORTED_ERRORS as error:
             texts += getattr(error, 'texts', [str(error)])
         if texts:
             yield status.blocked(list(dict.fromkeys(texts)))
@@ -188,20 +189,20 @@ class CinderK2Charm(ops.CharmBase):
 
     def _statuses_of(self, settings: options.Settings
                      ) -> Iterator[ops.StatusBase]:
-        known = self._known
-        if known.beside_compute:
+        context = self._context
+        if context.beside_compute:
             yield ops.ActiveStatus('this machine can reach volumes')
-        elif not known.relation:
+        elif not context.relation:
             yield ops.WaitingStatus(
                 'no cinder here yet: juju integrate '
-                f'{known.application}:{knowledge.CINDER} '
-                f'cinder:{knowledge.CINDER}')
-        elif not known.driver_version:
+                f'{context.application}:{unit_context.CINDER} '
+                f'cinder:{unit_context.CINDER}')
+        elif not context.driver_version:
             yield ops.BlockedStatus(str(driver.Missing()))
-        elif not known.relation.units:
+        elif not context.relation.units:
             yield ops.WaitingStatus('waiting for cinder to join')
         else:
-            yield from status.of_report(known.report, settings.warnings)
+            yield from status.of_report(context.report, settings.warnings)
 
 
 if __name__ == '__main__':

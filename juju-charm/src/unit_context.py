@@ -34,14 +34,14 @@ import sections
 CINDER = 'storage-backend'
 COMPUTE = 'juju-info'
 #: What an operator must mend; all have a message that says how.
-WRONG = (options.Mistakes, credentials.Refused, oslo.Refused,
-         machines.Failed)
+REPORTED_ERRORS = (options.Mistakes, credentials.Refused, oslo.Refused,
+                   machines.Failed)
 
 
-class Known:
+class UnitContext:
     """Options, secrets, relations and arrays, as one unit sees them.
 
-    What is asked for raises one of ``WRONG`` if it cannot be had.
+    What is asked for raises one of ``REPORTED_ERRORS`` if it cannot be had.
 
     :ivar secret_file: what it keeps beside cinder.conf
     """
@@ -140,5 +140,5 @@ class Known:
             for logins in self.logins.values():
                 yield logins.own.password
                 yield from (one.password for one in logins.devices.values())
-        except WRONG:
+        except REPORTED_ERRORS:
             return
