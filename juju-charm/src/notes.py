@@ -21,8 +21,8 @@ from typing import Any
 
 import machine as machines
 import oslo
-import tree
 import values
+import yaml_option
 
 _LONGEST = 40
 # These may hold a password, or what somebody took for the place of one.
@@ -33,7 +33,7 @@ _SECRETS = ('san_user', 'san_password', 'username', 'password')
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Options as they were given, each a text or, within YAML, a tree.
+    """Options as they were given: each a string, in YAML a dict or list too.
 
     :ivar own: options of one back end or array
     :ivar where: what to write before them in a message
@@ -88,11 +88,11 @@ class Notes:
                 return reader(value)
         return ''
 
-    def tree(self, label: str, text: str) -> Any:
+    def yaml(self, label: str, text: str) -> Any:
         """Read an option that holds YAML; '' where it cannot be read."""
         try:
-            return tree.read(text)
-        except tree.Unreadable as error:
+            return yaml_option.parse(text)
+        except yaml_option.InvalidYaml as error:
             self.mistake(f'{label}: {error}')
             return ''
 

@@ -152,7 +152,7 @@ def _backends(found: notes.Notes, given: notes.Given, application: str
 
 
 def _own_options(found: notes.Notes, given: notes.Given) -> dict[str, Any]:
-    options = found.tree('backends', given.get('backends'))
+    options = found.yaml('backends', given.get('backends'))
     if isinstance(options, dict):
         return options
     if options:

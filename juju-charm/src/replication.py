@@ -50,7 +50,7 @@ def read(found: notes.Notes, given: notes.Given) -> tuple[Device, ...]:
     label = given.label(_OPTION)
     devices = given.get(_OPTION)
     if isinstance(devices, str):
-        devices = found.tree(label, devices)
+        devices = found.yaml(label, devices)
     if not devices:
         return ()
     if not isinstance(devices, list):

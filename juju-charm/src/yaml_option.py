@@ -26,14 +26,14 @@ _DEPTH = 6
 _NULL = 'tag:yaml.org,2002:null'
 
 
-class Unreadable(ValueError):
+class InvalidYaml(ValueError):
     """The text is no YAML of the kind wanted; the message says where."""
 
 
-def read(text: str) -> Any:
-    """Read a YAML text into dicts, lists and strings.
+def parse(text: str) -> Any:
+    """Parse a YAML text into dicts, lists and strings.
 
-    :raises Unreadable: it is no YAML, or names a key twice
+    :raises InvalidYaml: it is no YAML, or names a key twice
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -41,8 +41,8 @@ def read(text: str) -> Any:
         # Its own text quotes the line, which may hold anything.
         mark = getattr(error, 'problem_mark', None)
         where = f' in line {mark.line + 1}' if mark else ''
-        raise Unreadable(f'it cannot be read as YAML{where}; mend '
-                         'the indentation, colons and quotes') from None
+        raise InvalidYaml(f'it cannot be read as YAML{where}; mend '
+                          'the indentation, colons and quotes') from None
     return '' if node is None else _value(node, _DEPTH)
 
 
@@ -54,7 +54,7 @@ def _plain(node: yaml.Node, depth: int) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return node.value
     if not depth:
-        raise Unreadable('it is nested too deeply')
+        raise InvalidYaml('it is nested too deeply')
     if isinstance(node, yaml.SequenceNode):
         return [_value(item, depth - 1) for item in node.value]
     return _mapping(node, depth)
@@ -65,6 +65,6 @@ def _mapping(node: yaml.MappingNode, depth: int) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = _plain(key_node, 0)
         if key in found:
-            raise Unreadable(f'{key} is there twice; keep one')
+            raise InvalidYaml(f'{key} is there twice; keep one')
         found[key] = _value(value_node, depth - 1)
     return found
