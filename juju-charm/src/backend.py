@@ -16,9 +16,8 @@ from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
 
-import notes
 import replication
-import values
+import validation
 
 ISCSI = 'iSCSI'
 FC = 'FC'
@@ -57,33 +56,34 @@ class _Field:
 
     option: str
     key: str
-    read: Callable[[str], str] = values.text
+    read: Callable[[str], str] = validation.text
     iscsi_only: bool = False
 
 
 _FIELDS = (
-    _Field('san_ip', 'san_ip', values.address),
-    _Field('san-api-port', 'san_api_port', values.port),
-    _Field('volume-backend-name', 'volume_backend_name', values.pool),
+    _Field('san_ip', 'san_ip', validation.address),
+    _Field('san-api-port', 'san_api_port', validation.port),
+    _Field('volume-backend-name', 'volume_backend_name', validation.pool),
     _Field('backend-availability-zone', 'backend_availability_zone'),
-    _Field('tls-verify', 'driver_ssl_cert_verify', values.boolean),
-    _Field('tls-fingerprint', 'k2_tls_fingerprint', values.fingerprint),
-    _Field('is_multipath_enabled', _MULTIPATH, values.boolean),
-    _Field('iscsi-cidrs', 'k2_iscsi_cidrs', values.cidrs, iscsi_only=True),
-    _Field('use-chap-auth', 'use_chap_auth', values.boolean,
+    _Field('tls-verify', 'driver_ssl_cert_verify', validation.boolean),
+    _Field('tls-fingerprint', 'k2_tls_fingerprint', validation.fingerprint),
+    _Field('is_multipath_enabled', _MULTIPATH, validation.boolean),
+    _Field('iscsi-cidrs', 'k2_iscsi_cidrs', validation.cidrs, iscsi_only=True),
+    _Field('use-chap-auth', 'use_chap_auth', validation.boolean,
            iscsi_only=True),
     _Field('max-over-subscription-ratio', 'max_over_subscription_ratio',
-           values.ratio),
-    _Field('reserved-percentage', 'reserved_percentage', values.percentage),
+           validation.ratio),
+    _Field('reserved-percentage', 'reserved_percentage',
+           validation.percentage),
     _Field('filter-function', 'filter_function'),
     _Field('goodness-function', 'goodness_function'),
     _Field('image-volume-cache-enabled', 'image_volume_cache_enabled',
-           values.boolean),
+           validation.boolean),
     _Field('image-volume-cache-max-size-gb',
-           'image_volume_cache_max_size_gb', values.whole),
+           'image_volume_cache_max_size_gb', validation.integer),
     _Field('image-volume-cache-max-count', 'image_volume_cache_max_count',
-           values.whole),
-    _Field('clone-strategies', 'k2_clone_strategies', values.strategies),
+           validation.integer),
+    _Field('clone-strategies', 'k2_clone_strategies', validation.strategies),
     _Field('retention-policy', 'k2_retention_policy'),
     _Field('replication-retention-policy', 'k2_replication_retention_policy'),
 )
@@ -92,52 +92,56 @@ OPTIONS = (*(field.option for field in _FIELDS), 'protocol', 'tls-ca',
            'credentials', 'replication-credentials', 'replication-devices')
 
 
-def read(found: notes.Notes, name: str, given: notes.Given) -> Backend:
-    """Read one back end; mistakes and warnings are noted in ``found``."""
-    found.check_known(given, OPTIONS)
-    protocol = found.read(given, 'protocol', values.protocol) or ISCSI
+def read(validator: validation.Validator, name: str,
+         given: validation.GivenOptions) -> Backend:
+    """Read one back end; mistakes and warnings are noted in ``validator``."""
+    validator.check_names(given, OPTIONS)
+    protocol = validator.read(given, 'protocol', validation.protocol) or ISCSI
     backend = Backend(
-        name, protocol, _values(found, name, given, protocol),
-        tls_ca=found.read(given, 'tls-ca', values.certificates),
-        credentials=found.read(given, 'credentials', values.secret_id),
-        replication_credentials=found.read(
-            given, 'replication-credentials', values.secret_id),
-        devices=replication.read(found, given))
-    _check(found, given, backend)
-    _warn(found, given, backend)
+        name, protocol, _values(validator, name, given, protocol),
+        tls_ca=validator.read(given, 'tls-ca', validation.certificates),
+        credentials=validator.read(given, 'credentials', validation.secret_id),
+        replication_credentials=validator.read(
+            given, 'replication-credentials', validation.secret_id),
+        devices=replication.read(validator, given))
+    _check(validator, given, backend)
+    _warn(validator, given, backend)
     return backend
 
 
-def _values(found: notes.Notes, name: str, given: notes.Given,
-            protocol: str) -> dict[str, str]:
+def _values(validator: validation.Validator, name: str,
+            given: validation.GivenOptions, protocol: str
+            ) -> dict[str, str]:
     """What goes into the section, without what is not set."""
     read_ones = {'volume_backend_name': name, 'driver_ssl_cert_verify': 'True'}
     for field in _FIELDS:
-        text = found.read(given, field.option, field.read)
+        text = validator.read(given, field.option, field.read)
         if text and not (field.iscsi_only and protocol == FC):
             read_ones[field.key] = text
     return read_ones
 
 
-def _check(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
+def _check(validator: validation.Validator, given: validation.GivenOptions,
+           backend: Backend) -> None:
     if not given.get('san_ip'):
-        found.mistake(f'{given.where}san_ip is not set; give the management '
-                      'address of the array')
+        validator.error(f'{given.prefix}san_ip is not set; give the '
+                        'management address of the array')
     if not given.get('credentials') and not (
             given.get('san_user') and given.get('san_password')):
-        found.mistake(f'{given.where}credentials is not set; give a secret '
-                      'with the keys username and password')
-    replication.check(found, given.where, backend.devices,
+        validator.error(f'{given.prefix}credentials is not set; give a secret '
+                        'with the keys username and password')
+    replication.check(validator, given.prefix, backend.devices,
                       (backend.values.get('san_ip', ''),
                        backend.values.get('san_api_port', '')),
                       given.get('replication-credentials'))
 
 
-def _warn(found: notes.Notes, given: notes.Given, backend: Backend) -> None:
+def _warn(validator: validation.Validator, given: validation.GivenOptions,
+          backend: Backend) -> None:
     if given.get('san_password'):
-        found.warn('san_password can be read in the model; a secret in '
-                   'credentials is better, then reset it')
+        validator.warn('san_password can be read in the model; a secret in '
+                       'credentials is better, then reset it')
     if (backend.values.get('driver_ssl_cert_verify') == 'False'
             and 'k2_tls_fingerprint' not in backend.values):
-        found.warn(f'{backend.name}: the certificate is not verified; set '
-                   'tls-ca or tls-fingerprint, then tls-verify=true')
+        validator.warn(f'{backend.name}: the certificate is not verified; set '
+                       'tls-ca or tls-fingerprint, then tls-verify=true')

@@ -20,9 +20,8 @@ import dataclasses
 from typing import Any
 
 import backend
-import notes
 import oslo
-import values
+import validation
 
 
 class Mistakes(Exception):
@@ -73,9 +72,9 @@ def read(config: Mapping[str, Any], application: str) -> Settings:
     :param application: its name, which a back end has that has none
     :raises Mistakes: with all of them
     """
-    found = notes.Notes()
-    settings = _settings(found, _given(config), application)
-    _refuse(found)
+    validator = validation.Validator()
+    settings = _settings(validator, _given(config), application)
+    _refuse(validator)
     return settings
 
 
@@ -85,117 +84,120 @@ def read_driver(config: Mapping[str, Any]) -> Settings:
     :param config: as Juju gives them; what is missing is not set
     :raises Mistakes: with those of these options
     """
-    found = notes.Notes()
-    settings = _driver(found, _given(config), Settings(()))
-    _refuse(found)
+    validator = validation.Validator()
+    settings = _driver(validator, _given(config), Settings(()))
+    _refuse(validator)
     return settings
 
 
-def _given(config: Mapping[str, Any]) -> notes.Given:
-    return notes.Given({option: str(value)
-                        for option, value in config.items()})
+def _given(config: Mapping[str, Any]) -> validation.GivenOptions:
+    return validation.GivenOptions(
+        {option: str(value) for option, value in config.items()})
 
 
-def _refuse(found: notes.Notes) -> None:
-    if found.mistakes:
-        raise Mistakes(found.mistakes)
+def _refuse(validator: validation.Validator) -> None:
+    if validator.errors:
+        raise Mistakes(validator.errors)
 
 
-def _settings(found: notes.Notes, given: notes.Given, application: str
-              ) -> Settings:
-    backends = _backends(found, given, application)
-    settings = _driver(found, given, Settings(
+def _settings(validator: validation.Validator, given: validation.GivenOptions,
+              application: str) -> Settings:
+    backends = _backends(validator, given, application)
+    settings = _driver(validator, given, Settings(
         backends,
         multipath=any(one.multipath for one in backends),
-        no_path_retry=found.read(given, 'no-path-retry',
-                                 values.no_path_retry) or 'fail',
-        iscsi_sessions=found.read(given, 'iscsi-sessions', values.sessions),
-        allow_removal=_flag(found, given, 'allow-removal'),
-        stateless=_flag(found, given, 'stateless'),
-        cluster=found.read(given, 'cluster', values.plain_name),
-        coordination_url=found.read(given, 'coordination-url',
-                                    values.lock_server),
-        san_user=found.read(given, 'san_user', values.text),
-        san_password=found.read(given, 'san_password', values.text)))
-    _check(found, settings)
-    return dataclasses.replace(settings, warnings=tuple(found.warnings))
+        no_path_retry=validator.read(given, 'no-path-retry',
+                                     validation.no_path_retry) or 'fail',
+        iscsi_sessions=validator.read(given, 'iscsi-sessions',
+                                      validation.sessions),
+        allow_removal=_flag(validator, given, 'allow-removal'),
+        stateless=_flag(validator, given, 'stateless'),
+        cluster=validator.read(given, 'cluster', validation.plain_name),
+        coordination_url=validator.read(given, 'coordination-url',
+                                        validation.lock_server),
+        san_user=validator.read(given, 'san_user', validation.text),
+        san_password=validator.read(given, 'san_password', validation.text)))
+    _check(validator, settings)
+    return dataclasses.replace(settings, warnings=tuple(validator.warnings))
 
 
-def _driver(found: notes.Notes, given: notes.Given, settings: Settings
-            ) -> Settings:
+def _driver(validator: validation.Validator, given: validation.GivenOptions,
+            settings: Settings) -> Settings:
     """Settings with where the driver comes from."""
-    source = found.read(given, 'driver-source', values.apt_source)
-    key = found.read(given, 'driver-key', values.public_key)
+    source = validator.read(given, 'driver-source', validation.apt_source)
+    key = validator.read(given, 'driver-key', validation.public_key)
     if source.startswith('deb ') and not key:
-        found.mistake('driver-source needs driver-key, the public key that '
-                      'signs the archive')
+        validator.error('driver-source needs driver-key, the public key that '
+                        'signs the archive')
     return dataclasses.replace(settings, driver_source=source, driver_key=key)
 
 
-def _flag(found: notes.Notes, given: notes.Given, option: str) -> bool:
-    return found.read(given, option, values.boolean) == 'True'
+def _flag(validator: validation.Validator, given: validation.GivenOptions,
+          option: str) -> bool:
+    return validator.read(given, option, validation.boolean) == 'True'
 
 
-def _backends(found: notes.Notes, given: notes.Given, application: str
-              ) -> tuple[backend.Backend, ...]:
+def _backends(validator: validation.Validator, given: validation.GivenOptions,
+              application: str) -> tuple[backend.Backend, ...]:
     """The back ends of backend_name, then the others of backends."""
     names = [name.strip() for name in given.get('backend_name').split(',')
              if name.strip()]
-    own = _own_options(found, given)
+    own = _own_options(validator, given)
     if not names and not own:
         names = [application]
     sections = {**dict.fromkeys(names, {}), **own}
-    _check_names(found, list(sections))
-    return tuple(backend.read(found, name,
-                              _given_to(found, name, options, given))
+    _check_names(validator, list(sections))
+    return tuple(backend.read(validator, name,
+                              _given_to(validator, name, options, given))
                  for name, options in sections.items())
 
 
-def _own_options(found: notes.Notes, given: notes.Given) -> dict[str, Any]:
-    options = found.yaml('backends', given.get('backends'))
+def _own_options(validator: validation.Validator,
+                 given: validation.GivenOptions) -> dict[str, Any]:
+    options = validator.yaml('backends', given.get('backends'))
     if isinstance(options, dict):
         return options
     if options:
-        found.mistake('backends: begin each back end with its name and a '
-                      'colon, and write its options below, indented')
+        validator.error('backends: begin each back end with its name and a '
+                        'colon, and write its options below, indented')
     return {}
 
 
-def _given_to(found: notes.Notes, name: str, options: Any,
-              given: notes.Given) -> notes.Given:
+def _given_to(validator: validation.Validator, name: str, options: Any,
+              given: validation.GivenOptions) -> validation.GivenOptions:
     """The options of one back end, with those that all share."""
     where = f'backends: {name}: ' if options else ''
     if not isinstance(options, dict):
         # A name with nothing behind it has all options in common.
         if options:
-            found.mistake(f'{where}write its options below it, indented, as '
-                          '"option: value"')
+            validator.error(f'{where}write its options below it, indented, as '
+                            '"option: value"')
         options = {}
-    return notes.Given(options, where, given.own)
+    return validation.GivenOptions(options, where, given.own)
 
 
-def _check_names(found: notes.Notes, names: list[str]) -> None:
+def _check_names(validator: validation.Validator, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
-        with found.noting(f'back end "{name[:40]}"', ''):
+        with validator.collecting(f'back end "{name[:40]}"', ''):
             oslo.section(name)
         # oslo.config does not tell capital letters from small ones here.
         if name.lower() in seen:
-            found.mistake(f'back end "{name}": another one has this name in '
-                          'other letters; rename one')
+            validator.error(f'back end "{name}": another one has this name in '
+                            'other letters; rename one')
         seen.add(name.lower())
 
 
-def _check(found: notes.Notes, settings: Settings) -> None:
+def _check(validator: validation.Validator, settings: Settings) -> None:
     """Note what contradicts each other in Cinder as a whole."""
     if settings.cluster and not settings.coordination_url:
-        found.mistake('cluster needs coordination-url, the lock server that '
-                      'its units share')
+        validator.error('cluster needs coordination-url, the lock server that '
+                        'its units share')
     if settings.cluster and settings.stateless:
-        found.mistake('cluster and stateless exclude each other; set one')
+        validator.error('cluster and stateless exclude each other; set one')
     if settings.allow_removal:
-        found.warn('allow-removal is true; set it to false when the back ends '
-                   'are as they are to be')
+        validator.warn('allow-removal is true; set it to false when the back '
+                       'ends are as they are to be')
     if settings.stateless and any(one.devices for one in settings.backends):
-        found.warn('stateless: a failover reaches one unit of cinder alone; '
-                   'with several use cluster')
+        validator.warn('stateless: a failover reaches one unit of cinder '
+                       'alone; with several use cluster')

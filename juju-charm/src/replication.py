@@ -16,16 +16,16 @@ from collections.abc import Callable
 import dataclasses
 from typing import Any
 
-import notes
-import values
+import validation
 
 _OPTION = 'replication-devices'
 _DEFAULT_RPO = '300'
 _DEFAULT_PORT = '443'
 _READERS: dict[str, Callable[[str], str]] = {
-    'backend-id': values.backend_id, 'san-ip': values.address,
-    'rpo': values.rpo, 'port': values.port,
-    'tls-fingerprint': values.fingerprint, 'credentials': values.secret_id}
+    'backend-id': validation.backend_id, 'san-ip': validation.address,
+    'rpo': validation.rpo, 'port': validation.port,
+    'tls-fingerprint': validation.fingerprint,
+    'credentials': validation.secret_id}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,24 +45,26 @@ class Device:
     credentials: str = ''
 
 
-def read(found: notes.Notes, given: notes.Given) -> tuple[Device, ...]:
-    """Read the arrays of one back end; mistakes are noted in ``found``."""
+def read(validator: validation.Validator, given: validation.GivenOptions
+         ) -> tuple[Device, ...]:
+    """Read the arrays of one back end; mistakes are noted in ``validator``."""
     label = given.label(_OPTION)
     devices = given.get(_OPTION)
     if isinstance(devices, str):
-        devices = found.yaml(label, devices)
+        devices = validator.yaml(label, devices)
     if not devices:
         return ()
     if not isinstance(devices, list):
-        found.mistake(f'{label}: begin each array with "- "')
+        validator.error(f'{label}: begin each array with "- "')
         return ()
-    read_ones = [_device(found, f'{label}: number {number}: ', fields)
+    read_ones = [_device(validator, f'{label}: number {number}: ', fields)
                  for number, fields in enumerate(devices, start=1)]
     return tuple(device for device in read_ones if device)
 
 
-def check(found: notes.Notes, label: str, devices: tuple[Device, ...],
-          own: tuple[str, str], credentials: str) -> None:
+def check(validator: validation.Validator, label: str,
+          devices: tuple[Device, ...], own: tuple[str, str], credentials: str
+          ) -> None:
     """Note what is wrong with the arrays together.
 
     :param label: what to write before it
@@ -73,29 +75,30 @@ def check(found: notes.Notes, label: str, devices: tuple[Device, ...],
     addresses = [(address, port or _DEFAULT_PORT) for address, port in (
         own, *((device.san_ip, device.port) for device in devices))]
     if len(set(ids)) < len(ids):
-        found.mistake(f'{label}{_OPTION}: two have the same backend-id; each '
-                      'needs its own')
+        validator.error(f'{label}{_OPTION}: two have the same backend-id; '
+                        'each needs its own')
     if len(set(addresses)) < len(addresses):
-        found.mistake(f'{label}{_OPTION}: an array is there twice, or is '
-                      'that of san_ip')
+        validator.error(f'{label}{_OPTION}: an array is there twice, or is '
+                        'that of san_ip')
     for device in devices:
         if not (device.credentials or credentials):
-            found.mistake(f'{label}{_OPTION}: {device.backend_id} has no '
-                          'credentials; set replication-credentials')
+            validator.error(f'{label}{_OPTION}: {device.backend_id} has no '
+                            'credentials; set replication-credentials')
 
 
-def _device(found: notes.Notes, where: str, fields: Any) -> Device | None:
+def _device(validator: validation.Validator, where: str, fields: Any
+            ) -> Device | None:
     if not isinstance(fields, dict):
-        found.mistake(f'{where}write it as "option: value"')
+        validator.error(f'{where}write it as "option: value"')
         return None
-    given = notes.Given(fields, where)
-    found.check_known(given, tuple(_READERS))
-    read_ones = {option: found.read(given, option, reader)
+    given = validation.GivenOptions(fields, where)
+    validator.check_names(given, tuple(_READERS))
+    read_ones = {option: validator.read(given, option, reader)
                  for option, reader in _READERS.items()}
     missing = [option for option in ('backend-id', 'san-ip')
                if not given.get(option)]
     for option in missing:
-        found.mistake(f'{where}{option} is not set')
+        validator.error(f'{where}{option} is not set')
     if not (read_ones['backend-id'] and read_ones['san-ip']):
         return None
     return Device(read_ones['backend-id'], read_ones['san-ip'],

@@ -26,7 +26,7 @@ from tests import charm
 from tests.charm import cinder_conf
 from tests.charm import fakes
 from tests.charm import test_oslo
-import values
+import validation
 import yaml
 
 META = yaml.safe_load((charm.CHARM / 'charmcraft.yaml').read_text())
@@ -339,10 +339,10 @@ class ReplicationTest(Case):
 
     def test_rpo_as_the_array_has_it(self):
         for rpo in ('60', '300', '600', '86400'):
-            self.assertEqual(rpo, values.rpo(rpo))
+            self.assertEqual(rpo, validation.rpo(rpo))
         for rpo in ('0', '-60', '61', '120', '299', '5m', ''):
-            with self.assertRaises(values.Wrong):
-                values.rpo(rpo)
+            with self.assertRaises(validation.InvalidValue):
+                validation.rpo(rpo)
 
     def test_units_that_share_a_host_are_warned_of_failovers(self):
         settings = read(replication_devices=self.DEVICES, stateless=True,
