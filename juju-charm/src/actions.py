@@ -30,7 +30,7 @@ Results = dict[str, str]
 Context = unit_context.UnitContext
 
 
-class Bad(machines.Failed):
+class ActionFailed(machines.Failed):
     """An action that fails, and shows something all the same."""
 
     def __init__(self, text: str, results: Results) -> None:
@@ -42,12 +42,12 @@ class Bad(machines.Failed):
 def check_array(context: Context, _params: Mapping[str, Any]) -> Results:
     """Ask the arrays whether everything is as it must be.
 
-    :raises Bad: it is not
+    :raises ActionFailed: it is not
     """
     report = _answers(context)
     results = {'report': report.text}
     if report.problems:
-        raise Bad('; '.join(report.problems), results)
+        raise ActionFailed('; '.join(report.problems), results)
     return {**results,
             'result': '\n'.join(map(status.summary, report.backends))}
 

@@ -123,7 +123,7 @@ def _run(machine: machines.Machine, application: str,
     return _read(done)
 
 
-def _read(done: machines.Done) -> Report:
+def _read(done: machines.Result) -> Report:
     if done.status == _USAGE:
         return Report(failure='the driver is too old to check its arrays; '
                               'install a newer one')

@@ -110,7 +110,7 @@ class CinderK2Charm(ops.CharmBase):
         act = actions.ALL[kind.replace('_', '-')]
         try:
             event.set_results(act(self._context, event.params))
-        except actions.Bad as error:
+        except actions.ActionFailed as error:
             event.set_results(error.results)
             event.fail(str(error))
         except unit_context.REPORTED_ERRORS as error:
@@ -198,7 +198,7 @@ class CinderK2Charm(ops.CharmBase):
                 f'{context.application}:{unit_context.CINDER} '
                 f'cinder:{unit_context.CINDER}')
         elif not context.driver_version:
-            yield ops.BlockedStatus(str(driver.Missing()))
+            yield ops.BlockedStatus(str(driver.DriverMissing()))
         elif not context.relation.units:
             yield ops.WaitingStatus('waiting for cinder to join')
         else:

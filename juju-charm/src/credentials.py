@@ -26,7 +26,7 @@ _OPTION = 'credentials'
 _REPLICATION_OPTION = 'replication-credentials'
 
 
-class Refused(Exception):
+class CredentialsError(Exception):
     """Credentials cannot be had; the message names each and what to do.
 
     :ivar texts: a sentence for each
@@ -71,12 +71,12 @@ class Source:
     def get(self, settings: options.Settings) -> dict[str, Logins]:
         """Get all that the back ends need, by their names.
 
-        :raises Refused: one of them cannot be had, or cannot be used
+        :raises CredentialsError: one of them cannot be had, or cannot be used
         """
         found = {one.name: self._of_backend(settings, one)
                  for one in settings.backends}
         if self._wrong:
-            raise Refused(self._wrong)
+            raise CredentialsError(self._wrong)
         return {name: logins for name, logins in found.items() if logins}
 
     def _of_backend(self, settings: options.Settings, one: backends.Backend
@@ -127,7 +127,7 @@ class Source:
         try:
             for key in ('username', 'password'):
                 oslo.value(content[key])
-        except oslo.Refused as error:
+        except oslo.InvalidText as error:
             self._refuse(f'{label}: {key}: {error}')
             return None
         if ':' in content['username']:

@@ -57,7 +57,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError,
                RuntimeError, KeyError)
 
 
-class Missing(machines.Failed):
+class DriverMissing(machines.Failed):
     """There is nothing to install the driver from."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def install(machine: machines.Machine, settings: options.Settings,
     Where it fails, the one before goes on.
 
     :param application: who it is that asks apt for it
-    :raises Missing: there is neither a wheel nor a source
+    :raises DriverMissing: there is neither a wheel nor a source
     :raises machine.Failed: it could not be done; with the reason
     """
     if wheel:
@@ -133,7 +133,7 @@ def install(machine: machines.Machine, settings: options.Settings,
         _install_package(machine, settings, application)
         _remove_wheel(machine)
     else:
-        raise Missing
+        raise DriverMissing
 
 
 def _install_package(machine: machines.Machine, settings: options.Settings,

@@ -57,7 +57,7 @@ class Failed(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class Result:
     """What a program that ended has to say.
 
     :ivar status: its exit status
@@ -78,7 +78,7 @@ class Done:
                 else 'it said nothing')
 
 
-def failure(program: str, done: Done) -> Failed:
+def failure(program: str, done: Result) -> Failed:
     """What to raise for a program that failed, with its last line.
 
     A status has no place for more; all that it wrote goes into the log.
@@ -178,7 +178,7 @@ class Machine:
             raise Failed(f'{name} cannot be removed: {error.strerror}'
                          ) from None
 
-    def run(self, *command: str, seconds: float, **variables: str) -> Done:
+    def run(self, *command: str, seconds: float, **variables: str) -> Result:
         """Run a program to its end.
 
         :param seconds: when to kill it, and whatever it has started
@@ -204,7 +204,7 @@ class Machine:
             _kill(process)
             raise Failed(f'{command[0]} did not end within '
                          f'{seconds:.0f} seconds') from None
-        return Done(process.returncode, output, errors)
+        return Result(process.returncode, output, errors)
 
     def must(self, *command: str, seconds: float, **variables: str) -> str:
         """Run a program that must succeed; return its standard output.

@@ -24,7 +24,7 @@ import oslo
 import validation
 
 
-class Mistakes(Exception):
+class InvalidOptions(Exception):
     """Options are missing, wrong, or contradict each other.
 
     :ivar texts: a sentence for each, with the option and the rule, and the
@@ -70,7 +70,7 @@ def read(config: Mapping[str, Any], application: str) -> Settings:
 
     :param config: as Juju gives them; what is missing is not set
     :param application: its name, which a back end has that has none
-    :raises Mistakes: with all of them
+    :raises InvalidOptions: with all of them
     """
     validator = validation.Validator()
     settings = _settings(validator, _given(config), application)
@@ -82,7 +82,7 @@ def read_driver(config: Mapping[str, Any]) -> Settings:
     """Read the options that say where the driver comes from, and no others.
 
     :param config: as Juju gives them; what is missing is not set
-    :raises Mistakes: with those of these options
+    :raises InvalidOptions: with those of these options
     """
     validator = validation.Validator()
     settings = _driver(validator, _given(config), Settings(()))
@@ -97,7 +97,7 @@ def _given(config: Mapping[str, Any]) -> validation.GivenOptions:
 
 def _refuse(validator: validation.Validator) -> None:
     if validator.errors:
-        raise Mistakes(validator.errors)
+        raise InvalidOptions(validator.errors)
 
 
 def _settings(validator: validation.Validator, given: validation.GivenOptions,

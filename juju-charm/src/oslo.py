@@ -36,7 +36,7 @@ _LONGEST_NAME = 100
 _QUOTES = ('"', "'")
 
 
-class Refused(ValueError):
+class InvalidText(ValueError):
     """A text cannot stand in cinder.conf; the message says why.
 
     The message never quotes the text, which may be a password.
@@ -46,12 +46,12 @@ class Refused(ValueError):
 def value(text: str) -> str:
     """Write a text so that a string option reads it back exactly.
 
-    :raises Refused: it has a character that no line can hold
+    :raises InvalidText: it has a character that no line can hold
     """
     for character in text:
         if unicodedata.category(character) in ('Cc', 'Cs'):
-            raise Refused('line breaks and other control characters cannot '
-                          'stand in cinder.conf; take them out')
+            raise InvalidText('line breaks and other control characters '
+                              'cannot stand in cinder.conf; take them out')
     # A doubled dollar would not do: behind a backslash it reads otherwise.
     written = text.replace('$', r'\$')
     if written != written.strip() or _is_quoted(written):
@@ -62,12 +62,13 @@ def value(text: str) -> str:
 def device(fields: Mapping[str, str]) -> str:
     """Write a ``replication_device`` so that its fields read back exactly.
 
-    :raises Refused: one of them ends early there
+    :raises InvalidText: one of them ends early there
     """
     for key, text in fields.items():
         if not fits_device(text):
-            raise Refused(f'{key} has a comma, a blank at an end, or nothing '
-                          'in it, which replication_device cannot hold')
+            raise InvalidText(f'{key} has a comma, a blank at an end, or '
+                              'nothing in it, which replication_device '
+                              'cannot hold')
     return value(','.join(f'{key}:{text}' for key, text in fields.items()))
 
 
@@ -82,14 +83,14 @@ def section(name: str) -> str:
     It also stands in ``enabled_backends`` and, behind an @ and before a #, in
     the host of each volume.
 
-    :raises Refused: it would not be found there again
+    :raises InvalidText: it would not be found there again
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        raise Refused('use at most 100 letters, digits, dots, dashes and '
-                      'underscores, the first one a letter or digit')
+        raise InvalidText('use at most 100 letters, digits, dots, dashes and '
+                          'underscores, the first one a letter or digit')
     if name.lower() in RESERVED or name.lower().startswith('oslo_'):
-        raise Refused('cinder.conf has a section of this name already; '
-                      'choose another one')
+        raise InvalidText('cinder.conf has a section of this name already; '
+                          'choose another one')
     return name
 
 

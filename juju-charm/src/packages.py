@@ -82,7 +82,7 @@ def upgrade(machine: machines.Machine, *names: str) -> None:
     _check(_install(machine, names))
 
 
-def _update(machine: machines.Machine) -> machines.Done:
+def _update(machine: machines.Machine) -> machines.Result:
     """Fetch the lists of what the archives have.
 
     apt waits for the lock of dpkg by itself, and not for that of its lists,
@@ -99,7 +99,7 @@ def _update(machine: machines.Machine) -> machines.Done:
 
 
 def _install(machine: machines.Machine, names: Iterable[str]
-             ) -> machines.Done:
+             ) -> machines.Result:
     """Install packages; first end what a killed installation has left."""
     done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     if done.status and _INTERRUPTED in done.errors:
@@ -110,11 +110,11 @@ def _install(machine: machines.Machine, names: Iterable[str]
 
 
 def _apt(machine: machines.Machine, *command: str, seconds: float
-         ) -> machines.Done:
+         ) -> machines.Result:
     return machine.run(*command, seconds=seconds, **_QUIET)
 
 
-def _check(done: machines.Done) -> None:
+def _check(done: machines.Result) -> None:
     if done.status:
         raise machines.failure(_APT[0], done)
 

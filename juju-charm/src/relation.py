@@ -34,7 +34,7 @@ _DEFAULT = 'DEFAULT'
 _CLUSTER = 'cluster'
 
 
-class Removal(machines.Failed):
+class RemovalNotAllowed(machines.Failed):
     """Cinder would lose volumes, and nobody has confirmed that."""
 
     def __init__(self, losses: list[str], application: str) -> None:
@@ -57,7 +57,7 @@ def check_removal(published: Mapping[str, str], settings: options.Settings,
     :param published: the relation data of this unit until now; it may be that
         of the original charm
     :param public: sections to publish, that are not secret
-    :raises Removal: something of it would go
+    :raises RemovalNotAllowed: something of it would go
     """
     before = _sections(published)
     names = [name for name in published.get('backend_name', '').split(',')
@@ -69,7 +69,7 @@ def check_removal(published: Mapping[str, str], settings: options.Settings,
         losses += _service_losses(
             published, before.get(_DEFAULT, {}).get(_CLUSTER, ''), settings)
     if losses:
-        raise Removal(losses, application)
+        raise RemovalNotAllowed(losses, application)
 
 
 def _service_losses(published: Mapping[str, str], cluster: str,

@@ -33,7 +33,7 @@ _DRIVERS = {backends.ISCSI: 'cinder_k2.driver.K2ISCSIDriver',
             backends.FC: 'cinder_k2.driver.K2FCDriver'}
 
 
-class TooManyPasswords(oslo.Refused):
+class TooManyPasswords(oslo.InvalidText):
     """Passwords of several arrays need the one place that takes any text."""
 
 
@@ -54,7 +54,7 @@ def secret(settings: options.Settings,
            logins: Mapping[str, credentials.Logins]) -> dict[str, Pairs]:
     """The sections that are secret, by their names.
 
-    :raises oslo.Refused: a password cannot be carried
+    :raises oslo.InvalidText: a password cannot be carried
     """
     sections = {one.name: list(_secret(one, logins[one.name]))
                 for one in settings.backends}

@@ -34,8 +34,8 @@ import sections
 CINDER = 'storage-backend'
 COMPUTE = 'juju-info'
 #: What an operator must mend; all have a message that says how.
-REPORTED_ERRORS = (options.Mistakes, credentials.Refused, oslo.Refused,
-                   machines.Failed)
+REPORTED_ERRORS = (options.InvalidOptions, credentials.CredentialsError,
+                   oslo.InvalidText, machines.Failed)
 
 
 class UnitContext:

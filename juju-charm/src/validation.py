@@ -135,7 +135,7 @@ class Validator:
         """
         try:
             yield
-        except (InvalidValue, oslo.Refused) as error:
+        except (InvalidValue, oslo.InvalidText) as error:
             self.error(f'{label}{shown}: {error}')
 
 
@@ -156,7 +156,7 @@ def text(given: str) -> str:
     """
     try:
         oslo.value(given)
-    except oslo.Refused as error:
+    except oslo.InvalidText as error:
         raise InvalidValue(str(error)) from None
     return given
 

@@ -148,8 +148,8 @@ class FakeMachine(machine.Machine):
 
     def _play(self, command, line):
         if line.startswith('dpkg-query --show --showformat'):
-            return machine.Done(0, 'installed' if command[-1] in
-                                self.installed else '')
+            return machine.Result(
+                0, 'installed' if command[-1] in self.installed else '')
         if command[0] == 'apt-get':
             self._install(command)
         if line.startswith('python3 -m pip install'):
@@ -160,14 +160,14 @@ class FakeMachine(machine.Machine):
                             in self.installed else '')
             self.wheel.rmdir()
         if line.startswith('python3 -c'):
-            return machine.Done(0, f'{self.version}\n')
+            return machine.Result(0, f'{self.version}\n')
         if line.startswith('k2-admin check'):
             self.checked = pathlib.Path(command[-1]).read_text()
             self.mode = pathlib.Path(command[-1]).stat().st_mode & 0o777
             bad = any(one['problems'] for one in self.backends)
-            return machine.Done(int(bad), json.dumps(
+            return machine.Result(int(bad), json.dumps(
                 {'backends': self.backends}))
-        return machine.Done(0, f'output of {line}\n')
+        return machine.Result(0, f'output of {line}\n')
 
     def _install(self, command):
         if 'install' in command:

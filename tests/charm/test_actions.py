@@ -328,7 +328,7 @@ class DiagnosticsTest(ActionCase):
 
     def test_a_failed_check_still_masks_passwords(self):
         self.machine.failing['k2-admin'] = machine.Failed('hangs')
-        self.machine.failing['multipath'] = machine.Done(0, fakes.PASSWORD)
+        self.machine.failing['multipath'] = machine.Result(0, fakes.PASSWORD)
         self.assertEqual('***', self.collect()['cinder-k2/multipath.txt'])
 
     def test_it_replaces_the_one_before(self):

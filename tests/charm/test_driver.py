@@ -137,7 +137,7 @@ class WheelTest(fakes.UnitCase):
 
     def test_all_that_fails_is_told_the_driver_first(self):
         before = self.run_event()
-        self.machine.failing['python3 -m pip'] = machine.Done(
+        self.machine.failing['python3 -m pip'] = machine.Result(
             1, '', 'ERROR: disk full\n')
         after = self.upgrade_openstack(before, config={
             **self.config, 'reserved-percentage': 101})
@@ -197,7 +197,7 @@ class WheelTest(fakes.UnitCase):
         self.assertStatus('active', 'k2a', self.again(state))
 
     def test_a_failure_is_told_and_tried_again(self):
-        self.machine.failing['python3 -m pip'] = machine.Done(
+        self.machine.failing['python3 -m pip'] = machine.Result(
             1, '', 'ERROR: disk full\n')
         state = self.run_event()
         self.assertStatus('blocked', 'python3 failed: ERROR: disk full',
@@ -258,7 +258,7 @@ class SourceTest(fakes.UnitCase):
     def test_a_password_in_the_source_stays_secret(self):
         source = 'deb https://bob:hush/1@example.com/k2 noble main'
         self.config.update({'driver-source': source, 'driver-key': KEY})
-        self.machine.failing['apt-get'] = machine.Done(
+        self.machine.failing['apt-get'] = machine.Result(
             100, '', f'E: {"x" * 160} {source} is refused\n')
         state = self.run_event()
         self.assertStatus('blocked', r'apt-get failed: E: x+ deb '
@@ -300,7 +300,7 @@ class SourceTest(fakes.UnitCase):
 
     def test_an_archive_that_cannot_be_used_is_not_left_to_others(self):
         self.config.update(ARCHIVE)
-        self.machine.failing[APT['update']] = machine.Done(
+        self.machine.failing[APT['update']] = machine.Result(
             100, '', 'E: The repository has no Release file.\n')
         state = self.run_event()
         self.assertStatus('blocked', 'no Release file', state)
@@ -346,7 +346,7 @@ class SourceTest(fakes.UnitCase):
     def test_a_package_that_fails_leaves_the_wheel_that_was_there(self):
         self.machine.wheel.mkdir(parents=True)
         self.machine.version = '1.0'
-        self.machine.failing['apt-get'] = machine.Done(100, '', 'E: no\n')
+        self.machine.failing['apt-get'] = machine.Result(100, '', 'E: no\n')
         self.config['driver-source'] = 'distro'
         self.assertStatus('blocked', 'apt-get failed: E: no',
                           self.run_event())
@@ -404,7 +404,7 @@ class PackagesTest(fakes.UnitCase):
         """The last words of apt's commands, when some fail at first."""
         for word, errors in answers.items():
             self.machine.failing[APT[word]] = [
-                machine.Done(100, '', text) for text in errors]
+                machine.Result(100, '', text) for text in errors]
         self.machine.commands.clear()
         packages.install(self.machine, ('a',))
         return [line.split()[-1] for line in self.machine.commands
@@ -508,7 +508,7 @@ class MachineTest(fakes.UnitCase):
         self.assertEqual('no https://h/x', str(machine.Failed(
             'no https://h/x')))
         self.assertEqual('http://***@h',
-                         machine.Done(1, 'http://u:hush@h').reason)
+                         machine.Result(1, 'http://u:hush@h').reason)
 
     def test_programs_do_not_see_the_python_of_the_charm(self):
         with mock.patch.dict(os.environ, {'PYTHONPATH': '/charm/venv'}):

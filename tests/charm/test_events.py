@@ -46,7 +46,7 @@ class EventsTest(fakes.UnitCase):
         self.assertIn('backend_name', self.published(state))
 
     def test_multipathd_that_cannot_reload_is_tried_again(self):
-        self.machine.failing['systemctl'] = machine.Done(1, '', 'no\n')
+        self.machine.failing['systemctl'] = machine.Result(1, '', 'no\n')
         state = self.run_event()
         self.assertStatus('blocked', 'systemctl failed: no', state)
         self.machine.failing.clear()

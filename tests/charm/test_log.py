@@ -112,7 +112,7 @@ class LogTest(fakes.UnitCase):
 
     @ddt.data('python3 -m pip', 'apt-get')
     def test_all_that_a_program_that_fails_has_written(self, program):
-        self.machine.failing[program] = machine.Done(
+        self.machine.failing[program] = machine.Result(
             3, 'one\n', 'at https://me:hush@example.com/\nlast\n')
         self.run_event()
         name = program.split()[0]
@@ -122,10 +122,10 @@ class LogTest(fakes.UnitCase):
 
     def test_waiting_for_apt_and_repairs(self):
         self.machine.failing['apt-get --yes -o DPkg::Lock::Timeout=120 up'] = [
-            machine.Done(100, '', 'E: Could not get lock /var/lib\n')]
+            machine.Result(100, '', 'E: Could not get lock /var/lib\n')]
         self.machine.failing['apt-get --yes -o DPkg::Lock::Timeout=120 --'] = [
-            machine.Done(100, '', 'E: dpkg was interrupted, you must\n'),
-            machine.Done(100, '', 'E: no such package\n')]
+            machine.Result(100, '', 'E: dpkg was interrupted, you must\n'),
+            machine.Result(100, '', 'E: no such package\n')]
         self.run_event()
         self.assertSaid('missing so far\nending what an interrupted dpkg has '
                         'left\nwaiting for the lock of the lists of apt\n')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the charm: what is accepted, and how mistakes are told."""
+"""Options of the charm: what is accepted, and how errors are reported."""
 
 import unittest
 
@@ -48,8 +48,8 @@ def read(**config):
 
 class Case(unittest.TestCase):
 
-    def mistakes(self, **config):
-        with self.assertRaises(options.Mistakes) as caught:
+    def errors(self, **config):
+        with self.assertRaises(options.InvalidOptions) as caught:
             read(**config)
         return caught.exception.texts
 
@@ -146,7 +146,7 @@ class BackendsTest(Case):
                 second.devices, second.values['filter_function']))
             self.assertEqual(['backends: k2a: san_ip is not set; give the '
                               'management address of the array'],
-                             self.mistakes(
+                             self.errors(
                                  backends=f'k2a: {{san_ip: {null}}}'))
 
     def test_null_in_quotes_or_as_a_name_is_a_text(self):
@@ -177,7 +177,7 @@ class BackendsTest(Case):
 
 
 @ddt.ddt
-class MistakesTest(Case):
+class InvalidOptionsTest(Case):
 
     @ddt.data(
         ({'san_ip': ''}, 'san_ip is not set; give the management address of '
@@ -247,14 +247,14 @@ class MistakesTest(Case):
     )
     @ddt.unpack
     def test_each_is_told_with_option_and_rule(self, config, expected):
-        texts = self.mistakes(**config)
+        texts = self.errors(**config)
         self.assertTrue(any(text.startswith(expected) for text in texts),
                         texts)
         self.assertNotIn('hush', ' '.join(texts))
 
     def test_all_are_told_at_once_and_each_once(self):
-        texts = self.mistakes(protocol='nfs', san_ip='',
-                              backend_name='k2a,k2b')
+        texts = self.errors(protocol='nfs', san_ip='',
+                            backend_name='k2a,k2b')
         self.assertEqual(2, len(texts), texts)
 
     @hypothesis.given(st.sampled_from(sorted(DEFAULTS)), test_oslo.TEXTS)
@@ -276,8 +276,8 @@ class MistakesTest(Case):
             settings = options.read(
                 {**DEFAULTS, **ENOUGH, 'backend_name': 'k2a', option: text},
                 'cinder-k2')
-        except options.Mistakes as mistakes:
-            self.assertRegex(str(mistakes), f'{option}|back end "')
+        except options.InvalidOptions as error:
+            self.assertRegex(str(error), f'{option}|back end "')
             return
         for one in settings.backends:
             found = cinder_conf.section(cinder_conf.render(
@@ -331,8 +331,8 @@ class ReplicationTest(Case):
          'no credentials; set replication-credentials'),
     )
     @ddt.unpack
-    def test_mistakes(self, text, expected):
-        texts = self.mistakes(replication_devices=text)
+    def test_errors(self, text, expected):
+        texts = self.errors(replication_devices=text)
         self.assertTrue(any(text.startswith(expected) for text in texts),
                         texts)
         self.assertNotIn('hush', ' '.join(texts))

@@ -40,7 +40,7 @@ class ValueTest(unittest.TestCase):
     def test_a_text_comes_out_as_it_was_or_is_refused(self, text):
         try:
             written = oslo.value(text)
-        except oslo.Refused:
+        except oslo.InvalidText:
             self.assertFalse(text.isprintable(), text)
         else:
             self.assertEqual(text, self.read(written, 'san_password'))
@@ -51,7 +51,7 @@ class ValueTest(unittest.TestCase):
     def test_a_device_comes_out_as_it_was_or_is_refused(self, fields):
         try:
             written = oslo.device(fields)
-        except oslo.Refused:
+        except oslo.InvalidText:
             return
         self.assertEqual([fields], self.read(written, 'replication_device'))
 
@@ -68,7 +68,7 @@ class ValueTest(unittest.TestCase):
     def test_what_is_refused_is_not_quoted(self):
         for refused in (lambda: oslo.value('hush\nhush'),
                         lambda: oslo.device({'password': 'hush,hush'})):
-            with self.assertRaises(oslo.Refused) as caught:
+            with self.assertRaises(oslo.InvalidText) as caught:
                 refused()
             self.assertNotIn('hush', str(caught.exception))
 
@@ -80,7 +80,7 @@ class SectionTest(unittest.TestCase):
     def test_a_name_is_found_again_or_refused(self, name):
         try:
             oslo.section(name)
-        except oslo.Refused:
+        except oslo.InvalidText:
             return
         found = cinder_conf.section(f'[{name}]\nsan_ip = there\n', name)
         self.assertEqual('there', found.san_ip)
@@ -96,5 +96,5 @@ class SectionTest(unittest.TestCase):
         self.assertIn('fc-zone-manager', theirs)
         for name in theirs:
             for written in (name, name.upper()):
-                with self.assertRaises(oslo.Refused):
+                with self.assertRaises(oslo.InvalidText):
                     oslo.section(written)

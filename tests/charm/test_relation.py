@@ -104,7 +104,7 @@ class PublishTest(fakes.UnitCase):
              found.filter_function, found.replication_device])
 
 
-class MistakeTest(fakes.UnitCase):
+class InvalidOptionsTest(fakes.UnitCase):
 
     def test_nothing_is_published_before_all_is_there(self):
         for option, value in (('san_ip', ''), ('protocol', 'nfs'),
@@ -115,7 +115,7 @@ class MistakeTest(fakes.UnitCase):
                 self.assertNotIn('backend_name', self.published(state))
                 self.assertIsNone(self.machine.read(fakes.SECRETS))
 
-    def test_a_mistake_takes_no_running_back_end_down(self):
+    def test_an_invalid_option_takes_no_running_back_end_down(self):
         before = self.run_event()
         secrets = self.machine.read(fakes.SECRETS)
         after = self.again(before, config={**self.config, 'protocol': 'nfs'})

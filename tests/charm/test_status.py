@@ -41,7 +41,7 @@ class StatusTest(fakes.UnitCase):
 
     @ddt.data('configuration', 'unreachable', 'role', 'version', 'full',
               'ports', 'peer')
-    def test_what_somebody_must_mend_blocks(self, kind):
+    def test_problems_that_need_an_operator_block(self, kind):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding(kind, 'do this')])]
         self.assertStatus('blocked', '^k2a: do this$', self.run_event())
@@ -49,19 +49,19 @@ class StatusTest(fakes.UnitCase):
     @ddt.data(('certificate', 'tls-ca or tls-fingerprint'),
               ('credentials', 'credentials'))
     @ddt.unpack
-    def test_what_an_option_of_the_charm_mends_names_it(self, kind, option):
+    def test_problems_name_the_option_of_the_charm(self, kind, option):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding(kind, 'do this')])]
         self.assertStatus('blocked', rf'^k2a: do this \[charm: {option}\]$',
                           self.run_event())
 
     @ddt.data('state', 'error')
-    def test_what_may_pass_waits(self, kind):
+    def test_transient_problems_wait(self, kind):
         self.machine.backends = [fakes.backend(problems=[
             fakes.finding(kind, 'wait for this')])]
         self.assertStatus('waiting', '^k2a: wait for this$', self.run_event())
 
-    def test_what_must_be_mended_comes_before_what_may_pass(self):
+    def test_transient_problems_come_last(self):
         self.machine.backends = [
             fakes.backend('k2a', problems=[fakes.finding('state', 'later')]),
             fakes.backend('k2b', problems=[fakes.finding('role', 'now')])]
@@ -114,13 +114,13 @@ class StatusTest(fakes.UnitCase):
         self.assertNoSecret(self.machine.read(fakes.SECRETS).replace(
             'pa\\$word', ''))
 
-    def test_all_mistakes_at_once(self):
+    def test_all_errors_at_once(self):
         self.config.update({'protocol': 'nfs', 'reserved-percentage': 101})
         self.assertStatus('blocked', 'protocol is "nfs": use iscsi or fc; '
                           'reserved-percentage is "101": use 0 to 100',
                           self.run_event())
 
-    def test_many_mistakes_are_counted(self):
+    def test_many_errors_are_counted(self):
         self.config['backends'] = '\n'.join(
             f'b{number}: {{san_ip: "http://{number}"}}'
             for number in range(9))
@@ -213,10 +213,11 @@ class CheckTest(fakes.UnitCase):
         self.assertFalse(list(self.root.glob('root/run/**/check.conf')))
 
     def test_one_that_an_old_driver_does_not_know_is_told(self):
-        self.fails(machine.Done(2, '', 'usage: ...'), 'the driver is too old')
+        self.fails(machine.Result(2, '', 'usage: ...'),
+                   'the driver is too old')
 
     def test_one_that_breaks_is_told_by_its_last_line(self):
-        self.fails(machine.Done(1, 'no json', 'Traceback\nOops: why\n'),
+        self.fails(machine.Result(1, 'no json', 'Traceback\nOops: why\n'),
                    'k2-admin check failed: Oops: why')
 
 
