@@ -115,6 +115,16 @@ class RecordedHiddenTest(recorded.RecordedTest):
                                       volume_group=GROUP),
              mock.call.volumes.some(volume_group=GROUP)], self.calls()[-3:])
 
+    def test_reclaim_beside_volumes_that_stay(self):
+        """What is gone may have been a clone; else its source stays."""
+        self.client.volumes.some.return_value = ([mock.sentinel.other], True)
+        self.groups.get.return_value = a_group('v7 g4')
+        for needed, source_groups in ((), {4}), ({7}, ()):
+            self.assertEqual(
+                deferred_deletion.Purged(
+                    source_groups=frozenset(source_groups)),
+                self.deferred.purge(3, frozenset(needed)))
+
     def test_reclaim_a_snapshot_among_several(self):
         """One of another name has the id by now (OBJ-7)."""
         self.groups.get.return_value = a_group(f's4={ONE} s5={ONE} s6')
