@@ -43,8 +43,6 @@ class Profiles:
         self._records = client.host_auth_profiles
         # Hosts do not show what they have (CHP-6): what was seen to be.
         self._given = cache.Cache()
-        # Ids of those that were made, and that no host has got yet.
-        self._made: dict[str, int] = {}
 
     def find(self, name: str) -> rest.HostAuthProfile | None:
         """The profile of that name. One call.
@@ -71,7 +69,6 @@ class Profiles:
             made = self._records.create(
                 name=login.name, type='CHAP', username=login.name,
                 password=login.password)
-            self._made[login.name] = made.id
             self._records.prove(name=login.name)
             return made, True
         except rest.NotOffered:
@@ -88,13 +85,12 @@ class Profiles:
         self._records.update(profile.id, names=[profile.name],
                              new_password=password)
 
-    def discard(self, name: str) -> None:
+    def discard(self, name: str, made: int | None = None) -> None:
         """Delete a profile that no host has (CHP-4). Two calls.
 
-        One call for what was made just before and not given to a host: an
-        array that passes over profiles may not show them either.
+        :param made: its id if it was made in this operation: one call then.
+            An array that passes over profiles may not show them either.
         """
-        made = self._made.pop(name, None)
         if made is not None:
             self._records.delete(made, name=name)
             return
@@ -143,7 +139,6 @@ class Profiles:
 
     def note_given(self, host: int, name: str) -> None:
         """Remember that a host has a profile."""
-        self._made.pop(name, None)
         self._given.put(host, name)
 
     def was_given(self, host: int, name: str) -> bool:

@@ -94,6 +94,8 @@ class Guard:
         self._initiator = initiator
         self.required = owner.required
         self.name = naming.chap_profile(initiator)
+        # Id of the profile, if it was made for this host just now.
+        self._made: int | None = None
 
     def login(self, host: int) -> chap.Login | None:
         """What a host of the array logs in with, None without CHAP.
@@ -125,9 +127,14 @@ class Guard:
         kept = self._secrets.find(self._initiator)
         login = chap.Login(self.name, kept or self._secrets.generate())
         profile, right = self._array.chap.ensure(login)
+        self._made = profile.id if right else None
         if profile.in_use and kept is None:
             raise self._lost()
         return self._settle(profile, login, right or profile.in_use)
+
+    def discard(self) -> None:
+        """Delete the profile after a failure, unless a host has it."""
+        self._array.chap.discard(self.name, self._made)
 
     def may_give(self, host: int) -> bool:
         """Whether a host without CHAP may be given it. At most four calls."""

@@ -169,12 +169,10 @@ def _register(request: _AttachRequest) -> Attached:
 def _make_profile(request: _AttachRequest, guard: chap.Guard, steps: undo.Undo
                   ) -> array_chap.Login:
     """Make the CHAP profile that the host is about to get."""
-    def discard() -> None:
-        request.array.chap.discard(guard.name)
-
-    with steps.step('create CHAP profile', discard, always_unknown=True):
+    with steps.step('create CHAP profile', guard.discard,
+                    always_unknown=True):
         login = guard.make()
-    steps.on_failure('create CHAP profile', discard)
+    steps.on_failure('create CHAP profile', guard.discard)
     return login
 
 

@@ -93,23 +93,19 @@ class ProfilesTest(recorded.RecordedTest):
             self.calls())
 
     def test_discard_what_was_made_for_nothing(self):
-        """Where the array shows no profile, too; by its id once only."""
-        self.records.create.return_value = IDLE
+        """Where the array shows no profile, too."""
         self.records.find.side_effect = rest.NotOffered('no')
-        self.chap.ensure(LOGIN)
-        self.chap.discard('me')
-        self.assertEqual(mock.call.host_auth_profiles.delete(8, name='me'),
-                         self.calls()[-1])
-        self.assertNotIn(FIND, self.calls())
+        self.chap.discard('me', made=8)
+        self.assertEqual([mock.call.host_auth_profiles.delete(8, name='me')],
+                         self.calls())
         self.records.search.side_effect = rest.NotOffered('no')
         self.assertRaises(rest.NotOffered, self.chap.discard, 'me')
 
-    def test_discard_what_a_host_has_got(self):
+    def test_discard_what_an_earlier_operation_made(self):
         """Its id may be another's by now (OBJ-7): it is looked for."""
         self.records.create.return_value = IDLE
         self.records.find.return_value = rest.HostAuthProfile(9, 'me', 0, 0)
         self.chap.ensure(LOGIN)
-        self.chap.note_given(5, 'me')
         self.chap.discard('me')
         self.assertEqual(
             [FIND, mock.call.host_auth_profiles.delete(9, name='me')],

@@ -308,6 +308,21 @@ class RecordedGuardTest(doubles.TestCase):
              mock.call.profiles.ensure(login),
              mock.call.secrets.keep(IQN, 'Generated-0001')], self.calls())
 
+    def test_discard(self):
+        """By its id only where it was made for this host."""
+        self.array.chap.ensure.return_value = self.IDLE, True
+        guard = self.guard()
+        guard.discard()
+        guard.make()
+        guard.discard()
+        self.array.chap.ensure.return_value = self.IDLE, False
+        guard.make()
+        guard.discard()
+        self.assertEqual(
+            [mock.call.profiles.discard(self.name, made)
+             for made in (None, self.IDLE.id, None)],
+            self.calls('profiles.discard'))
+
     def test_make_takes_one_over(self):
         self.secrets.find.return_value = 'Kept-before-1'
         self.array.chap.ensure.return_value = self.IDLE, False
