@@ -185,9 +185,9 @@ def fail_back(volumes: Volumes, primary: ArrayOperations,
     updates = _of_plain(volumes, primary)
     away = [v for v in volumes if v.id not in updates]
     for operations, its in _places(away, every, updates).items():
-        updates.update(_on_primary(its, primary,
-                                   every) if operations is primary
-                       else _fail_back_from(its, operations, primary, timeout))
+        updates.update(
+            _on_primary(its, primary, every) if operations is primary
+            else _fail_back_from(its, operations, primary, timeout))
     return updates
 
 
@@ -493,7 +493,7 @@ def _failed_over(volume: typing.Any, target: Array, outcome: failover.Outcome,
                 outcome.reason or _UNMADE.reason)}
 
 
-def _failed_back(volume: typing.Any, operations: Array, primary: Array,
+def _failed_back(volume: typing.Any, active: Array, primary: Array,
                  outcome: failover.Outcome, parent: clone_sources.Parent | None
                  ) -> Update:
     """Return the update of a volume that was to be failed back.
@@ -511,7 +511,7 @@ def _failed_back(volume: typing.Any, operations: Array, primary: Array,
     freed: Update = {}
     if (known is not None and known.failback_in_progress
             and not outcome.outcome_unknown):
-        freed = _dumped(volume, operations,
+        freed = _dumped(volume, active,
                         dataclasses.replace(known, failback_in_progress=False))
     return {**freed, **_repaired(volume),
             **replication.in_error(outcome.reason or _UNMADE.reason)}

@@ -89,8 +89,8 @@ class GroupUpdate:
         places = self._regroup([*joining, *leaving], moves)
         for volume, backing in joining:
             self._drop_former(volume, backing, target.id)
-        joined, left = [[self._arrive(v, b, target.id, places) for v,
-                         b in some]
+        joined, left = [[self._arrive(v, b, target.id, places)
+                         for v, b in some]
                         for some in (joining, leaving)]
         return None, joined, left
 
