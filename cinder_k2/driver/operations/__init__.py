@@ -12,7 +12,7 @@
 
 """What Cinder can ask of one array, a file for each subject."""
 
+from cinder_k2.driver.operations.host_access import Fabric
 from cinder_k2.driver.operations.operations import ArrayOperations
-from cinder_k2.driver.operations.operations import Fabric
 
 __all__ = ['ArrayOperations', 'Fabric']

@@ -31,9 +31,7 @@ from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import resolver
-from cinder_k2.driver.operations import zoning as zones
 from cinder_k2 import exceptions
-from cinder_k2.flows import chap as chap_flows
 from cinder_k2.flows import hosts as host_flows
 from cinder_k2 import transport
 
@@ -43,27 +41,24 @@ LOG = logging.getLogger(__name__)
 class Attach:
     """Maps volumes to hosts, which it makes where the array has none.
 
+    :param configuration: the options of the back end
     :param hosts: finds and holds hosts
     :param detaching: takes back what failed
-    :param configuration: the options of the back end
-    :param zoning: what the fabric is told
-    :param protection: CHAP of hosts, None over Fibre Channel
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
-                 configuration: typing.Any, initiators: transport.Transport,
-                 hosts: host_access.HostAccess, detaching: detach.Detach,
-                 zoning: zones.Zoning, protection: chap_flows.Chap | None
+                 configuration: typing.Any, fabric: host_access.Fabric,
+                 hosts: host_access.HostAccess, detaching: detach.Detach
                  ) -> None:
         self._array = array
         self._resolver = known
         self._configuration = configuration
-        self._transport = initiators
+        self._transport = fabric.transport
         self._hosts = hosts
         self._detach = detaching
-        self._zoning = zoning
-        self._chap = protection
-        self._users = attachments.Attachments(initiators)
+        self._zoning = fabric.zoning
+        self._chap = fabric.protection
+        self._users = attachments.Attachments(fabric.transport)
 
     def initialize_connection(self, volume: typing.Any,
                               connector: transport.Connector,

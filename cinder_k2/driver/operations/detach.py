@@ -30,9 +30,7 @@ from cinder_k2.driver.operations import host_access
 from cinder_k2.driver.operations import host_holds
 from cinder_k2.driver.operations import kept
 from cinder_k2.driver.operations import resolver
-from cinder_k2.driver.operations import zoning as zones
 from cinder_k2 import exceptions
-from cinder_k2.flows import chap as chap_flows
 from cinder_k2.flows import hosts as host_flows
 from cinder_k2 import rest
 from cinder_k2 import transport
@@ -59,22 +57,19 @@ class Detach:
     """Unmaps volumes from hosts, and removes hosts left without any.
 
     :param hosts: finds and holds hosts
-    :param zoning: what the fabric is told
-    :param protection: CHAP of hosts, None over Fibre Channel
     :ivar kept: mappings that stay for other attachments
     """
 
     def __init__(self, array: Array, known: resolver.Resolver,
-                 initiators: transport.Transport,
-                 hosts: host_access.HostAccess, zoning: zones.Zoning,
-                 protection: chap_flows.Chap | None) -> None:
+                 fabric: host_access.Fabric, hosts: host_access.HostAccess
+                 ) -> None:
         self.kept = kept.Kept()
         self._array = array
         self._resolver = known
         self._hosts = hosts
-        self._zoning = zoning
-        self._chap = protection
-        self._users = attachments.Attachments(initiators)
+        self._zoning = fabric.zoning
+        self._chap = fabric.protection
+        self._users = attachments.Attachments(fabric.transport)
 
     def terminate_connection(self, volume: typing.Any,
                              connector: transport.Connector | None,

@@ -22,12 +22,26 @@ from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import hosts as array_hosts
 from cinder_k2.driver.operations import host_holds
+from cinder_k2.driver.operations import zoning as zones
+from cinder_k2.flows import chap
 from cinder_k2 import naming
 from cinder_k2 import transport
 
 #: In connectors that Cinder itself uses to copy data: no attachment row
 #: stands for them.
 INTERNAL = 'k2_internal'
+
+
+class Fabric(typing.NamedTuple):
+    """How hosts reach one array.
+
+    :ivar zoning: what the fabric is told
+    :ivar protection: CHAP of hosts, None over Fibre Channel
+    """
+
+    transport: transport.Transport
+    zoning: zones.Zoning
+    protection: chap.Chap | None
 
 
 class HostAccess:

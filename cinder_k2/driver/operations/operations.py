@@ -41,11 +41,8 @@ from cinder_k2.driver.operations import revert
 from cinder_k2.driver.operations import snapshot_connections
 from cinder_k2.driver.operations import unmanaging
 from cinder_k2.driver.operations import volumes
-from cinder_k2.driver.operations import zoning
-from cinder_k2.flows import chap
 from cinder_k2.flows import clones
 from cinder_k2 import rest
-from cinder_k2 import transport
 
 
 class ArrayOperations:
@@ -64,7 +61,7 @@ class ArrayOperations:
     """
 
     def __init__(self, driver: typing.Any, client: rest.Client,
-                 fabric: Callable[[Array], 'Fabric']) -> None:
+                 fabric: Callable[[Array], host_access.Fabric]) -> None:
         conf = driver.configuration
         self._client = client
         self._timeout = conf.k2_connect_timeout + conf.k2_read_timeout
@@ -72,19 +69,18 @@ class ArrayOperations:
             client, conf.k2_retention_policy,
             conf.k2_replication_retention_policy, conf.k2_host_type)
         self.peers: dict[str, resolver.Peer] = {}
-        self.transport, zones, protection = fabric(array)
+        reached_by = fabric(array)
+        self.transport = reached_by.transport
         self.resolver = known = resolver.Resolver(array, self.peers)
         rows = backend_rows.BackendRows(driver)
         hosts = host_access.HostAccess(array, self.transport,
                                        conf.unique_fqdn_network)
-        self.detach = detach.Detach(
-            array, known, self.transport, hosts, zones, protection)
+        self.detach = detach.Detach(array, known, reached_by, hosts)
         self.attach = attach.Attach(
-            array, known, conf, self.transport, hosts, self.detach, zones,
-            protection)
+            array, known, conf, reached_by, hosts, self.detach)
         self.reconciliation = reconciliation.Reconciliation(
-            array, client, known, self.transport, self.detach,
-            self.detach.kept, rows, conf.k2_reconciliation_interval)
+            array, client, known, self.transport, self.detach, rows,
+            conf.k2_reconciliation_interval)
         self.replication = replication.Replication(array, known, rows)
         self.unmanaging = unmanaging.Unmanaging(
             array, known, self.detach, self.replication, conf)
@@ -131,11 +127,3 @@ class ArrayOperations:
             self.array.system.check()
             self.array.snapshots.check()
             self.transport.check(self.array)
-
-
-class Fabric(typing.NamedTuple):
-    """How hosts reach one array."""
-
-    transport: transport.Transport
-    zoning: zoning.Zoning
-    protection: chap.Chap | None

@@ -57,20 +57,19 @@ _UNMOVED = (None, 'error', 'success')
 class Reconciliation:
     """Compares mappings that were kept on an array with Cinder's rows.
 
-    :param store: what was kept
     :param interval: seconds within which a mapping goes that nothing needs
     """
 
     def __init__(self, array: Array, client: rest.Client,
                  known: resolver.Resolver, transport: transports.Transport,
-                 detaching: detach.Detach, store: kept.Kept,
+                 detaching: detach.Detach,
                  rows: backend_rows.BackendRows, interval: float) -> None:
         self._array = array
         self._client = client
         self._resolver = known
         self._transport = transport
         self._detach = detaching
-        self._kept = store
+        self._kept = detaching.kept
         self._backend_rows = rows
         self._interval = interval
         self._users = attachments.Attachments(transport)

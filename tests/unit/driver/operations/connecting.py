@@ -130,16 +130,23 @@ class ConnectingCase(base.BaseTestCase):
         self.registry.owners.return_value = {HOST: RECORDS}
         self.registry.ours.return_value = OURS
 
-    def make(self, protection=None, unique_fqdn_network=True):
+    def make(self, protection=None):
         hosts_of_array = host_access.HostAccess(
-            self.array, self.transport, unique_fqdn_network)
+            self.array, self.transport, unique_fqdn_network=True)
+        fabric = host_access.Fabric(self.transport, self.zoning, protection)
         self.detaching = detach.Detach(
-            self.array, self.resolver, self.transport, hosts_of_array,
-            self.zoning, protection)
+            self.array, self.resolver, fabric, hosts_of_array)
         self.attaching = attach.Attach(
-            self.array, self.resolver, self.configuration, self.transport,
-            hosts_of_array, self.detaching, self.zoning, protection)
+            self.array, self.resolver, self.configuration, fabric,
+            hosts_of_array, self.detaching)
         self.kept = self.detaching.kept
+
+    def owned_by_two(self):
+        """Let another host have initiators, too, and other volumes."""
+        self.registry.owners.return_value = {HOST: RECORDS,
+                                             OTHER_HOST: {'iqn.b': 8}}
+        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
+            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
 
     def kept_at(self, *hosts):
         """Keep the volume mapped to hosts of these initiators."""

@@ -26,7 +26,6 @@ from cinder_k2.driver.operations import attach
 from cinder_k2 import exceptions
 from cinder_k2.flows import chap
 from cinder_k2.flows import hosts
-from cinder_k2 import naming
 from cinder_k2 import rest
 from tests.unit.driver import autospec
 from tests.unit.driver.operations import connecting
@@ -136,23 +135,6 @@ class ConnectTest(connecting.ConnectingCase):
         self.assertEqual(held('attach', 'connected', what=BACKING.mappable),
                          self.events)
         self.assertFalse(self.attach.call_args.kwargs['look_first'])
-
-    @ddt.data(
-        (True, {'host': 'node', 'initiator': 'iqn.xyz'}, 'node'),
-        (True, {'initiator': 'iqn.xyz'}, 'iqn_xyz'),
-        (False, {'host': 'node', 'initiator': 'iqn.xyz'}, 'zyx_nqi'),
-        (False, {'host': 'node', 'wwnns': ['5001', '6001']}, '1005'),
-        (True, {'wwnns': ['5001']}, '5001'),
-        (False, {'host': 'node', 'wwnns': []}, None),
-        (False, {'host': 'node'}, None))
-    @ddt.unpack
-    def test_names_of_a_host(self, unique, connector, in_tree):
-        """The driver's own comes first, then the in-tree driver's."""
-        self.make(unique_fqdn_network=unique)
-        self.connect(connector=connector)
-        own, *others = self.sought.names
-        self.assertEqual(naming.host(connector.get('host', ''), [IQN]), own)
-        self.assertEqual([in_tree] if in_tree else [], others)
 
     def test_chap(self):
         protection = autospec.Double(chap.Chap)

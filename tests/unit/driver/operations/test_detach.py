@@ -135,10 +135,7 @@ class DisconnectTest(connecting.ConnectingCase):
 
     def test_initiators_of_two_hosts(self):
         """One of them has other volumes, so the zones stay."""
-        self.registry.owners.return_value = {HOST: RECORDS,
-                                             OTHER_HOST: {'iqn.b': 8}}
-        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
-            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
+        self.owned_by_two()
         self.disconnect()
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None,
@@ -232,10 +229,7 @@ class SharedHoldTest(connecting.ConnectingCase):
 
     def test_another_record_was_not_this_ones_to_empty(self):
         """One that was busy before is not removed by this detach."""
-        self.registry.owners.return_value = {HOST: RECORDS,
-                                             OTHER_HOST: {'iqn.b': 8}}
-        self.array.mappings.unmap.side_effect = lambda _, host, shared: (
-            mappings.Unmapped(found=True, busy=host == OTHER_HOST))
+        self.owned_by_two()
         self.disconnect()
         self.remove.assert_called_once_with(
             self.array, self.registry, OURS, RECORDS, None,

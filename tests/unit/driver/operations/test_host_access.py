@@ -52,18 +52,22 @@ class HostAccessTest(testtools.TestCase):
         self.transport.hosts.assert_called_once_with(self.array)
 
     @ddt.data(
-        (True, {'host': 'node', 'initiator': IQN}, 'node'),
-        (True, {'initiator': IQN}, IQN),
-        (False, {'host': 'node', 'initiator': IQN}, IQN[::-1]),
-        (False, {'host': 'node', 'wwnns': [WWPN]}, WWPN[::-1]))
+        (True, {'host': 'node', 'initiator': 'iqn.xyz'}, 'node'),
+        (True, {'initiator': 'iqn.xyz'}, 'iqn_xyz'),
+        (False, {'host': 'node', 'initiator': 'iqn.xyz'}, 'zyx_nqi'),
+        (False, {'host': 'node', 'wwnns': ['5001', '6001']}, '1005'),
+        (True, {'wwnns': ['5001']}, '5001'),
+        (False, {'host': 'node', 'wwnns': []}, None),
+        (False, {'host': 'node'}, None))
     @ddt.unpack
     def test_names_of_a_host(self, unique, connector, in_tree):
-        self.assertEqual(
-            hosts.Sought((IQN,), (
-                naming.host(connector.get('host', ''), [IQN]),
-                naming.in_tree_host(in_tree))),
-            self.make(unique).sought(connector))
+        """The driver's own comes first, then the in-tree driver's."""
+        sought = self.make(unique).sought(connector)
+        self.assertEqual((IQN,), sought.initiators)
         self.transport.initiators.assert_called_once_with(connector)
+        own, *others = sought.names
+        self.assertEqual(naming.host(connector.get('host', ''), [IQN]), own)
+        self.assertEqual([in_tree] if in_tree else [], others)
 
     def test_a_connector_that_names_nothing(self):
         self.transport.initiators.return_value = []

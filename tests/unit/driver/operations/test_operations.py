@@ -37,12 +37,11 @@ PARTS = {
     operations.host_access: (
         'HostAccess', 'array transport unique_fqdn_network'),
     operations.detach: (
-        'Detach', 'array resolver transport host_access zoning protection'),
+        'Detach', 'array resolver fabric host_access'),
     operations.attach: (
-        'Attach', 'array resolver conf transport host_access detach zoning '
-        'protection'),
+        'Attach', 'array resolver conf fabric host_access detach'),
     operations.reconciliation: (
-        'Reconciliation', 'array client resolver transport detach kept '
+        'Reconciliation', 'array client resolver transport detach '
         'backend_rows interval'),
     operations.replication: ('Replication', 'array resolver backend_rows'),
     operations.unmanaging: (
@@ -111,7 +110,7 @@ class Case(testtools.TestCase):
             k2_clone_strategies=['thin'], k2_reconciliation_interval=600.0,
             unique_fqdn_network=True)
         self.transport = autospec.Double(iscsi.ISCSITransport)
-        self.fabric = mock.Mock(return_value=operations.Fabric(
+        self.fabric = mock.Mock(return_value=package.Fabric(
             self.transport, mock.sentinel.zoning, mock.sentinel.protection))
         self.made = {}
         for module, (name, _) in PARTS.items():
@@ -154,10 +153,8 @@ class WiringTest(Case):
         values = {
             'driver': self.driver, 'conf': self.conf, 'client': self.client,
             'array': self.array, 'transport': self.transport,
-            'zoning': mock.sentinel.zoning,
-            'protection': mock.sentinel.protection, 'strategies': ['thin'],
+            'fabric': self.fabric.return_value, 'strategies': ['thin'],
             'interval': 600.0,
-            'kept': self.made['detach'].return_value.kept,
             'unique_fqdn_network': True,
             'resolver': mock.sentinel.resolver,
             'cloner': mock.sentinel.cloner, **{

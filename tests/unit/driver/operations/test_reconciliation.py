@@ -68,14 +68,14 @@ class ReconciliationTestCase(doubles.TestCase):
         self.array.mappings.of_volumes.return_value = []
         self.array.mappings.by_host.side_effect = self.of_hosts
         self.array.probe_deadline = self.array.cleanup_deadline
-        self.kept = kept.Kept()
+        self.kept = self.detach.kept = kept.Kept()
         self.make()
 
     def make(self):
         self.reconciliation = reconciliation.Reconciliation(
             self.array, doubles.Row(clock=doubles.Row(
                 monotonic=lambda: self.now)), self.resolver, self.transport,
-            self.detach, self.kept, self.backend_rows, INTERVAL)
+            self.detach, self.backend_rows, INTERVAL)
 
     def select(self, filters):
         """As the database does, by id or by the flag."""
