@@ -25,10 +25,15 @@ from cinder_k2 import rest
 # Seconds within which the array shows what it made, and lets go of what it
 # deleted.
 _PATIENCE = 10.0
-# Seconds for which a restore is watched of which nobody knows whether the
-# array does it: a restore is a matter of moments (RST-4). Longer where its
-# reply did not come in time, or did not tell, of an array that restores.
+# Seconds for which a restore is watched that was answered with success and
+# does not show: a restore is a matter of moments (RST-4).
 _RESTORE_TIMEOUT = 10.0
+# Of one whose replies were lost, on an array that was never seen to restore:
+# as long as any request is waited for, since an array that carries it out
+# later would undo what is written after the copy.
+_DOUBTFUL_RESTORE_TIMEOUT = 60.0
+# Of one whose reply did not come in time, or was lost by an array that
+# restores.
 _SLOW_RESTORE_TIMEOUT = 300.0
 
 
@@ -135,7 +140,8 @@ class Volumes:
             elif known.works(rest.capabilities.RESTORE):
                 self._watch_failed_restore(before, snapshot.ref, error)
             else:
-                self._watch_restore(before, snapshot.ref)
+                self._watch_restore(before, snapshot.ref,
+                                    _DOUBTFUL_RESTORE_TIMEOUT)
         else:
             self._see_restored(before, after, snapshot.ref, outcome)
         known.found(rest.capabilities.RESTORE)
@@ -154,7 +160,7 @@ class Volumes:
                 'the reply to a restore was lost, and nothing shows it'))
             return
         try:
-            self._watch_restore(before, snapshot)
+            self._watch_restore(before, snapshot, _RESTORE_TIMEOUT)
         except rest.Refused as refusal:
             # It did so before.
             self._client.capabilities.failed(rest.capabilities.RESTORE,
@@ -166,13 +172,13 @@ class Volumes:
         return (_is_restored(before, after, snapshot)
                 or self._becomes_restored(before, snapshot, _RESTORE_TIMEOUT))
 
-    def _watch_restore(self, before: rest.VolumeGroup, snapshot: rest.Ref
-                       ) -> None:
+    def _watch_restore(self, before: rest.VolumeGroup, snapshot: rest.Ref,
+                       seconds: float) -> None:
         """Wait for a restore that the array may or may not carry out.
 
         :raises Refused: it does not
         """
-        if not self._becomes_restored(before, snapshot, _RESTORE_TIMEOUT):
+        if not self._becomes_restored(before, snapshot, seconds):
             raise rest.Refused(
                 f'the array at {self._client.address} was told to restore '
                 f'volume group {before.name}, and has not done it')

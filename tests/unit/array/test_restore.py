@@ -20,6 +20,7 @@ import ddt
 from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import rest
+import k2_sim
 from tests.unit import simulated
 
 _RESTORE = 'updates:volume_groups:last_restored_from'
@@ -164,8 +165,30 @@ class RestoreTest(simulated.SimulatedTest):
         begin = self.clock.monotonic()
         self.assertRaises(rest.Refused, self.restore)
         self.assertEqual(2, len(self.patches()))
-        self.assertGreaterEqual(self.clock.monotonic() - begin, 10)
+        self.assertGreaterEqual(self.clock.monotonic() - begin, 60)
         self.assertEqual('unknown', self.state())
+
+    @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
+    def test_one_that_is_carried_out_late_is_awaited(self, fault):
+        """On an array that was never seen to restore."""
+        def late(seconds, sleep=self.clock.sleep):
+            sleep(seconds)
+            if self.clock.monotonic() - begin > 40:
+                self.clock.sleep = sleep
+                self.sim.control.clear_faults()
+                array.volume_groups.update(
+                    self.group.id, last_restored_from=self.snapshot.ref)
+        array = rest.Client(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password='admin'),
+            adapter=k2_sim.RequestsAdapter(self.sim), clock=self.clock)
+        self.addCleanup(array.close)
+        self.forget()
+        self.fault(**fault, commit='before')
+        begin = self.clock.monotonic()
+        self.clock.sleep = late
+        self.restore()
+        self.assertEqual('works', self.state())
 
     @ddt.data({'kind': 'status', 'status': 500}, {'kind': 'reset'})
     def test_an_array_that_restored_once_and_fails(self, fault):
