@@ -32,7 +32,8 @@ HOSTS = ('compute', 'other')
 #: The ports of the compute node, where os-brick is to look for them.
 FOLDER = pathlib.Path('/run/fc_host')
 MODULE = os.environ.get('K2_FCOE', '')
-_MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'veth', 'bridge')
+_MODULES = ('scsi_transport_fc', 'libfc', 'libfcoe', 'target_core_mod',
+            'veth', 'bridge')
 _MACHINES = (*HOSTS, 'array-a', 'array-b')
 _LINK_TRIES, _LOGIN_SECONDS = 5, 45
 # What a frame of Fibre Channel needs.
@@ -90,6 +91,7 @@ def start():
     """
     node.run('modprobe', '-a', *_MODULES)
     node.run('insmod', MODULE)
+    node.run('insmod', str(pathlib.Path(MODULE).with_name('tcm_fc.ko')))
     for number in FABRICS:
         node.run('ip', 'link', 'add', f'fabric{number}', 'mtu', _MTU,
                  'type', 'bridge')
@@ -140,7 +142,14 @@ def set_link(machine, number, state):
 
 
 def return_link(machine, number, ports):
-    """Give a port its link again; it sees these, and has looked for disks."""
+    """Give a port its link again; it sees these, and has looked for disks.
+
+    Not before its targets have noticed the loss: libfc takes a port that logs
+    in once more for one that was there all the time, and the target would
+    wait for the data of earlier writes for ever.
+    """
+    node.wait_until(lambda: not _is_seen(machine, number),
+                    'the end of an FC login')
     _join(machine, number,
           lambda: set(ports) <= set(targets(machine, number)))
     scan(machine)
@@ -173,6 +182,13 @@ def targets(machine, number):
             for port in _CLASS.glob(f'fc_remote_ports/rport-{host[4:]}:*')
             if 'FCP Target' in (port / 'roles').read_text()
             and 'Online' in (port / 'port_state').read_text()}
+
+
+def _is_seen(machine, number):
+    """Whether others are logged in to a machine's port, or it to them."""
+    return any(_digits(port / 'port_name') == _name(machine, number)
+               and 'Online' in (port / 'port_state').read_text()
+               for port in _CLASS.glob('fc_remote_ports/*'))
 
 
 def _digits(path):

@@ -25,6 +25,7 @@ from unittest import mock
 
 from tools.guest import fcoe
 from tools.guest import packages
+from tools.guest import tcm_fc
 
 SOURCE = """\
 #include <linux/netdevice.h>
@@ -41,6 +42,46 @@ struct netdev_fcoe_hbainfo {
 struct another {
 };
 """
+# The places of the target's source that are edited.
+TARGET = {
+    'tfc_cmd.c': """\
+#include "tcm_fc.h"
+
+int ft_queue_status(struct se_cmd *se_cmd)
+{
+\tif (cmd->aborted)
+\t\treturn 0;
+\trc = fc_seq_send(lport, cmd->seq, fp);
+\treturn 0;
+}
+int ft_write_pending(struct se_cmd *se_cmd)
+{
+\tif (cmd->aborted)
+\t\treturn 0;
+\tfc_seq_send(lport, cmd->seq, fp);
+\treturn 0;
+}
+static void ft_recv_seq(void)
+{
+\tcmd->aborted = true;
+}
+void ft_queue_tm_resp(struct se_cmd *se_cmd)
+{
+\tif (cmd->aborted)
+\t\treturn;
+}
+""",
+    'tfc_io.c': """\
+#include "tcm_fc.h"
+int ft_queue_data_in(struct se_cmd *se_cmd)
+{
+\tif (cmd->aborted)
+\t\treturn 0;
+}
+""",
+    'tfc_sess.c': """\
+\tsess = ft_sess_delete(tport, rdata->ids.port_id);
+"""}
 # What the programs do, each a script that notes that it ran. make makes of
 # the source what it is to be compiled to.
 PROGRAMS = {
@@ -53,7 +94,7 @@ PROGRAMS = {
            'mkdir linux-source-6.1 && cp -r "$TREE/." linux-source-6.1',
     'make': 'case " $* " in *" modules "*)'
             ' for word; do case $word in M=*) cd "${word#M=}";; esac; done;'
-            ' cp fcoe.c fcoe.ko;; *) mkdir -p include/config;'
+            ' cp fcoe.c fcoe.ko; cat tfc_*.c >tcm_fc.ko;; *) mkdir -p include/config;'
             ' echo "$RELEASE" >include/config/kernel.release;; esac'}
 
 
@@ -65,13 +106,8 @@ class FcoeTest(unittest.TestCase):
         self.addCleanup(place.cleanup)
         self.place = pathlib.Path(place.name)
         self.cache, self.notes = self.place / 'cache', self.place / 'notes'
-        tree = self.place / 'tree'
-        for name, text in (('drivers/scsi/fcoe/fcoe.c', SOURCE),
-                           ('drivers/scsi/fcoe/fcoe.h', ''),
-                           ('drivers/scsi/fcoe/libfcoe.h', ''),
-                           ('include/linux/netdevice.h', HEADER)):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_text(text)
+        self.tree = self.place / 'tree'
+        self.make_tree()
         (self.place / 'bin').mkdir()
         for name, text in PROGRAMS.items():
             self.program(name, text)
@@ -82,10 +118,22 @@ class FcoeTest(unittest.TestCase):
                 mock.patch.object(packages, 'missing', lambda *_: ''),
                 mock.patch.dict(os.environ, {
                     'PATH': f'{self.place}/bin:{os.environ["PATH"]}',
-                    'NOTES': str(self.notes), 'TREE': str(tree),
+                    'NOTES': str(self.notes), 'TREE': str(self.tree),
                     'VERSION': '6.1.9-2', 'RELEASE': '6.1.9',
                     'INSTALLED': '', 'MAKEFLAGS': 'w'})):
             self.enterContext(patch)
+
+    def make_tree(self):
+        """The source of the kernel."""
+        for name, text in (('drivers/scsi/fcoe/fcoe.c', SOURCE),
+                           ('drivers/scsi/fcoe/fcoe.h', ''),
+                           ('drivers/scsi/fcoe/libfcoe.h', ''),
+                           ('include/linux/netdevice.h', HEADER),
+                           *((f'drivers/target/tcm_fc/{part}',
+                              TARGET.get(part, ''))
+                             for part in tcm_fc.PARTS)):
+            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.tree / name).write_text(text)
 
     def program(self, name, text):
         path = self.place / 'bin' / name
@@ -114,8 +162,10 @@ class FcoeTest(unittest.TestCase):
         self.assertIn('no_hooks.ndo_fcoe_enable(netdev)', found.read_text())
         self.assertEqual(found, self.module())
         self.assertEqual(1, self.count('apt-get'))
-        self.assertEqual({'fcoe.ko', 'lock', 'build.log'},
+        self.assertEqual({'fcoe.ko', 'tcm_fc.ko', 'lock', 'build.log'},
                          set(os.listdir(found.parent)))
+        target = found.with_name(fcoe.TARGET_MODULE).read_text()
+        self.assertIn('exch_mgr_reset', target)
 
     def test_other_kernel(self):
         found = self.module()
@@ -173,6 +223,12 @@ class FcoeTest(unittest.TestCase):
         with mock.patch.dict(os.environ, RELEASE='6.1.8'):
             self.assertIn('for a kernel 6.1.8', self.refusal())
 
+    def test_target_that_differs(self):
+        """The module of the kernel hangs, so none is better."""
+        with mock.patch.dict(TARGET, {'tfc_io.c': ''}):
+            self.make_tree()
+            self.assertIn('tcm_fc.ko cannot be built', self.refusal())
+
     def test_kernel_of_unknown_source(self):
         self.program('dpkg-query', '')
         self.assertIn('does not say', self.refusal())
@@ -199,6 +255,30 @@ class FcoeTest(unittest.TestCase):
                 contextlib.redirect_stderr(io.StringIO()) as error:
             self.assertEqual(1, fcoe.main())
         self.assertEqual('fcoe.ko needs x\n', error.getvalue())
+
+
+class TargetTest(unittest.TestCase):
+    """What is edited of tcm_fc."""
+
+    def test_no_command_is_kept(self):
+        mended = tcm_fc.mended('tfc_cmd.c', TARGET['tfc_cmd.c'])
+        self.assertNotIn('aborted)\n\t\treturn 0', mended)
+        self.assertEqual(3, mended.count('target_put_sess_cmd(se_cmd)'))
+        self.assertEqual(2, mended.count('-EIO'))
+        self.assertLess(mended.index('ft_fail_work(struct'),
+                        mended.index('INIT_WORK(&cmd->work, ft_fail_work)'))
+
+    def test_exchanges_are_closed_with_the_session(self):
+        mended = tcm_fc.mended('tfc_sess.c', TARGET['tfc_sess.c'])
+        self.assertEqual(2, mended.count('exch_mgr_reset('))
+
+    def test_other_files_stay(self):
+        self.assertEqual('x', tcm_fc.mended('tcm_fc.h', 'x'))
+
+    def test_unknown_source(self):
+        for name in TARGET:
+            with self.assertRaises(tcm_fc.UnknownSource):
+                tcm_fc.mended(name, TARGET[name] * 2)
 
 
 class HooksTest(unittest.TestCase):

@@ -16,7 +16,8 @@
 
 prints where it is. Debian's user-mode-linux has all of Fibre Channel but
 this module. It is built from the source of the very kernel that is
-installed, once, and kept in the user's cache; it is never shipped.
+installed, once, and kept in the user's cache; it is never shipped. Beside it
+is tcm_fc.ko, the kernel's own but for a fault of it (tools/guest/tcm_fc.py).
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ from typing import BinaryIO
 
 from tools.cloud import children
 from tools.guest import packages
+from tools.guest import tcm_fc
 
 #: The package of Debian that each program is in.
 PROGRAMS = {
@@ -48,6 +50,8 @@ FILES = {'/usr/include/stdio.h': 'libc6-dev'}
 #: For all of it, also for waiting until another process has built it.
 SECONDS = 900.0
 MODULE = 'fcoe.ko'
+#: In the same directory.
+TARGET_MODULE = 'tcm_fc.ko'
 _CONFIGURATION = pathlib.Path('/usr/share/doc/user-mode-linux/config.gz')
 _INSTALLED = pathlib.Path('/usr/src')
 # Much that is not needed; Kconfig is, of everything.
@@ -68,7 +72,8 @@ static const struct {
 } no_hooks;
 """
 _MAKEFILE = """\
-obj-m := fcoe.o
+obj-m := fcoe.o tcm_fc.o
+tcm_fc-y := tfc_cmd.o tfc_conf.o tfc_io.o tfc_sess.o
 ccflags-y := -Wno-strict-prototypes
 """
 _LAST_INCLUDE = '#include "fcoe.h"\n'
@@ -132,8 +137,9 @@ def _query(field: str, package: str) -> str:
 
 def _recipe() -> str:
     """Return a mark of how it is built, so that no older one is taken."""
-    text = pathlib.Path(__file__).read_bytes()
-    return hashlib.sha256(text).hexdigest()[:8]
+    texts = [pathlib.Path(place).read_bytes()
+             for place in (__file__, tcm_fc.__file__)]
+    return hashlib.sha256(b''.join(texts)).hexdigest()[:8]
 
 
 @contextlib.contextmanager
@@ -183,7 +189,9 @@ class _Build:
             tree = work / self._package
             self._configure(tree)
             made = self._compile(tree, work / 'module')
-            os.replace(made, self._folder / MODULE)
+            # Who finds the first one has both.
+            for name in (TARGET_MODULE, MODULE):
+                os.replace(made / name, self._folder / name)
 
     def _archive(self, work: pathlib.Path) -> pathlib.Path:
         """Return the archive of the source, installed or downloaded."""
@@ -220,10 +228,13 @@ class _Build:
         source, header = place / 'fcoe.c', tree / 'include/linux/netdevice.h'
         source.write_text(without_hooks(
             source.read_text(), header.read_text()))
+        for part in tcm_fc.PARTS:
+            found = (tree / 'drivers' / 'target' / 'tcm_fc' / part).read_text()
+            (place / part).write_text(_mended(part, found))
         (place / 'Makefile').write_text(_MAKEFILE)
         # The symbols of the kernel are not known: it was not built here.
         self._make(tree, f'M={place}', 'KBUILD_MODPOST_WARN=1', 'modules')
-        return place / MODULE
+        return place
 
     def _make(self, tree: pathlib.Path, *targets: str) -> None:
         self._do(['make', f'-j{os.cpu_count()}', 'ARCH=um', *targets], tree)
@@ -268,10 +279,22 @@ def without_hooks(source: str, header: str) -> str:
     edited, count = _HOOK.subn('no_hooks.', source)
     hidden = _TYPE.search(header)
     if not count or not hidden or edited.count(_LAST_INCLUDE) != 1:
-        raise BuildError(f'{MODULE} cannot be built: its source in this'
-                         ' kernel differs from what is known')
+        raise _unknown(MODULE)
     return edited.replace(
         _LAST_INCLUDE, _LAST_INCLUDE + hidden[0] + _NO_HOOKS)
+
+
+def _mended(part: str, source: str) -> str:
+    """Return a file of tcm_fc without its fault; raises BuildError."""
+    try:
+        return tcm_fc.mended(part, source)
+    except tcm_fc.UnknownSource as exc:
+        raise _unknown(TARGET_MODULE) from exc
+
+
+def _unknown(module: str) -> BuildError:
+    return BuildError(f'{module} cannot be built: its source in this kernel'
+                      ' differs from what is known')
 
 
 def main() -> int:
