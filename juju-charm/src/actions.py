@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The actions of the charm: each finds out something and changes nothing."""
+"""The actions of the charm. None of them changes an array or Cinder."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -25,26 +25,26 @@ import status
 import unit_context
 import volume_types
 
-#: What an action shows, by the names of its results.
+#: The results of an action by name.
 Results = dict[str, str]
 Context = unit_context.UnitContext
 
 
 class ActionFailed(machines.Failed):
-    """An action that fails, and shows something all the same."""
+    """An action failed, but still has results."""
 
     def __init__(self, text: str, results: Results) -> None:
-        """Keep why it fails, and what to show."""
+        """Store the message and the results."""
         super().__init__(text)
         self.results = results
 
 
 def check_array(context: Context, _params: Mapping[str, Any]) -> Results:
-    """Ask the arrays whether everything is as it must be.
+    """Check the arrays of all back ends.
 
-    :raises ActionFailed: it is not
+    :raises ActionFailed: the check found problems
     """
-    report = _answers(context)
+    report = _report(context)
     results = {'report': report.text}
     if report.problems:
         raise ActionFailed('; '.join(report.problems), results)
@@ -53,13 +53,13 @@ def check_array(context: Context, _params: Mapping[str, Any]) -> Results:
 
 
 def list_capacity(context: Context, _params: Mapping[str, Any]) -> Results:
-    """Show what there is on the arrays."""
+    """Show the capacity of each back end."""
     return {'result': '\n'.join(
-        map(status.capacity, _answers(context).backends))}
+        map(status.capacity, _report(context).backends))}
 
 
 def show_volume_types(context: Context, _params: Mapping[str, Any]) -> Results:
-    """Show commands that make volume types."""
+    """Show commands that create volume types."""
     return {'result': volume_types.commands(context.settings.backends)}
 
 
@@ -68,14 +68,14 @@ def discover_paths(context: Context, params: Mapping[str, Any]) -> Results:
     portals = params.get('portals', '').replace(',', ' ').split()
     lines = paths.tcp(context.machine, portals) if portals else [
         paths.of_backend(context.machine, one)
-        for one in _answers(context).backends]
+        for one in _report(context).backends]
     return {'result': '\n'.join(lines)}
 
 
 def show_failover_plan(context: Context, _params: Mapping[str, Any]
                        ) -> Results:
-    """Show what a failover would do, and how it is done."""
-    reports = {one.name: one for one in _answers(context).backends}
+    """Show the effects of a failover, and the commands for it."""
+    reports = {one.name: one for one in _report(context).backends}
     return {'result': '\n'.join(
         failover_plan.plan(one, reports[one.name], context.host,
                            bool(context.settings.cluster))
@@ -84,18 +84,18 @@ def show_failover_plan(context: Context, _params: Mapping[str, Any]
 
 def collect_diagnostics(context: Context, _params: Mapping[str, Any]
                         ) -> Results:
-    """Put what may help into one archive."""
+    """Collect configuration, versions and the report in one archive."""
     try:
-        check = _answers(context).text
+        check = _report(context).text
     except unit_context.REPORTED_ERRORS as error:
-        # What is wrong is what somebody wants to know.
+        # The error belongs in the archive, too.
         check = f'{error}\n'
     return {'path': diagnostics.collect(
         context.machine, context.application, context.secret_file.name,
         {'check.txt': check}, context.passwords())}
 
 
-#: By their names.
+#: All actions by name.
 ALL: dict[str, Callable[[Context, Mapping[str, Any]], Results]] = {
     'check-array': check_array,
     'list-capacity': list_capacity,
@@ -106,10 +106,10 @@ ALL: dict[str, Callable[[Context, Mapping[str, Any]], Results]] = {
 }
 
 
-def _answers(context: Context) -> array_check.Report:
-    """What the arrays answer.
+def _report(context: Context) -> array_check.Report:
+    """Return the report of the check of all arrays.
 
-    :raises machine.Failed: this unit cannot ask them
+    :raises machine.Failed: this unit cannot check them
     """
     if not context.relation:
         raise machines.Failed('this unit is not beside cinder, and only those '

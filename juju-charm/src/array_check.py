@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the arrays answer, through the driver's own command on the unit.
+"""Checks the arrays with the driver's own command on the unit.
 
-``k2-admin check`` does what the driver does at its start, with its addresses,
-certificates and passwords. It gets a configuration file of its own, which is
-there only while it runs.
+``k2-admin check`` does what the driver does when it starts, with the same
+addresses, certificates and passwords. It reads a temporary configuration file,
+which exists only while it runs.
 """
 
 from collections.abc import Mapping
@@ -28,21 +28,21 @@ import sections
 
 _LOG = logging.getLogger(__name__)
 _LIMIT = 20
-# For Python to start, and to end what hangs.
+# Allows for the start of Python, and for ending requests that hang.
 _SECONDS = _LIMIT + 15.0
 _USAGE = 2
-# k2-admin names options of cinder.conf; these are the charm's for them.
+# k2-admin names options of cinder.conf; these are the charm's equivalents.
 _OPTIONS = {'certificate': 'tls-ca or tls-fingerprint',
             'credentials': 'credentials'}
-_OF_DEVICES = {'certificate': 'tls-ca, or tls-fingerprint of the device',
-               'credentials': 'replication-credentials'}
+_DEVICE_OPTIONS = {'certificate': 'tls-ca, or tls-fingerprint of the device',
+                   'credentials': 'replication-credentials'}
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that is not as it must be.
+    """A problem or warning.
 
-    :ivar kind: a word of k2-admin for it, such as unreachable
+    :ivar kind: the kind that k2-admin reports, such as unreachable
     :ivar text: a sentence that says what to do
     """
 
@@ -52,13 +52,13 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class BackendReport:
-    """What was found of one back end.
+    """The report on one back end.
 
-    :ivar problems: those of the arrays that it replicates to are among them
+    :ivar problems: including those of its replication targets
     :ivar capacity: total, free and provisioned in KiB, or None
-    :ivar ports: name, address, target and up of each; up is None where the
-        array does not tell
-    :ivar targets: the arrays that it replicates to, as k2-admin tells them
+    :ivar ports: name, address, target and up of each; up is None if the array
+        does not report it
+    :ivar targets: its replication targets, as k2-admin reports them
     """
 
     name: str
@@ -73,10 +73,10 @@ class BackendReport:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was found of all back ends.
+    """The report on all back ends.
 
-    :ivar failure: why nothing was found, or ''
-    :ivar text: what k2-admin printed
+    :ivar failure: why the check could not run, or ''
+    :ivar text: the output of k2-admin
     """
 
     backends: tuple[BackendReport, ...] = ()
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is wrong, each with the name of its back end."""
+        """All problems, each with the name of its back end."""
         found = [f'{one.name}: {finding.text}' for one in self.backends
                  for finding in one.problems]
         return [self.failure, *found] if self.failure else found
@@ -94,10 +94,10 @@ class Report:
 def run(machine: machines.Machine, application: str,
         configuration: Mapping[str, sections.Pairs], names: list[str]
         ) -> Report:
-    """Ask the arrays of all back ends; a failure is told in the report.
+    """Check the arrays of all back ends; a failure is part of the report.
 
-    :param configuration: all sections, the secret ones too
-    :param names: those that are back ends
+    :param configuration: all sections, including secret options
+    :param names: the sections that are back ends
     """
     report = _run(machine, application, configuration, names)
     for problem in report.problems:
@@ -109,10 +109,11 @@ def _run(machine: machines.Machine, application: str,
          configuration: Mapping[str, sections.Pairs], names: list[str]
          ) -> Report:
     file = f'/run/cinder-k2/{application}/check.conf'
-    whole = {'DEFAULT': [('enabled_backends', ','.join(names))],
-             **{name: configuration[name] for name in names}}
+    text = sections.render({
+        'DEFAULT': [('enabled_backends', ','.join(names))],
+        **{name: configuration[name] for name in names}})
     try:
-        machine.write(file, sections.render(whole), mode=0o600)
+        machine.write(file, text, mode=0o600)
         done = machine.run(
             'k2-admin', 'check', '--json', '--timeout', str(_LIMIT),
             '--config-file', str(machine.path(file)), seconds=_SECONDS)
@@ -128,31 +129,31 @@ def _read(done: machines.Result) -> Report:
         return Report(failure='the driver is too old to check its arrays; '
                               'install a newer one')
     try:
-        told = json.loads(done.output)
-        return Report(tuple(map(_backend, told['backends'])),
+        report = json.loads(done.output)
+        return Report(tuple(map(_backend, report['backends'])),
                       text=done.output)
     except (ValueError, KeyError, TypeError):
         return Report(failure=f'k2-admin check failed: {done.reason}')
 
 
-def _backend(told: Mapping[str, Any]) -> BackendReport:
+def _backend(report: Mapping[str, Any]) -> BackendReport:
     return BackendReport(
-        told['backend'], told['protocol'] or '',
-        _findings(told, 'problems'), _findings(told, 'warnings'),
-        told['array'], told['capacity'], tuple(told['ports']),
-        tuple(told['targets']))
+        report['backend'], report['protocol'] or '',
+        _findings(report, 'problems'), _findings(report, 'warnings'),
+        report['array'], report['capacity'], tuple(report['ports']),
+        tuple(report['targets']))
 
 
-def _findings(told: Mapping[str, Any], key: str) -> tuple[Finding, ...]:
-    own = [_finding(one, '', _OPTIONS) for one in told[key]]
-    theirs = [_finding(one, f'replication to {target["backend_id"]}: ',
-                       _OF_DEVICES)
-              for target in told['targets'] for one in target[key]]
-    return (*own, *theirs)
+def _findings(report: Mapping[str, Any], key: str) -> tuple[Finding, ...]:
+    own = [_finding(one, '', _OPTIONS) for one in report[key]]
+    of_targets = [_finding(one, f'replication to {target["backend_id"]}: ',
+                           _DEVICE_OPTIONS)
+                  for target in report['targets'] for one in target[key]]
+    return (*own, *of_targets)
 
 
-def _finding(told: Mapping[str, str], before: str, names: Mapping[str, str]
-             ) -> Finding:
-    kind = told['kind']
-    option = f' [charm: {names[kind]}]' if kind in names else ''
-    return Finding(kind, f'{before}{told["text"]}{option}')
+def _finding(entry: Mapping[str, str], prefix: str,
+             options: Mapping[str, str]) -> Finding:
+    kind = entry['kind']
+    option = f' [charm: {options[kind]}]' if kind in options else ''
+    return Finding(kind, f'{prefix}{entry["text"]}{option}')

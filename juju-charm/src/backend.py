@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One back end: what its options say, in the words of cinder.conf."""
+"""One back end: charm options translated to options of cinder.conf."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Backend:
     """One section of cinder.conf.
 
     :ivar protocol: ISCSI or FC
-    :ivar values: options of the section that are not secret, by the names
-        that Cinder and the driver have for them, not yet escaped
+    :ivar values: options of the section that are not secret, by their names
+        in cinder.conf, not yet escaped
     :ivar tls_ca: certificates in PEM format, or ''
     :ivar credentials: the id of a secret, or '' for san_user and san_password
     :ivar replication_credentials: the id of a secret, or ''
@@ -46,13 +46,13 @@ class Backend:
 
     @property
     def multipath(self) -> bool:
-        """Whether Cinder is to use all paths to a volume."""
+        """Whether Cinder uses all paths to a volume."""
         return self.values.get(_MULTIPATH) == 'True'
 
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
-    """An option that goes into the section as it is."""
+    """A charm option that maps to one option of the section."""
 
     option: str
     key: str
@@ -87,14 +87,14 @@ _FIELDS = (
     _Field('retention-policy', 'k2_retention_policy'),
     _Field('replication-retention-policy', 'k2_replication_retention_policy'),
 )
-#: What a back end can have of its own.
+#: Options that can be set per back end.
 OPTIONS = (*(field.option for field in _FIELDS), 'protocol', 'tls-ca',
            'credentials', 'replication-credentials', 'replication-devices')
 
 
 def read(validator: validation.Validator, name: str,
          given: validation.GivenOptions) -> Backend:
-    """Read one back end; mistakes and warnings are noted in ``validator``."""
+    """Read one back end; errors and warnings go to ``validator``."""
     validator.check_names(given, OPTIONS)
     protocol = validator.read(given, 'protocol', validation.protocol) or ISCSI
     backend = Backend(
@@ -112,13 +112,13 @@ def read(validator: validation.Validator, name: str,
 def _values(validator: validation.Validator, name: str,
             given: validation.GivenOptions, protocol: str
             ) -> dict[str, str]:
-    """What goes into the section, without what is not set."""
-    read_ones = {'volume_backend_name': name, 'driver_ssl_cert_verify': 'True'}
+    """Return the options of the section that are set."""
+    values = {'volume_backend_name': name, 'driver_ssl_cert_verify': 'True'}
     for field in _FIELDS:
         text = validator.read(given, field.option, field.read)
         if text and not (field.iscsi_only and protocol == FC):
-            read_ones[field.key] = text
-    return read_ones
+            values[field.key] = text
+    return values
 
 
 def _check(validator: validation.Validator, given: validation.GivenOptions,

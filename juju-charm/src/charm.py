@@ -12,13 +12,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The charm: what Juju tells it, and what it does then.
+"""The charm: its events and how it handles them.
 
-Every event but the end of things leads to the same: make the unit as the
-options, secrets and relations say. What stands in the way is told by the
-status and tried again at the next event, and stops no other step; what was
-published before stays, so that an option that is refused takes no running back
-end down.
+Every event except removal runs the same steps, which bring the unit to the
+state that options, secrets and relations describe. A step that fails sets the
+status, is retried at the next event and does not stop the other steps. Data
+already published stays, so an invalid option does not take a running back end
+down.
 """
 
 from collections.abc import Callable
@@ -41,19 +41,20 @@ _LOG = logging.getLogger(__name__)
 
 
 class CinderK2Charm(ops.CharmBase):
-    """One unit of the charm, beside a unit of cinder or nova-compute.
+    """One unit of the charm, subordinate to a unit of cinder or nova-compute.
 
-    :cvar machine: the machine that it works on
+    :cvar machine: the machine that the unit runs on
     """
 
     machine = machines.Machine()
     _stored = ops.StoredState()  # type: ignore[no-untyped-call]
 
     def __init__(self, framework: ops.Framework) -> None:
-        """Say which events matter."""
+        """Observe the events."""
         super().__init__(framework)
-        # What the driver was last installed from, and what failed last.
-        # And whether it is this unit that has put files beside cinder.conf.
+        # origin: what the driver was last installed from. failures: of the
+        # last event. has_files: whether this unit has written files below
+        # /etc/cinder.
         self._stored.set_default(origin='', failures=[], has_files=False)
         self._context = unit_context.UnitContext(self, self.machine)
         cinder = self.on[unit_context.CINDER]
@@ -76,19 +77,19 @@ class CinderK2Charm(ops.CharmBase):
         installed = self._failures_of('install the driver',
                                       self._install_driver)
         published = self._failures_of('tell cinder', self._publish)
-        # Without a driver nothing is served at all; without paths, what is
-        # served already goes on.
+        # Most severe first: without the driver no back end runs; without
+        # paths, back ends that are running continue.
         self._stored.failures = list(dict.fromkeys(
             [*installed, *published, *paths]))
 
     def _failures_of(self, what: str, step: Callable[[], None]) -> list[str]:
-        """Do one step; return what failed, so that the others are done."""
+        """Run one step; return its failures instead of raising them."""
         try:
             step()
         except machines.Failed as error:
             _LOG.error('could not %s: %s', what, error)
-            # Kept, for the status must tell it until it is gone. All else
-            # that may be wrong is found by looking again.
+            # Stored, because the status must show it until it is resolved.
+            # The other errors are found again when the status is collected.
             return [str(error)]
         except unit_context.REPORTED_ERRORS as error:
             _LOG.warning('did not %s: %s', what, error)
@@ -100,8 +101,8 @@ class CinderK2Charm(ops.CharmBase):
         self._stored.failures = []
 
     def _on_remove(self, event: ops.EventBase) -> None:
-        # A unit beside nova-compute may share the machine with one beside
-        # cinder, whose files have the same names.
+        # A unit on nova-compute may share the machine with a unit on cinder,
+        # whose files have the same names.
         if self._stored.has_files:
             self._on_end(event)
 
@@ -140,14 +141,14 @@ class CinderK2Charm(ops.CharmBase):
 
     def _why_install(self, source: options.Settings,
                      wheel: pathlib.Path | None, origin: str) -> str:
-        """Why the driver must be installed; '' if it need not be."""
+        """Return why the driver must be installed; '' if it need not be."""
         if not driver.version(self.machine):
             return 'it is missing'
         if not driver.is_offered(source, wheel):
             return ''
         if origin != self._stored.origin:
             return 'the wheel, its source, Python or OpenStack is another one'
-        # It may be gone with another application, or with another source.
+        # Another application, or another source, may have removed it.
         if (driver.is_archive(source)
                 and not driver.is_archive_known(self.machine)):
             return 'apt does not know its archive any longer'
@@ -155,7 +156,7 @@ class CinderK2Charm(ops.CharmBase):
 
     def _publish(self) -> None:
         context = self._context
-        # Cinder would start a back end whose driver it cannot find.
+        # Cinder must not start a back end whose driver is not installed.
         if not (context.relation and context.driver_version):
             return
         ours = context.relation.data[self.unit]
@@ -164,19 +165,20 @@ class CinderK2Charm(ops.CharmBase):
                                     context.application)
         context.secret_file.check_names(context.settings)
         self._stored.has_files = True
-        marks = {
+        revisions = {
             'secrets': context.secret_file.write(context.settings,
                                                  context.secret),
-            'driver': driver.mark(str(self._stored.origin))}
-        told = relations.data(context.settings, context.public, marks,
-                              driver.needed(context.settings, context.wheel))
-        changes = '; '.join(relations.changes(ours, told))
+            'driver': driver.revision(str(self._stored.origin))}
+        wanted = relations.data(
+            context.settings, context.public, revisions,
+            driver.needed(context.settings, context.wheel))
+        changes = '; '.join(relations.changes(ours, wanted))
         if changes:
             _LOG.info('telling cinder what has changed: %s', changes)
-        ours.update(told)
+        ours.update(wanted)
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
-        """What there is to say, the worst first; ops shows the worst."""
+        """Yield all statuses, most severe first; ops shows that one."""
         texts = [str(text) for text in self._stored.failures]
         found: list[ops.StatusBase] = []
         try:
@@ -190,7 +192,7 @@ class CinderK2Charm(ops.CharmBase):
     def _statuses_of(self, settings: options.Settings
                      ) -> Iterator[ops.StatusBase]:
         context = self._context
-        if context.beside_compute:
+        if context.is_compute:
             yield ops.ActiveStatus('this machine can reach volumes')
         elif not context.relation:
             yield ops.WaitingStatus(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who we are to the arrays: Juju secrets, or the options of old."""
+"""Credentials for the arrays, from Juju secrets or deprecated options."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -27,13 +27,13 @@ _REPLICATION_OPTION = 'replication-credentials'
 
 
 class CredentialsError(Exception):
-    """Credentials cannot be had; the message names each and what to do.
+    """Credentials are missing or invalid; the message says what to do.
 
     :ivar texts: a sentence for each
     """
 
     def __init__(self, texts: list[str]) -> None:
-        """Keep what is wrong."""
+        """Store the texts."""
         super().__init__('; '.join(texts))
         self.texts = texts
 
@@ -48,10 +48,10 @@ class Login:
 
 @dataclasses.dataclass(frozen=True)
 class Logins:
-    """The users of one back end.
+    """The logins of one back end.
 
-    :ivar own: on the array of san_ip
-    :ivar devices: on those that it replicates to, by backend_id
+    :ivar own: for the array at san_ip
+    :ivar devices: for its replication targets, by backend_id
     """
 
     own: Login
@@ -59,24 +59,24 @@ class Logins:
 
 
 class Source:
-    """Gets credentials, each secret once."""
+    """Reads credentials, fetching each secret once."""
 
     def __init__(self, model: ops.Model, application: str) -> None:
-        """Remember where to look, and for whom."""
+        """Store the model and the name of the application."""
         self._model = model
         self._application = application
         self._logins: dict[str, Login | None] = {}
-        self._wrong: list[str] = []
+        self._errors: list[str] = []
 
     def get(self, settings: options.Settings) -> dict[str, Logins]:
-        """Get all that the back ends need, by their names.
+        """Return the credentials of all back ends, by name.
 
-        :raises CredentialsError: one of them cannot be had, or cannot be used
+        :raises CredentialsError: some are missing or invalid
         """
         found = {one.name: self._of_backend(settings, one)
                  for one in settings.backends}
-        if self._wrong:
-            raise CredentialsError(self._wrong)
+        if self._errors:
+            raise CredentialsError(self._errors)
         return {name: logins for name, logins in found.items() if logins}
 
     def _of_backend(self, settings: options.Settings, one: backends.Backend
@@ -137,5 +137,5 @@ class Source:
         return Login(content['username'], content['password'])
 
     def _refuse(self, text: str) -> None:
-        if text not in self._wrong:
-            self._wrong.append(text)
+        if text not in self._errors:
+            self._errors.append(text)

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One archive with what is needed to find out what is wrong with a unit.
+"""Collects an archive for troubleshooting a unit.
 
-It can be sent to others: passwords are masked, those that we know wherever
-they stand, and others by the names of their options.
+It can be shared: passwords that the charm knows are masked everywhere, others
+by the names of their options.
 """
 
 from collections.abc import Iterable
@@ -38,21 +38,21 @@ _COMMANDS = {
     'python.txt': ('python3', '--version')}
 _SECONDS = 30.0
 _MASK = '***'
-# The whole value, with the lines that go on with it; also of an option that
-# is commented out.
+# The whole value including continuation lines, also of an option that is
+# commented out.
 _SECRET_OPTION = re.compile(
     r'^([\s#;]*[\w.-]*(?:pass|secret|token|key|login|connection|'
     r'transport_url|backend_url|replication_device)'
     r'[\w.-]*[ \t]*[=:])[^\n]*(?:\n[ \t]+\S[^\n]*)*', re.I | re.M)
 _IN_DEVICE = re.compile(r'(\bpassword:)[^,\n]*')
-# To the end of the word: a value may hold any character raw.
+# To the end of the word, because a value may contain any character.
 _QUERY = re.compile(r'(//\S*\?[^\s=]*=)\S*')
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Take everything secret out of a text.
+    """Mask everything secret in a text.
 
-    :param secrets: those that are known
+    :param secrets: known passwords
     """
     forms = {form for secret in secrets if secret
              for form in (secret, oslo.value(secret))}
@@ -64,16 +64,17 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
 
 def collect(machine: machines.Machine, application: str,
-            secret_file: str, told: dict[str, str], secrets: Iterable[str]
+            secret_file: str, reports: dict[str, str], secrets: Iterable[str]
             ) -> str:
-    """Write the archive, readable by root alone; return its name.
+    """Write the archive, readable by root only; return its name.
 
-    :param secret_file: the one that the charm keeps beside cinder.conf
-    :param told: texts that are known already, by file names
+    :param secret_file: the name of the charm's secret file
+    :param reports: further texts, by file name
+    :param secrets: known passwords, to mask
     :raises machine.Failed: it cannot be written
     """
-    texts = {**told, **_files(machine, secret_file), **_outputs(machine)}
-    known = list(secrets)
+    texts = {**reports, **_files(machine, secret_file), **_outputs(machine)}
+    passwords = list(secrets)
     name = f'/var/lib/cinder-k2/{application}/diagnostics.tar.gz'
     path = machine.path(name)
     try:
@@ -81,7 +82,7 @@ def collect(machine: machines.Machine, application: str,
         with open(path, 'wb', opener=_for_root) as file, \
                 tarfile.open(fileobj=file, mode='w:gz') as archive:
             for title, text in sorted(texts.items()):
-                _add(archive, title, mask(text, known))
+                _add(archive, title, mask(text, passwords))
     except OSError as error:
         raise machines.Failed(f'{name} cannot be written: {error.strerror}'
                               ) from None
@@ -99,7 +100,7 @@ def _files(machine: machines.Machine, secret_file: str) -> dict[str, str]:
 
 
 def _read(machine: machines.Machine, name: str) -> str | None:
-    """A file; if it cannot be read, why not."""
+    """Return the text of a file, or the error if it cannot be read."""
     try:
         return machine.read(name)
     except machines.Failed as error:
@@ -107,7 +108,7 @@ def _read(machine: machines.Machine, name: str) -> str | None:
 
 
 def _outputs(machine: machines.Machine) -> dict[str, str]:
-    """What programs say; where one cannot, why not."""
+    """Return the output of programs, or the error if one cannot be run."""
     texts = {}
     for title, command in _COMMANDS.items():
         try:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The driver on the unit: its version, and how it gets there."""
+"""The driver on the unit: its version and its installation."""
 
 import email.parser
 import hashlib
@@ -35,24 +35,24 @@ _PRINT_VERSION = (
 _VERSION_SECONDS = 30.0
 _PIP_SECONDS = 120.0
 _PPA_SECONDS = 120.0
-# The system's Python, which Cinder runs on, and we as well.
+# The system's Python, which runs both Cinder and the charm.
 _PYTHON = '.'.join(map(str, sys.version_info[:2]))
-# Debian's pip puts things below /usr/local by itself, and with --prefix
-# /usr/local into /usr/local/local.
+# No --prefix: Debian's pip installs below /usr/local by default, and below
+# /usr/local/local with --prefix /usr/local.
 _PIP = ('python3', '-m', 'pip', 'install', '--no-index', '--no-deps',
         '--no-input', '--disable-pip-version-check',
         '--break-system-packages', '--root-user-action', 'ignore')
-# In place of a wheel, which pip puts back if the new one fails.
+# Over an installed wheel, which pip restores if the new one fails.
 _REPLACE = '--force-reinstall'
-# Beside what apt has installed, which pip refuses to uninstall; Python finds
+# Over a package from apt, which pip refuses to uninstall; Python searches
 # /usr/local first.
 _BESIDE = '--ignore-installed'
 _PIP_UNINSTALL = ('python3', '-m', 'pip', 'uninstall', '--yes',
                   '--break-system-packages', '--root-user-action', 'ignore',
                   _NAME)
 _OF_WHEEL = f'python{_PYTHON}/dist-packages/cinder_k2-*.dist-info'
-# What zipfile raises for a file that is cut off, damaged, encrypted, or no
-# archive at all; and what of a wheel is not in it.
+# What zipfile raises for a file that is truncated, damaged, encrypted or not
+# an archive, and KeyError for a file that a wheel must contain.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError,
                RuntimeError, KeyError)
 
@@ -61,15 +61,15 @@ class DriverMissing(machines.Failed):
     """There is nothing to install the driver from."""
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Create the message, which says what to do."""
         super().__init__('the driver is missing: attach its wheel with juju '
                          'attach-resource, or set driver-source')
 
 
 def version(machine: machines.Machine) -> str:
-    """The version that Cinder's Python finds; '' if it finds none.
+    """Return the version that Cinder's Python finds; '' if none.
 
-    :raises machine.Failed: it cannot be asked
+    :raises machine.Failed: Python cannot be run
     """
     return machine.must('python3', '-c', _PRINT_VERSION,
                         seconds=_VERSION_SECONDS).strip()
@@ -77,7 +77,7 @@ def version(machine: machines.Machine) -> str:
 
 def needed(settings: options.Settings, wheel: pathlib.Path | None
            ) -> tuple[str, ...]:
-    """The packages that a unit of cinder needs."""
+    """Return the packages that a unit of cinder needs."""
     paths = packages.for_paths(settings)
     if wheel:
         return (*paths, *packages.OF_DRIVER, 'python3-pip')
@@ -87,44 +87,45 @@ def needed(settings: options.Settings, wheel: pathlib.Path | None
 
 def is_offered(settings: options.Settings, wheel: pathlib.Path | None
                ) -> bool:
-    """Whether there is something to install the driver from.
+    """Return whether a wheel or a driver source is configured.
 
-    If not, one that somebody else has installed will do.
+    If not, a driver that is already installed is used.
     """
     return bool(wheel or settings.driver_source)
 
 
 def origin(settings: options.Settings, wheel: pathlib.Path | None,
            nonce: str) -> str:
-    """What the driver is installed from, and for.
+    """Return a value that identifies the source and target of the driver.
 
-    When it changes, the driver must be installed anew.
+    The driver must be reinstalled when it changes.
 
-    :param nonce: what the cinder charm changes with each upgrade of OpenStack
+    :param nonce: a value that the cinder charm changes at each upgrade of
+        OpenStack
     """
-    # A digest, for it is stored, and a source may hold a password.
+    # A digest, because it is stored and a source may contain a password.
     source = (wheel.read_bytes() if wheel else
               f'{settings.driver_source}\n{settings.driver_key}'.encode())
     return ' '.join([hashlib.sha256(source).hexdigest(), _PYTHON, nonce])
 
 
-def mark(installed_from: str) -> str:
-    """A short text that changes whenever the driver is another one.
+def revision(installed_from: str) -> str:
+    """Return a short text that changes whenever the driver does.
 
-    :param installed_from: its ``origin``
+    :param installed_from: the ``origin`` of the driver
     """
     return hashlib.sha256(installed_from.encode()).hexdigest()[:12]
 
 
 def install(machine: machines.Machine, settings: options.Settings,
             wheel: pathlib.Path | None, application: str) -> None:
-    """Install the driver, over one that is there.
+    """Install the driver, replacing an installed one.
 
-    Where it fails, the one before goes on.
+    If this fails, the installed driver stays.
 
-    :param application: who it is that asks apt for it
-    :raises DriverMissing: there is neither a wheel nor a source
-    :raises machine.Failed: it could not be done; with the reason
+    :param application: the owner of the package archive
+    :raises DriverMissing: neither a wheel nor a source is configured
+    :raises machine.Failed: the installation failed; with the reason
     """
     if wheel:
         packages.install(machine, needed(settings, wheel))
@@ -144,16 +145,16 @@ def _install_package(machine: machines.Machine, settings: options.Settings,
     try:
         packages.upgrade(machine, packages.DRIVER)
     except machines.Failed:
-        # An archive that cannot be used would fail apt-get of everybody.
+        # An unusable archive would make every later apt-get update fail.
         remove_archive(machine, application)
         raise
 
 
 def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
-    """Install a wheel under the name that is its own.
+    """Install a wheel under its proper file name.
 
-    Juju calls the file of a resource as the charm does, and pip wants it
-    named after what is in it.
+    Juju stores it under the file name of the resource, but pip requires a
+    name that matches the content.
     """
     name = wheel_name(wheel)
     how = _REPLACE if _is_wheel_there(machine) else _BESIDE
@@ -163,7 +164,7 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
 
 
 def _remove_wheel(machine: machines.Machine) -> None:
-    """Remove what a wheel has installed, which would hide the package."""
+    """Uninstall the wheel, which would shadow the package."""
     if _is_wheel_there(machine):
         _LOG.info('removing the wheel of the driver, which hides the package')
         machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
@@ -174,22 +175,22 @@ def _is_wheel_there(machine: machines.Machine) -> bool:
 
 
 def wheel_name(wheel: pathlib.Path) -> str:
-    """The file name that a wheel must have, from what is in it.
+    """Return the file name of a wheel according to its metadata.
 
-    :raises machine.Failed: it is no wheel of the driver
+    :raises machine.Failed: it is not a wheel of the driver
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = {pathlib.PurePath(name).name: name
                      for name in archive.namelist()
                      if re.fullmatch(r'[^/]+\.dist-info/[A-Z]+', name)}
-            told, tags = (email.parser.BytesParser().parsebytes(
+            metadata, tags = (email.parser.BytesParser().parsebytes(
                 archive.read(names[name])) for name in ('METADATA', 'WHEEL'))
     except _UNREADABLE:
         raise machines.Failed(_no_wheel('it is no wheel')) from None
-    if re.sub('[-_.]+', '-', told['Name'] or '').lower() != _NAME:
-        raise machines.Failed(_no_wheel(f'it is one of {told["Name"]}'))
-    return f'{_NAME.replace("-", "_")}-{told["Version"]}-{tags["Tag"]}.whl'
+    if re.sub('[-_.]+', '-', metadata['Name'] or '').lower() != _NAME:
+        raise machines.Failed(_no_wheel(f'it is one of {metadata["Name"]}'))
+    return f'{_NAME.replace("-", "_")}-{metadata["Version"]}-{tags["Tag"]}.whl'
 
 
 def _no_wheel(why: str) -> str:
@@ -198,21 +199,21 @@ def _no_wheel(why: str) -> str:
 
 
 def is_archive(settings: options.Settings) -> bool:
-    """Whether the driver comes from an archive that apt must be told of."""
+    """Return whether the source is an archive to add to sources.list."""
     return settings.driver_source.startswith('deb ')
 
 
 def is_archive_known(machine: machines.Machine) -> bool:
-    """Whether apt knows an archive of the driver.
+    """Return whether an archive of the driver is configured in apt.
 
-    A machine has one driver, and so one archive, whichever application named
-    it last: apt takes no second one with another key.
+    A machine has one driver and so one archive, that of the application that
+    was configured last: apt rejects the same archive with another key.
     """
     return machine.read(_LIST_FILE) is not None
 
 
 def remove_archive(machine: machines.Machine, application: str) -> None:
-    """Let apt forget the archive, if this application has named it."""
+    """Remove the archive from apt if this application has added it."""
     if (machine.read(_LIST_FILE) or '').startswith(_owner(application)):
         _LOG.info('removing the archive of the driver: it is not wanted any '
                   'longer, or cannot be used')
@@ -233,7 +234,7 @@ def _add_source(machine: machines.Machine, settings: options.Settings,
                      seconds=_PPA_SECONDS)
     elif is_archive(settings):
         machine.write(_KEY_FILE, settings.driver_key)
-        # For root alone, as apt is: it may hold a password.
+        # Readable by root only, because it may contain a password.
         machine.write(_LIST_FILE, f'{_owner(application)}'
                                   f'deb [signed-by={_KEY_FILE}] '
                                   f'{source.removeprefix("deb ")}\n',

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a failover of a back end would do, and the commands for it."""
+"""The effects of a failover of a back end, and the commands for it."""
 
 from collections.abc import Iterator
 
@@ -18,8 +18,8 @@ import array_check
 import backend as backends
 
 _NONE = 'no replication-devices, so nothing can fail over'
-# What k2-admin calls it when arrays do not reach each other.
-_LINK = 'peer'
+# The kind of problem that k2-admin reports if arrays cannot reach each other.
+_PEER = 'peer'
 _FOR_EACH = (
     '# For each unit of cinder whose volumes it serves, under its own host:')
 _FOR_CLUSTER = '# Once for the whole cluster, whichever of its hosts is named:'
@@ -45,10 +45,10 @@ _LEFT_OUT = (
 
 def plan(one: backends.Backend, report: array_check.BackendReport, host: str,
          clustered: bool) -> str:
-    """The plan for one back end.
+    """Return the plan for one back end.
 
-    :param host: the name that Cinder has for the machine
-    :param clustered: whether its service is one of a cluster
+    :param host: the host name of Cinder's service
+    :param clustered: whether the service is in a cluster
     """
     steps = (_FOR_CLUSTER if clustered else _FOR_EACH, *_STEPS)
     return '\n'.join([f'{one.name}:', *(
@@ -62,20 +62,20 @@ def _lines(one: backends.Backend, report: array_check.BackendReport,
         yield _NONE
         return
     if not report.targets:
-        # The configuration is such that nobody looked at them.
+        # An error in the configuration kept k2-admin from checking them.
         yield from (problem.text for problem in report.problems)
     ready = []
     for target in report.targets:
         problems = ' '.join(one['text'] for one in target['problems'])
-        # It takes over just when the arrays have lost each other.
-        if all(one['kind'] == _LINK for one in target['problems']):
+        # A lost connection between the arrays does not prevent a failover.
+        if all(one['kind'] == _PEER for one in target['problems']):
             ready.append(target['backend_id'])
             yield (f'{target["backend_id"]}: would take over'
                    + (f', with what had arrived. {problems}' if problems
                       else ''))
         else:
             yield f'{target["backend_id"]}: would NOT take over. {problems}'
-    # Volumes go to the first one unless their type says otherwise.
+    # Volumes use the first target unless their type names another one.
     for device in one.devices:
         if device.backend_id in ready:
             yield _LEFT_OUT.format(rpo=device.rpo)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What any machine needs to reach volumes: a unit of cinder or nova."""
+"""Packages and settings that a unit of cinder or nova needs for volumes."""
 
 import logging
 import pathlib
@@ -21,7 +21,7 @@ import options
 import packages
 
 _LOG = logging.getLogger(__name__)
-# The settings of the driver's package: a copy of them comes with the charm.
+# The settings of the driver's package; the charm ships a copy.
 _FILES = pathlib.Path(__file__).parent / 'host_files'
 _CONF_D = '/etc/multipath/conf.d'
 _DEVICES = f'{_CONF_D}/cinder-k2.conf'
@@ -33,8 +33,8 @@ _FIND = re.compile(r'^\s*find_multipaths\b', re.MULTILINE)
 _SESSIONS = re.compile(r'^[ \t]*node\.session\.nr_sessions[ \t]*=.*$',
                        re.MULTILINE)
 _RETRY = 'no_path_retry "fail"'
-# With the default of Debian, volumes over Fibre Channel get no multipath
-# device. There is no such setting for one vendor.
+# With Debian's default, Fibre Channel volumes get no multipath device.
+# multipath-tools has no find_multipaths for a single vendor.
 _FIND_ALL = """\
 # Written by Juju, as no other file sets find_multipaths. It holds for all
 # devices of this machine. To set it otherwise, do so in /etc/multipath.conf.
@@ -42,19 +42,19 @@ defaults {
     find_multipaths yes
 }
 """
-# There while multipathd is yet to read the files, also if a hook was killed
-# meanwhile. The next boot, which empties the directory, has it read anyway.
+# Exists until multipathd has reloaded its files, so that the reload is retried
+# if the hook is killed. A boot clears /run, and starts multipathd anyway.
 _RELOADING = '/run/cinder-k2/multipathd-reload'
 _SECONDS = 60.0
 
 
 def prepare(machine: machines.Machine, settings: options.Settings) -> None:
-    """Install and set up what is missing.
+    """Install packages and write settings where they are missing.
 
-    Nothing of it is taken back when the charm goes: volumes that are
-    attached then still need it.
+    Nothing is undone when the charm is removed, because attached volumes
+    still need it.
 
-    :raises machine.Failed: it could not be done; with the reason
+    :raises machine.Failed: a step failed; with the reason
     """
     packages.install(machine, packages.for_paths(settings))
     _set_up_udev(machine)
@@ -66,7 +66,7 @@ def prepare(machine: machines.Machine, settings: options.Settings) -> None:
 
 def _multipath_files(machine: machines.Machine, settings: options.Settings
                      ) -> dict[str, str | None]:
-    """Texts of files by their names; None for one that is not to be."""
+    """Return file contents by name; None for a file that must not exist."""
     devices = (_FILES / 'multipath.conf').read_text('utf-8').replace(
         _RETRY, f'no_path_retry "{settings.no_path_retry}"')
     return {_DEVICES: devices,
@@ -74,7 +74,7 @@ def _multipath_files(machine: machines.Machine, settings: options.Settings
 
 
 def _site_finds(machine: machines.Machine) -> bool:
-    """Whether a file that is not ours sets find_multipaths."""
+    """Return whether a file of the site sets find_multipaths."""
     names = [_SITE_FILE, *(
         f'{_CONF_D}/{path.name}'
         for path in machine.path(_CONF_D).glob('*.conf')
@@ -106,18 +106,18 @@ def _put(machine: machines.Machine, name: str, text: str | None) -> None:
 
 
 def _set_up_udev(machine: machines.Machine) -> None:
-    """Write the rule, which udev finds by itself at its next event."""
+    """Write the rule, which udev reads at its next event."""
     rules = (_FILES / '98-cinder-k2.rules').read_text('utf-8')
     if machine.read(_RULES) != rules:
         _LOG.info('writing %s', _RULES)
         machine.write(_RULES, rules)
-        # Volumes that are there; a container has no udev to ask.
+        # For attached volumes. Fails in a container, which has no udev.
         machine.run('udevadm', 'trigger', '--subsystem-match=block',
                     seconds=_SECONDS)
 
 
 def _set_sessions(machine: machines.Machine, number: str) -> None:
-    """Set the sessions per portal (NET-4) of nodes that are made from now."""
+    """Set the sessions per portal (NET-4) of nodes created from now on."""
     text = machine.read(_ISCSID) or ''
     line = f'node.session.nr_sessions = {number}'
     wanted = (_SESSIONS.sub(line, text) if _SESSIONS.search(text)

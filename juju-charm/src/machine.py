@@ -30,39 +30,39 @@ import subprocess  # nosec B404
 import tempfile
 import time
 
-#: What directories all files are below, if not / (for trials).
+#: Environment variable with the root of all files, if not / (for testing).
 ROOT_VARIABLE = 'CINDER_K2_ROOT'
-# Those of the charm's own Python, which others must not see.
+# Variables of the charm's own Python, which are not passed to programs.
 _OWN_VARIABLES = ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
 _LONGEST_REASON = 200
 _LONGEST_LOG = 4000
-#: How long to wait for what was killed: in the kernel it may hang for ever.
+#: How long to wait for a killed process, which may hang in the kernel.
 KILLED_SECONDS = 5.0
 _LOG = logging.getLogger(__name__)
-# Up to the last @, for a password may hold any other character raw.
+# Up to the last @, because a password may contain any other character.
 _LOGIN = re.compile(r'//\S*@')
 
 
 def mask_logins(text: str) -> str:
-    """Take users and passwords out of the URLs of a text."""
+    """Mask users and passwords in the URLs of a text."""
     return _LOGIN.sub('//***@', text)
 
 
 class Failed(Exception):
-    """Something could not be done on the machine; the message says what."""
+    """An operation on the machine failed; the message says which and why."""
 
     def __init__(self, text: str) -> None:
-        """Keep what to tell: everybody may read it in the status."""
+        """Store the message without logins; the status shows it."""
         super().__init__(mask_logins(text))
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a program that ended has to say.
+    """The result of a program.
 
-    :ivar status: its exit status
-    :ivar output: what it wrote to standard output
-    :ivar errors: what it wrote to standard error
+    :ivar status: exit status
+    :ivar output: standard output
+    :ivar errors: standard error
     """
 
     status: int
@@ -71,21 +71,21 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """The last line that it wrote, which tells why it failed."""
+        """The last line of its output, which usually says why it failed."""
         lines = (self.errors.strip() or self.output.strip()).splitlines()
-        # Masked before it is cut: half a URL would not be known as one.
+        # Masked before truncation, which could make a URL unrecognizable.
         return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
                 else 'it said nothing')
 
 
 def failure(program: str, done: Result) -> Failed:
-    """What to raise for a program that failed, with its last line.
+    """Return the error for a failed program, with its last line of output.
 
-    A status has no place for more; all that it wrote goes into the log.
+    The full output is logged, because the status has no room for it.
     """
-    told = mask_logins(f'{done.output}{done.errors}'.strip())
+    output = mask_logins(f'{done.output}{done.errors}'.strip())
     _LOG.error('%s ended with status %d: %s', program, done.status,
-               told[-_LONGEST_LOG:])
+               output[-_LONGEST_LOG:])
     return Failed(f'{program} failed: {done.reason}')
 
 
@@ -93,15 +93,15 @@ class Machine:
     """The unit's machine."""
 
     def __init__(self, root: str | None = None) -> None:
-        """Work below a directory; on the whole machine if none is named."""
+        """Use a directory as root; by default, ``ROOT_VARIABLE`` or /."""
         self.root = pathlib.Path(root or os.environ.get(ROOT_VARIABLE, '/'))
 
     def path(self, name: str) -> pathlib.Path:
-        """Where a file of the machine is, by its absolute name."""
+        """Return the path of a file from its absolute name."""
         return self.root / name.lstrip('/')
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None if there is none.
+        """Return the text of a file; None if it does not exist.
 
         :raises Failed: it cannot be read
         """
@@ -114,16 +114,14 @@ class Machine:
 
     def write(self, name: str, text: str, mode: int = 0o644,
               group: str = 'root') -> None:
-        """Put a text in place of a file, at once and as a whole.
+        """Write a file atomically, creating missing directories.
 
-        Directories are made where they are missing.
-
-        :raises Failed: it cannot be written, or there is no such group
+        :raises Failed: it cannot be written, or the group does not exist
         """
         path = self.path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Made for its owner alone, so that no secret shows meanwhile.
+            # mkstemp gives mode 0600, so secrets are never readable.
             handle, temporary = tempfile.mkstemp(dir=path.parent,
                                                  prefix=f'.{path.name}.')
         except OSError as error:
@@ -142,7 +140,7 @@ class Machine:
 
     @contextlib.contextmanager
     def copy(self, path: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
-        """A file under another name, as long as the block lasts.
+        """Copy a file to a new name for the duration of the block.
 
         :raises Failed: it cannot be copied
         """
@@ -156,15 +154,15 @@ class Machine:
             yield copied
 
     def own(self, path: pathlib.Path, group: str) -> None:
-        """Give a file to root and a group.
+        """Change the owner of a file to root, and its group.
 
-        Below another root it stays with whoever runs this.
+        Does nothing below another root.
         """
         if self.root == pathlib.Path('/'):
             shutil.chown(path, 'root', group)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it, if there.
+        """Remove a file, or a directory with its contents, if it exists.
 
         :raises Failed: a file cannot be removed
         """
@@ -179,11 +177,11 @@ class Machine:
                          ) from None
 
     def run(self, *command: str, seconds: float, **variables: str) -> Result:
-        """Run a program to its end.
+        """Run a program and wait for it.
 
-        :param seconds: when to kill it, and whatever it has started
-        :param variables: what else to put into its environment
-        :raises Failed: it is missing, cannot be run, or was killed
+        :param seconds: timeout, after which its process group is killed
+        :param variables: additional environment variables
+        :raises Failed: it is missing, cannot be run, or timed out
         """
         environment = {name: value for name, value in os.environ.items()
                        if name not in _OWN_VARIABLES}
@@ -209,7 +207,8 @@ class Machine:
     def must(self, *command: str, seconds: float, **variables: str) -> str:
         """Run a program that must succeed; return its standard output.
 
-        :raises Failed: as ``run``, and if it fails; with its last line
+        :raises Failed: as ``run``, and if it fails; with its last line of
+            output
         """
         done = self.run(*command, seconds=seconds, **variables)
         if done.status:
@@ -217,30 +216,30 @@ class Machine:
         return done.output
 
     def connects(self, host: str, port: int, seconds: float) -> bool:
-        """Whether a TCP connection can be made from here."""
+        """Return whether this machine can open a TCP connection."""
         try:
             with socket.create_connection((host, port), seconds):
                 return True
-        # What is no host name or no port never gets as far as the network.
+        # The last two for an invalid host name or port.
         except (OSError, ValueError, OverflowError):
             return False
 
     def sleep(self, seconds: float) -> None:
-        """Wait before something is tried again."""
+        """Wait before a retry."""
         time.sleep(seconds)
 
     def host(self) -> str:
-        """The name that Cinder has for the machine."""
+        """Return the host name, which Cinder uses by default."""
         return socket.gethostname()
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill a program with what it has started, and wait for a short time."""
+    """Kill the process group of a program and wait ``KILLED_SECONDS``."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(KILLED_SECONDS)
-    # Not read to their ends: whoever lives on may hold them open.
+    # Not read to the end: a surviving process may keep them open.
     for stream in (process.stdout, process.stderr):
         if stream:
             stream.close()

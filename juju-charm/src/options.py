@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From the options of the charm to back ends, all of them checked.
+"""Reads and validates the options of the charm.
 
-Nothing here speaks to Juju or to an array. All mistakes are found at once.
+Uses neither Juju nor an array. All errors are reported at once.
 """
 
 from collections.abc import Mapping
@@ -25,29 +25,29 @@ import validation
 
 
 class InvalidOptions(Exception):
-    """Options are missing, wrong, or contradict each other.
+    """Options are missing, invalid or contradictory.
 
     :ivar texts: a sentence for each, with the option and the rule, and the
         value unless it is secret
     """
 
     def __init__(self, texts: list[str]) -> None:
-        """Keep what is wrong, in the order in which it was found."""
+        """Store the texts in the order in which errors were found."""
         super().__init__('; '.join(texts))
         self.texts = texts
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """All that the options say.
+    """The values of all options.
 
-    :ivar multipath: whether any back end is to use all paths to a volume
-    :ivar no_path_retry: what multipath does when the last path is gone
-    :ivar iscsi_sessions: sessions per portal, or '' to leave them as they are
-    :ivar allow_removal: whether back ends that are published may go
+    :ivar multipath: whether any back end uses all paths to a volume
+    :ivar no_path_retry: what multipath does when the last path is lost
+    :ivar iscsi_sessions: sessions per portal, or '' to leave them unchanged
+    :ivar allow_removal: whether published back ends may be removed
     :ivar stateless: whether all units of cinder share one host name
-    :ivar driver_source: where the package of the driver comes from, or ''
-    :ivar warnings: what works, and should not stay so
+    :ivar driver_source: source of the driver's package, or ''
+    :ivar warnings: settings that work but should be changed
     """
 
     backends: tuple[backend.Backend, ...]
@@ -68,9 +68,9 @@ class Settings:
 def read(config: Mapping[str, Any], application: str) -> Settings:
     """Read the options of the charm.
 
-    :param config: as Juju gives them; what is missing is not set
-    :param application: its name, which a back end has that has none
-    :raises InvalidOptions: with all of them
+    :param config: from Juju; missing options are not set
+    :param application: its name, the default name of the back end
+    :raises InvalidOptions: with all errors
     """
     validator = validation.Validator()
     settings = _settings(validator, _given(config), application)
@@ -79,10 +79,10 @@ def read(config: Mapping[str, Any], application: str) -> Settings:
 
 
 def read_driver(config: Mapping[str, Any]) -> Settings:
-    """Read the options that say where the driver comes from, and no others.
+    """Read only the options for the source of the driver.
 
-    :param config: as Juju gives them; what is missing is not set
-    :raises InvalidOptions: with those of these options
+    :param config: from Juju; missing options are not set
+    :raises InvalidOptions: with the errors of these options
     """
     validator = validation.Validator()
     settings = _driver(validator, _given(config), Settings(()))
@@ -123,7 +123,7 @@ def _settings(validator: validation.Validator, given: validation.GivenOptions,
 
 def _driver(validator: validation.Validator, given: validation.GivenOptions,
             settings: Settings) -> Settings:
-    """Settings with where the driver comes from."""
+    """Return the settings with the source of the driver added."""
     source = validator.read(given, 'driver-source', validation.apt_source)
     key = validator.read(given, 'driver-key', validation.public_key)
     if source.startswith('deb ') and not key:
@@ -139,7 +139,7 @@ def _flag(validator: validation.Validator, given: validation.GivenOptions,
 
 def _backends(validator: validation.Validator, given: validation.GivenOptions,
               application: str) -> tuple[backend.Backend, ...]:
-    """The back ends of backend_name, then the others of backends."""
+    """Read the back ends of backend_name, then the others of backends."""
     names = [name.strip() for name in given.get('backend_name').split(',')
              if name.strip()]
     own = _own_options(validator, given)
@@ -165,10 +165,10 @@ def _own_options(validator: validation.Validator,
 
 def _given_to(validator: validation.Validator, name: str, options: Any,
               given: validation.GivenOptions) -> validation.GivenOptions:
-    """The options of one back end, with those that all share."""
+    """Return the options of one back end, with the shared ones as defaults."""
     where = f'backends: {name}: ' if options else ''
     if not isinstance(options, dict):
-        # A name with nothing behind it has all options in common.
+        # A name without options has shared options only.
         if options:
             validator.error(f'{where}write its options below it, indented, as '
                             '"option: value"')
@@ -181,7 +181,7 @@ def _check_names(validator: validation.Validator, names: list[str]) -> None:
     for name in names:
         with validator.collecting(f'back end "{name[:40]}"', ''):
             oslo.section(name)
-        # oslo.config does not tell capital letters from small ones here.
+        # oslo.config does not distinguish upper and lower case here.
         if name.lower() in seen:
             validator.error(f'back end "{name}": another one has this name in '
                             'other letters; rename one')
@@ -189,7 +189,7 @@ def _check_names(validator: validation.Validator, names: list[str]) -> None:
 
 
 def _check(validator: validation.Validator, settings: Settings) -> None:
-    """Note what contradicts each other in Cinder as a whole."""
+    """Check options that apply to Cinder as a whole for contradictions."""
     if settings.cluster and not settings.coordination_url:
         validator.error('cluster needs coordination-url, the lock server that '
                         'its units share')

@@ -10,17 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What oslo.config makes of a text in cinder.conf, and how to have it whole.
+"""Escapes values for cinder.conf so that oslo.config reads them unchanged.
 
-A text is carried exactly as it is, or refused with the reason. Cinder's charm
-prints ``key = value`` as it gets it, so what escaping there is happens here.
+A text is either preserved exactly or refused with the reason. The cinder charm
+writes ``key = value`` without escaping, so all escaping is done here.
 """
 
 from collections.abc import Mapping
 import re
 import unicodedata
 
-#: Sections of cinder.conf that are not back ends, in small letters.
+#: Sections of cinder.conf that are not back ends, in lower case.
 RESERVED = frozenset((
     'default', 'backend_defaults', 'backend', 'audit_middleware_notifications',
     'barbican', 'brcd_fabric_example', 'cache', 'castellan',
@@ -37,22 +37,22 @@ _QUOTES = ('"', "'")
 
 
 class InvalidText(ValueError):
-    """A text cannot stand in cinder.conf; the message says why.
+    """A text cannot be written to cinder.conf; the message says why.
 
     The message never quotes the text, which may be a password.
     """
 
 
 def value(text: str) -> str:
-    """Write a text so that a string option reads it back exactly.
+    """Escape a text so that a string option reads it back exactly.
 
-    :raises InvalidText: it has a character that no line can hold
+    :raises InvalidText: it has a control character
     """
     for character in text:
         if unicodedata.category(character) in ('Cc', 'Cs'):
             raise InvalidText('line breaks and other control characters '
                               'cannot stand in cinder.conf; take them out')
-    # A doubled dollar would not do: behind a backslash it reads otherwise.
+    # Not a doubled dollar sign, which is read differently after a backslash.
     written = text.replace('$', r'\$')
     if written != written.strip() or _is_quoted(written):
         return f'"{written}"'
@@ -60,9 +60,9 @@ def value(text: str) -> str:
 
 
 def device(fields: Mapping[str, str]) -> str:
-    """Write a ``replication_device`` so that its fields read back exactly.
+    """Format a ``replication_device`` so that its fields read back exactly.
 
-    :raises InvalidText: one of them ends early there
+    :raises InvalidText: a field cannot be represented
     """
     for key, text in fields.items():
         if not fits_device(text):
@@ -73,17 +73,17 @@ def device(fields: Mapping[str, str]) -> str:
 
 
 def fits_device(text: str) -> bool:
-    """Whether a text can be one of the fields of ``replication_device``."""
+    """Return whether ``replication_device`` can hold a text as a field."""
     return bool(text) and ',' not in text and text == text.strip()
 
 
 def section(name: str) -> str:
-    """Check the name of a back end, which is that of its section.
+    """Validate the name of a back end, which is also that of its section.
 
-    It also stands in ``enabled_backends`` and, behind an @ and before a #, in
-    the host of each volume.
+    It is also used in ``enabled_backends`` and, between @ and #, in the host
+    of each volume.
 
-    :raises InvalidText: it would not be found there again
+    :raises InvalidText: one of these would not accept it
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise InvalidText('use at most 100 letters, digits, dots, dashes and '
@@ -95,5 +95,5 @@ def section(name: str) -> str:
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether oslo.config would take the first and last character off."""
+    """Return whether oslo.config would strip the first and last character."""
     return text[:1] == text[-1:] and text[:1] in _QUOTES

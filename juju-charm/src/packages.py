@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Debian packages: which ones, and how they are installed."""
+"""Debian packages: which are needed, and how to install them."""
 
 from collections.abc import Iterable
 import logging
@@ -21,7 +21,7 @@ import options
 
 #: The driver, from a package archive.
 DRIVER = 'python3-cinder-k2'
-#: What the driver imports, for a driver that comes as a wheel.
+#: Dependencies of the driver, when it is installed from a wheel.
 OF_DRIVER = ('python3-pbr', 'python3-cachetools', 'python3-oslo.concurrency',
              'python3-oslo.config', 'python3-oslo.log', 'python3-oslo.utils',
              'python3-requests', 'python3-taskflow', 'python3-tooz',
@@ -40,18 +40,18 @@ _APT = ('apt-get', '--yes', '-o', f'DPkg::Lock::Timeout={_LOCK_SECONDS}')
 _INSTALL = (*_APT, '--no-install-recommends',
             '-o', 'Dpkg::Options::=--force-confold', 'install')
 _REPAIR = ('dpkg', '--force-confold', '--configure', '-a')
-# What apt says while somebody else holds the lock of its lists, and after
-# dpkg was killed.
+# Messages of apt while another process has locked the package lists, and
+# after dpkg was killed.
 _LOCKED = 'Could not get lock'
 _INTERRUPTED = 'dpkg was interrupted'
-# Never ask, keep configuration files that somebody has changed, and speak
+# Ask no questions, keep modified configuration files, and print messages in
 # English.
 _QUIET = {'LC_ALL': 'C.UTF-8', 'DEBIAN_FRONTEND': 'noninteractive',
           'UCF_FORCE_CONFFOLD': '1', 'NEEDRESTART_MODE': 'l'}
 
 
 def for_paths(settings: options.Settings) -> tuple[str, ...]:
-    """What a machine needs to reach volumes."""
+    """Return the packages that a machine needs to reach volumes."""
     protocols = {one.protocol: None for one in settings.backends}
     return (*(name for protocol in protocols
               for name in _OF_PROTOCOL[protocol]),
@@ -61,10 +61,9 @@ def for_paths(settings: options.Settings) -> tuple[str, ...]:
 def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     """Install the packages that are missing.
 
-    The lists of what the archives have are fetched only where those that are
-    there do not do.
+    The package lists are only updated if the installation fails without.
 
-    :raises machine.Failed: with what apt said
+    :raises machine.Failed: apt failed; with its last line
     """
     missing = [name for name in names if not _is_installed(machine, name)]
     if missing:
@@ -74,19 +73,19 @@ def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
 
 
 def upgrade(machine: machines.Machine, *names: str) -> None:
-    """Install the newest of packages that the archives have.
+    """Install the newest available versions of packages.
 
-    :raises machine.Failed: with what apt said
+    :raises machine.Failed: apt failed; with its last line
     """
     _check(_update(machine))
     _check(_install(machine, names))
 
 
 def _update(machine: machines.Machine) -> machines.Result:
-    """Fetch the lists of what the archives have.
+    """Update the package lists, waiting for their lock.
 
-    apt waits for the lock of dpkg by itself, and not for that of its lists,
-    which a unit that boots has taken.
+    apt itself waits for the lock of dpkg only. The package lists are often
+    locked while a unit boots.
     """
     done = _apt(machine, *_APT, 'update', seconds=_UPDATE_SECONDS)
     for _ in range(_LOCK_SECONDS // _LOCK_PAUSE):
@@ -100,7 +99,7 @@ def _update(machine: machines.Machine) -> machines.Result:
 
 def _install(machine: machines.Machine, names: Iterable[str]
              ) -> machines.Result:
-    """Install packages; first end what a killed installation has left."""
+    """Install packages; repair an interrupted dpkg if necessary."""
     done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     if done.status and _INTERRUPTED in done.errors:
         _LOG.info('ending what an interrupted dpkg has left')
@@ -120,7 +119,7 @@ def _check(done: machines.Result) -> None:
 
 
 def _is_installed(machine: machines.Machine, name: str) -> bool:
-    """Whether a package is installed, and not merely known."""
+    """Return whether a package is installed, not merely known to dpkg."""
     done = machine.run('dpkg-query', '--show', '--showformat',
                        '${db:Status-Status}', name, seconds=_QUERY_SECONDS)
     return done.output == 'installed'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whether a machine reaches the target ports of an array."""
+"""Checks whether a machine reaches the target ports of an array."""
 
 from concurrent import futures
 import contextlib
@@ -29,7 +29,7 @@ _NO_INITIATOR = 'none: this unit has no Fibre Channel adapter'
 
 def of_backend(machine: machines.Machine, one: array_check.BackendReport
                ) -> str:
-    """The target ports of a back end, and what this machine has for them."""
+    """Describe the target ports of a back end and the paths to them."""
     if one.protocol == backends.FC:
         lines = [f'target {port["address"]}: '
                  f'{"down" if port["up"] is False else "up"} on the array'
@@ -42,11 +42,11 @@ def of_backend(machine: machines.Machine, one: array_check.BackendReport
 
 
 def tcp(machine: machines.Machine, portals: list[str]) -> list[str]:
-    """Try portals, all at the same time.
+    """Connect to portals in parallel.
 
-    :param portals: as host:port; an IPv6 address stands in brackets
+    :param portals: as host:port; an IPv6 address in brackets
     :returns: a line for each
-    :raises machine.Failed: one of them is none
+    :raises machine.Failed: one of them is not a valid portal
     """
     for portal in portals:
         if not _PORTAL.fullmatch(portal):
@@ -61,10 +61,10 @@ def tcp(machine: machines.Machine, portals: list[str]) -> list[str]:
 
 
 def initiators(machine: machines.Machine) -> list[str]:
-    """The WWPNs of this machine's Fibre Channel adapters."""
+    """Return the WWPNs of this machine's Fibre Channel adapters."""
     found = []
     for path in sorted(machine.path(_INITIATORS).glob('*/port_name')):
-        # An adapter may go away, or be unable to answer.
+        # An adapter may disappear, or fail to answer.
         with contextlib.suppress(OSError):
             found.append(path.read_text().strip().removeprefix('0x'))
     return found

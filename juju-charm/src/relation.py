@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is published to the cinder charm.
+"""The relation data that is published to the cinder charm.
 
-It joins ``backend_name`` to its enabled_backends, and prints each pair of each
-section as ``key = value``. Every value is a text: no None can reach it.
+That charm appends ``backend_name`` to its enabled_backends, and writes each
+pair of a section as ``key = value``. All values are strings, never None.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ import sections
 
 _SECTIONS = 'subordinate_configuration'
 _FILE = '/etc/cinder/cinder.conf'
-# The oldest OpenStack on Ubuntu 24.04; it holds for all that follow.
+# The oldest OpenStack on Ubuntu 24.04; applies to all later ones, too.
 _OLDEST_RELEASE = 'caracal'
 _POOL = 'volume_backend_name'
 _DRIVER = 'volume_driver'
@@ -35,10 +35,10 @@ _CLUSTER = 'cluster'
 
 
 class RemovalNotAllowed(machines.Failed):
-    """Cinder would lose volumes, and nobody has confirmed that."""
+    """Cinder would lose volumes, and allow-removal is not set."""
 
     def __init__(self, losses: list[str], application: str) -> None:
-        """Say which back ends, and how to confirm."""
+        """Create the message: which back ends, and how to confirm."""
         super().__init__(
             f'{"; ".join(losses)}: volumes would be lost to Cinder; set it '
             f'back, or confirm: juju config {application} '
@@ -48,16 +48,15 @@ class RemovalNotAllowed(machines.Failed):
 def check_removal(published: Mapping[str, str], settings: options.Settings,
                   public: Mapping[str, sections.Pairs], application: str
                   ) -> None:
-    """Refuse to take away what Cinder finds volumes by.
+    """Refuse changes after which Cinder no longer finds volumes.
 
-    That is the name of their back end, of its pool, and of the service that
-    they belong to. Over another protocol volumes that are attached could not
-    be detached.
+    These change the name of their back end, pool or service. With another
+    protocol, attached volumes could not be detached.
 
-    :param published: the relation data of this unit until now; it may be that
-        of the original charm
-    :param public: sections to publish, that are not secret
-    :raises RemovalNotAllowed: something of it would go
+    :param published: the current relation data of this unit, possibly from
+        the original charm
+    :param public: sections to publish, without secret options
+    :raises RemovalNotAllowed: there is such a change
     """
     before = _sections(published)
     names = [name for name in published.get('backend_name', '').split(',')
@@ -74,12 +73,12 @@ def check_removal(published: Mapping[str, str], settings: options.Settings,
 
 def _service_losses(published: Mapping[str, str], cluster: str,
                     settings: options.Settings) -> Iterator[str]:
-    """What renames the service, and so leaves all volumes without one."""
+    """Yield changes that rename the service of all volumes."""
     if (published.get('stateless', '').lower() == 'true') != (
             settings.stateless):
         yield f'stateless becomes {str(settings.stateless).lower()}'
-    # A service that joins a cluster brings its volumes along, but does not
-    # take them to another one, nor back.
+    # Cinder moves the volumes of a service that joins a cluster, but not to
+    # another cluster or out of it.
     if cluster and cluster != settings.cluster:
         yield (f'cluster {cluster} is renamed {settings.cluster}'
                if settings.cluster else f'cluster {cluster} is gone')
@@ -98,35 +97,36 @@ def _losses(name: str, before: Mapping[str, str], after: Mapping[str, str]
 
 
 def _is_fc(driver: str) -> bool:
-    """Whether a driver, perhaps that in Cinder, is for Fibre Channel."""
+    """Return whether a driver, ours or the in-tree one, is for FC."""
     return 'FC' in driver.rpartition('.')[2]
 
 
 def _sections(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The sections that were published, without what repeats in them.
+    """Return the published sections, without repeated keys.
 
-    Nothing if they are not as storage charms publish them, whoever it was:
-    the cinder charm could not read them either.
+    Empty if the data does not have the format of a storage charm; the cinder
+    charm could not read it either.
     """
     try:
-        told = json.loads(published.get(_SECTIONS, '{}'))
-        found = told.get('cinder', {}).get(_FILE, {}).get('sections', {})
+        parsed = json.loads(published.get(_SECTIONS, '{}'))
+        sections_of = parsed.get('cinder', {}).get(_FILE, {}).get(
+            'sections', {})
         return {name: {key: str(text) for key, text in pairs}
-                for name, pairs in found.items()}
+                for name, pairs in sections_of.items()}
     except (ValueError, AttributeError, TypeError):
         return {}
 
 
-def changes(published: Mapping[str, str], told: Mapping[str, str]
+def changes(published: Mapping[str, str], wanted: Mapping[str, str]
             ) -> Iterator[str]:
-    """What of the relation data is to change: names, and no values.
+    """Yield what changes in the relation data: names only, no values.
 
-    :param published: the relation data of this unit until now
-    :param told: what it is to be
+    :param published: the current relation data of this unit
+    :param wanted: the new relation data
     """
-    yield from (key for key, text in told.items()
+    yield from (key for key, text in wanted.items()
                 if key != _SECTIONS and published.get(key) != text)
-    before, after = _sections(published), _sections(told)
+    before, after = _sections(published), _sections(wanted)
     for name in before | after:
         old, new = before.get(name, {}), after.get(name, {})
         keys = [key.removeprefix('# ') for key in old | new
@@ -136,22 +136,24 @@ def changes(published: Mapping[str, str], told: Mapping[str, str]
 
 
 def data(settings: options.Settings, public: dict[str, sections.Pairs],
-         marks: Mapping[str, str], packages: tuple[str, ...]
+         revisions: Mapping[str, str], packages: tuple[str, ...]
          ) -> dict[str, str]:
-    """The relation data of a unit.
+    """Return the relation data of a unit.
 
-    The key ``services`` is left out on purpose: nothing that the charm brings
-    may stop when Cinder is paused, for instances keep using their volumes.
+    The key ``services`` is omitted on purpose: no service that the charm
+    installs may stop when Cinder is paused, because instances keep using
+    their volumes.
 
-    :param public: sections that are not secret
-    :param marks: of what services must be restarted for when it changes,
-        such as the revision of the secret file
-    :param packages: what the cinder charm is to keep through its upgrades
+    :param public: sections without secret options
+    :param revisions: by name; a change must restart services, such as that
+        of the secret file
+    :param packages: packages that the cinder charm keeps in its upgrades
     """
     return {
         'backend_name': ','.join(one.name for one in settings.backends),
         _SECTIONS: json.dumps(
-            {'cinder': {_FILE: {'sections': _marked(public, marks)}}}),
+            {'cinder': {_FILE: {
+                'sections': _with_comments(public, revisions)}}}),
         'stateless': str(settings.stateless),
         'releases-packages-map': json.dumps(
             {_OLDEST_RELEASE: {'deb': {'install': list(packages),
@@ -159,13 +161,15 @@ def data(settings: options.Settings, public: dict[str, sections.Pairs],
     }
 
 
-def _marked(public: dict[str, sections.Pairs], marks: Mapping[str, str]
-            ) -> dict[str, sections.Pairs]:
-    """Sections that begin with comments.
+def _with_comments(public: dict[str, sections.Pairs],
+                   revisions: Mapping[str, str]
+                   ) -> dict[str, sections.Pairs]:
+    """Return sections that begin with the revisions as comments.
 
-    The cinder charm restarts services when the text of cinder.conf changes,
-    and only then.
+    The cinder charm restarts services only when the text of cinder.conf
+    changes.
     """
-    comments = [(f'# cinder-k2 {what}', mark) for what, mark in marks.items()]
+    comments = [(f'# cinder-k2 {name}', revision)
+                for name, revision in revisions.items()]
     return {name: pairs if name == _DEFAULT else [*comments, *pairs]
             for name, pairs in public.items()}

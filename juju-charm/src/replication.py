@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The arrays that a back end replicates to."""
+"""The replication targets of a back end."""
 
 from collections.abc import Callable
 import dataclasses
@@ -30,10 +30,10 @@ _READERS: dict[str, Callable[[str], str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """An array that volumes can be replicated to.
+    """A replication target.
 
     :ivar san_ip: its management address
-    :ivar rpo: seconds between two copies
+    :ivar rpo: recovery point objective in seconds
     :ivar credentials: the id of a secret, or '' for that of the back end
     """
 
@@ -47,7 +47,7 @@ class Device:
 
 def read(validator: validation.Validator, given: validation.GivenOptions
          ) -> tuple[Device, ...]:
-    """Read the arrays of one back end; mistakes are noted in ``validator``."""
+    """Read the targets of one back end; errors go to ``validator``."""
     label = given.label(_OPTION)
     devices = given.get(_OPTION)
     if isinstance(devices, str):
@@ -57,19 +57,19 @@ def read(validator: validation.Validator, given: validation.GivenOptions
     if not isinstance(devices, list):
         validator.error(f'{label}: begin each array with "- "')
         return ()
-    read_ones = [_device(validator, f'{label}: number {number}: ', fields)
-                 for number, fields in enumerate(devices, start=1)]
-    return tuple(device for device in read_ones if device)
+    parsed = [_device(validator, f'{label}: number {number}: ', fields)
+              for number, fields in enumerate(devices, start=1)]
+    return tuple(device for device in parsed if device)
 
 
 def check(validator: validation.Validator, label: str,
           devices: tuple[Device, ...], own: tuple[str, str], credentials: str
           ) -> None:
-    """Note what is wrong with the arrays together.
+    """Check the targets of one back end against each other.
 
-    :param label: what to write before it
+    :param label: prefix of the messages
     :param own: address and port of the back end's own array
-    :param credentials: what an array has that names none, or ''
+    :param credentials: default for a target without its own, or ''
     """
     ids = [device.backend_id for device in devices]
     addresses = [(address, port or _DEFAULT_PORT) for address, port in (
@@ -93,14 +93,14 @@ def _device(validator: validation.Validator, where: str, fields: Any
         return None
     given = validation.GivenOptions(fields, where)
     validator.check_names(given, tuple(_READERS))
-    read_ones = {option: validator.read(given, option, reader)
-                 for option, reader in _READERS.items()}
+    values = {option: validator.read(given, option, reader)
+              for option, reader in _READERS.items()}
     missing = [option for option in ('backend-id', 'san-ip')
                if not given.get(option)]
     for option in missing:
         validator.error(f'{where}{option} is not set')
-    if not (read_ones['backend-id'] and read_ones['san-ip']):
+    if not (values['backend-id'] and values['san-ip']):
         return None
-    return Device(read_ones['backend-id'], read_ones['san-ip'],
-                  read_ones['rpo'] or _DEFAULT_RPO, read_ones['port'],
-                  read_ones['tls-fingerprint'], read_ones['credentials'])
+    return Device(values['backend-id'], values['san-ip'],
+                  values['rpo'] or _DEFAULT_RPO, values['port'],
+                  values['tls-fingerprint'], values['credentials'])

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The file beside cinder.conf that holds what must not enter a relation.
+"""The file in cinder.conf.d with options that must not enter a relation.
 
-Its first line names its revision: another one whenever anything in the file
-changes. The revision also goes through the relation, as a comment, so that
-the cinder charm finds cinder.conf changed and restarts the services that must
-read the file anew. It is kept in the file itself and nowhere else: a hook that
-fails after it wrote the file finds there what it has still to publish.
+Its first line has a revision, which changes whenever the file does. The
+revision is also published over the relation, as a comment, so that the cinder
+charm sees a changed cinder.conf and restarts the services that must reread the
+file. It is stored only in the file: if a hook fails after writing the file,
+the next one finds there the revision to publish.
 """
 
 import hashlib
@@ -37,43 +37,44 @@ _SECTION = re.compile(r'^\[(.*)\]$', re.M)
 
 
 class SecretFile:
-    """What one application keeps beside cinder.conf on a unit.
+    """The secret file of one application on a unit, and its certificates.
 
-    :ivar name: where it is
+    :ivar name: absolute name of the file
     """
 
     def __init__(self, machine: machines.Machine, application: str) -> None:
-        """Remember whose it is, and where."""
+        """Set the names of the files."""
         self._machine = machine
         self.name = f'{_DIRECTORY}/{application}.conf'
         self._ca_directory = f'/etc/cinder/{application}'
 
     def ca_paths(self, settings: options.Settings) -> dict[str, str]:
-        """Where the certificates of back ends that have some are."""
+        """Return the files with certificates, by back ends that have some."""
         return {one.name: str(self._machine.path(self._ca_name(one)))
                 for one in settings.backends if one.tls_ca}
 
     def check_names(self, settings: options.Settings) -> None:
-        """Make sure that no other application has a back end of the same name.
+        """Check that no other application has a back end of the same name.
 
-        Cinder would mix the two, and serve neither.
+        Cinder would merge the two sections, and serve neither back end.
 
-        :raises machine.Failed: one beside the same cinder has
+        :raises machine.Failed: another application on the same cinder does
         """
         for path in sorted(self._machine.path(_DIRECTORY).glob('*.conf')):
             name = f'{_DIRECTORY}/{path.name}'
-            theirs = self._names_in(name)
-            both = [one.name for one in settings.backends
-                    if one.name.lower() in theirs]
-            if both:
+            taken = self._names_in(name)
+            duplicates = [one.name for one in settings.backends
+                          if one.name.lower() in taken]
+            if duplicates:
                 raise machines.Failed(
-                    f'back end {", ".join(both)}: the application {path.stem} '
-                    'has one of this name beside the same cinder; rename the '
+                    f'back end {", ".join(duplicates)}: the application '
+                    f'{path.stem} has one of this name beside the same '
+                    'cinder; rename the '
                     f'one that has no volumes, or remove {name} on the unit '
                     'if that application is gone')
 
     def _names_in(self, name: str) -> set[str]:
-        """Sections in the file of another application, in small letters."""
+        """Return sections in another application's file, in lower case."""
         text = self._machine.read(name) or ''
         if name == self.name or not _FIRST_LINE.match(text):
             return set()
@@ -81,11 +82,11 @@ class SecretFile:
 
     def write(self, settings: options.Settings,
               secret: dict[str, sections.Pairs]) -> str:
-        """Write what has changed; return the revision.
+        """Write the file and certificates if changed; return the revision.
 
-        :raises machine.Failed: it cannot be written
+        :raises machine.Failed: a file cannot be written
         """
-        # Services must be restarted for other certificates, too.
+        # With digests, because new certificates require a restart, too.
         body = _digests(settings) + sections.render(secret)
         written = self._machine.read(self.name) or ''
         match = _FIRST_LINE.match(written)
@@ -102,7 +103,7 @@ class SecretFile:
         return revision
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Remove the file and the certificates."""
         _LOG.info('removing %s and %s: cinder has left', self.name,
                   self._ca_directory)
         self._machine.remove(self.name)
@@ -115,14 +116,15 @@ class SecretFile:
                 self._machine.write(name, one.tls_ca)
 
     def _remove_certificates(self, settings: options.Settings) -> None:
-        """Remove those of back ends that are there no longer.
+        """Remove the certificates of back ends that no longer exist.
 
-        One that is there may go on to read its own until it restarts.
+        Those of existing back ends stay even if tls-ca is no longer set: the
+        driver may read them until it restarts.
         """
-        known = {self._machine.path(self._ca_name(one))
-                 for one in settings.backends}
+        current = {self._machine.path(self._ca_name(one))
+                   for one in settings.backends}
         directory = self._machine.path(self._ca_directory)
-        for path in set(directory.glob('*-ca.pem')) - known:
+        for path in set(directory.glob('*-ca.pem')) - current:
             self._machine.remove(f'{self._ca_directory}/{path.name}')
 
     def _ca_name(self, one: backend.Backend) -> str:

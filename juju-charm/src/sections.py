@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What stands in cinder.conf: what all may read, and what is secret.
+"""The sections of cinder.conf, split into public and secret options.
 
-The first goes through the relation to the cinder charm, which writes it into
-cinder.conf; the second into a file of ours that oslo.config reads besides.
-Where both have a key, cinder.conf wins, so they never share one.
+Public options go over the relation to the cinder charm, which writes them to
+cinder.conf; secret ones go to the charm's own file, which oslo.config also
+reads. cinder.conf takes precedence, so no option is in both.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ import options
 import oslo
 import replication
 
-#: A section as it is written: pairs, for a key may repeat.
+#: A section: pairs of key and value, because a key may repeat.
 Pairs = list[tuple[str, str]]
 
 _DRIVERS = {backends.ISCSI: 'cinder_k2.driver.K2ISCSIDriver',
@@ -34,14 +34,14 @@ _DRIVERS = {backends.ISCSI: 'cinder_k2.driver.K2ISCSIDriver',
 
 
 class TooManyPasswords(oslo.InvalidText):
-    """Passwords of several arrays need the one place that takes any text."""
+    """More than one password needs the only option that takes any text."""
 
 
 def public(settings: options.Settings, ca_paths: Mapping[str, str]
            ) -> dict[str, Pairs]:
-    """The sections that are not secret, by their names.
+    """Return the options that are not secret, by section.
 
-    :param ca_paths: where the certificates of a back end are, by its name
+    :param ca_paths: the file with the certificates, by back end name
     """
     sections = {one.name: _public(one, ca_paths.get(one.name, ''))
                 for one in settings.backends}
@@ -52,21 +52,21 @@ def public(settings: options.Settings, ca_paths: Mapping[str, str]
 
 def secret(settings: options.Settings,
            logins: Mapping[str, credentials.Logins]) -> dict[str, Pairs]:
-    """The sections that are secret, by their names.
+    """Return the secret options, by section.
 
-    :raises oslo.InvalidText: a password cannot be carried
+    :raises oslo.InvalidText: a password cannot be represented
     """
     sections = {one.name: list(_secret(one, logins[one.name]))
                 for one in settings.backends}
     if settings.coordination_url:
-        # It can hold a password, too.
+        # The URL may contain a password.
         sections['coordination'] = [
             ('backend_url', oslo.value(settings.coordination_url))]
     return sections
 
 
 def render(sections: Mapping[str, Pairs]) -> str:
-    """Write sections as a configuration file."""
+    """Render sections as a configuration file."""
     return '\n'.join(
         '\n'.join([f'[{name}]', *(f'{key} = {text}' for key, text in pairs),
                    ''])
@@ -97,21 +97,22 @@ def _secret(one: backends.Backend, logins: credentials.Logins
 
 def _shared_password(name: str, logins: Mapping[str, credentials.Login]
                      ) -> str:
-    """The password that stands outside of replication_device; '' for none.
+    """Return the password for k2_replication_password; '' for none.
 
-    It is safer there: Cinder shows administrators each replication_device.
-    And it can hold any text, so one that a device cannot hold goes first.
+    It is safer there: Cinder shows each replication_device to administrators.
+    This option can hold any text, so a password that replication_device
+    cannot hold takes precedence.
 
-    :raises TooManyPasswords: two passwords need the place
+    :raises TooManyPasswords: replication_device cannot hold two or more
     """
     passwords = dict.fromkeys(login.password for login in logins.values())
-    odd = [text for text in passwords if not oslo.fits_device(text)]
-    if len(odd) > 1:
+    unfit = [text for text in passwords if not oslo.fits_device(text)]
+    if len(unfit) > 1:
         raise TooManyPasswords(
             f'{name}: the passwords of two arrays in replication-devices '
             'have a comma or a blank at an end; cinder.conf can hold one '
             'such, so change the other')
-    return next(iter([*odd, *passwords]), '')
+    return next(iter([*unfit, *passwords]), '')
 
 
 def _device_fields(device: replication.Device, login: credentials.Login,

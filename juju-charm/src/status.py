@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the status of a unit says of the arrays."""
+"""Status messages of a unit."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -19,49 +19,49 @@ import ops
 
 import array_check
 
-# What can pass without anybody's help; the rest needs somebody.
-_PASSING = ('state', 'error')
+# Kinds of problems that may resolve themselves; others need an operator.
+_TRANSIENT = ('state', 'error')
 # Juju shows one line.
 _LONGEST = 240
 _UNITS = ('KiB', 'MiB', 'GiB', 'TiB', 'PiB')
 
 
 def blocked(texts: Sequence[str]) -> ops.BlockedStatus:
-    """A status with as many texts as it can hold, and how many it cannot."""
+    """Return a status with as many texts as fit, and the number omitted."""
     return ops.BlockedStatus(_joined(texts))
 
 
 def of_report(report: array_check.Report, warnings: Sequence[str]
               ) -> Iterator[ops.StatusBase]:
-    """The statuses that a check gives, the worst first.
+    """Yield the statuses for a report, most severe first.
 
-    :param warnings: what else is to be said of what works
+    :param warnings: further warnings for the active status
     """
     if report.failure:
         yield ops.BlockedStatus(report.failure)
-    found = [(finding.kind in _PASSING, f'{one.name}: {finding.text}')
+    found = [(finding.kind in _TRANSIENT, f'{one.name}: {finding.text}')
              for one in report.backends for finding in one.problems]
-    bad = [text for passing, text in found if not passing]
-    passing = [text for passing, text in found if passing]
-    if bad:
-        yield blocked(bad + passing)
-    elif passing:
-        yield ops.WaitingStatus(_joined(passing))
-    # Of certificates the warnings of our own options speak.
-    theirs = [f'{one.name}: {finding.text}' for one in report.backends
-              for finding in one.warnings if finding.kind != 'certificate']
+    permanent = [text for is_transient, text in found if not is_transient]
+    transient = [text for is_transient, text in found if is_transient]
+    if permanent:
+        yield blocked(permanent + transient)
+    elif transient:
+        yield ops.WaitingStatus(_joined(transient))
+    # The charm has its own warnings for certificates.
+    reported = [f'{one.name}: {finding.text}' for one in report.backends
+                for finding in one.warnings if finding.kind != 'certificate']
     yield ops.ActiveStatus(_joined(
-        [*map(summary, report.backends), *theirs, *warnings]))
+        [*map(summary, report.backends), *reported, *warnings]))
 
 
 def summary(one: array_check.BackendReport) -> str:
-    """A back end in a few words: its array, what is free, and its ports."""
+    """Return a short summary of a back end: version, free space, ports."""
     words = []
     if one.array and one.array['version']:
         words.append(f'VisionOS {one.array["version"]}')
     if one.capacity:
         words.append(f'{size(one.capacity["free"])} free')
-    # Of iSCSI portals the array does not tell whether they are up.
+    # The array does not report whether iSCSI portals are up.
     kind = 'portal' if one.protocol == 'iSCSI' else 'port'
     up = sum(port['up'] is not False for port in one.ports)
     words.append(f'{up} {kind}' + ('' if up == 1 else 's'))
@@ -69,7 +69,7 @@ def summary(one: array_check.BackendReport) -> str:
 
 
 def capacity(one: array_check.BackendReport) -> str:
-    """What there is on the array of a back end, in one line."""
+    """Return the capacity of a back end's array, in one line."""
     if not one.capacity:
         return f'{one.name}: not known; see check-array'
     return f'{one.name}: ' + ', '.join(
@@ -78,7 +78,7 @@ def capacity(one: array_check.BackendReport) -> str:
 
 
 def size(kib: float) -> str:
-    """A size for people.
+    """Format a size with a suitable unit.
 
     :param kib: in KiB
     """

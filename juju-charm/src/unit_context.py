@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a unit knows of itself while it handles one event.
+"""The context of a unit while it handles one event.
 
-Each thing is found out when it is first asked for, and once: options are read,
-secrets fetched and arrays asked at most one time in an event.
+Values are computed on first use and cached: options are read, secrets fetched
+and arrays queried at most once per event.
 """
 
 from collections.abc import Iterator
@@ -33,22 +33,22 @@ import sections
 
 CINDER = 'storage-backend'
 COMPUTE = 'juju-info'
-#: What an operator must mend; all have a message that says how.
+#: Errors that an operator must fix; the message of each says how.
 REPORTED_ERRORS = (options.InvalidOptions, credentials.CredentialsError,
                    oslo.InvalidText, machines.Failed)
 
 
 class UnitContext:
-    """Options, secrets, relations and arrays, as one unit sees them.
+    """Options, secrets, relations and arrays as seen by one unit.
 
-    What is asked for raises one of ``REPORTED_ERRORS`` if it cannot be had.
+    Attributes that are not available raise one of ``REPORTED_ERRORS``.
 
-    :ivar secret_file: what it keeps beside cinder.conf
+    :ivar secret_file: the file with the secret options of Cinder
     """
 
     def __init__(self, charm: ops.CharmBase, machine: machines.Machine
                  ) -> None:
-        """Find nothing out yet."""
+        """Store where to look; nothing is read yet."""
         self.machine = machine
         self.application = charm.app.name
         self.secret_file = secret_file.SecretFile(machine, self.application)
@@ -56,14 +56,14 @@ class UnitContext:
 
     @functools.cached_property
     def settings(self) -> options.Settings:
-        """What the options say."""
+        """The validated options of the charm."""
         return options.read(self._model.config, self.application)
 
     @functools.cached_property
     def driver_source(self) -> options.Settings:
-        """Where the driver comes from, whatever is wrong elsewhere.
+        """The driver source, even if other options are invalid.
 
-        A wheel that is attached needs no options.
+        Empty when a wheel is attached, which needs no options.
         """
         if self.wheel:
             return options.Settings(())
@@ -71,28 +71,29 @@ class UnitContext:
 
     @functools.cached_property
     def logins(self) -> dict[str, credentials.Logins]:
-        """Who we are to the arrays, by the names of back ends."""
+        """The credentials for the arrays, by back end name."""
         return credentials.Source(self._model, self.application).get(
             self.settings)
 
     @functools.cached_property
     def public(self) -> dict[str, sections.Pairs]:
-        """The sections of cinder.conf that are not secret."""
+        """The options of cinder.conf that are not secret, by section."""
         return sections.public(self.settings,
                                self.secret_file.ca_paths(self.settings))
 
     @functools.cached_property
     def secret(self) -> dict[str, sections.Pairs]:
-        """Those that are."""
+        """The secret options of cinder.conf, by section."""
         return sections.secret(self.settings, self.logins)
 
     @functools.cached_property
     def report(self) -> array_check.Report:
-        """What the arrays answer."""
+        """The result of the check of all arrays."""
         names = [one.name for one in self.settings.backends]
-        whole = {name: [*self.public[name], *self.secret[name]]
-                 for name in names}
-        return array_check.run(self.machine, self.application, whole, names)
+        sections_of = {name: [*self.public[name], *self.secret[name]]
+                       for name in names}
+        return array_check.run(self.machine, self.application, sections_of,
+                               names)
 
     @functools.cached_property
     def driver_version(self) -> str:
@@ -101,7 +102,7 @@ class UnitContext:
 
     @functools.cached_property
     def wheel(self) -> pathlib.Path | None:
-        """The wheel that is attached; an empty file stands for none."""
+        """The attached wheel; None if the resource is missing or empty."""
         try:
             path = self._model.resources.fetch('driver')
         except ops.ModelError:
@@ -110,17 +111,17 @@ class UnitContext:
 
     @property
     def relation(self) -> ops.Relation | None:
-        """The relation to cinder; ops leaves out one that just ended."""
+        """The relation to cinder; ops omits one that is being broken."""
         return next(iter(self._model.relations[CINDER]), None)
 
     @property
-    def beside_compute(self) -> bool:
-        """Whether the unit is there for paths to volumes alone."""
+    def is_compute(self) -> bool:
+        """Whether the unit only sets up paths to volumes, without cinder."""
         return not self.relation and bool(self._model.relations[COMPUTE])
 
     @property
     def upgrade_nonce(self) -> str:
-        """What cinder changes whenever it has upgraded OpenStack."""
+        """A value that cinder changes at each upgrade of OpenStack."""
         relation = self.relation
         units = relation.units if relation else ()
         return next((relation.data[unit]['upgrade_nonce'] for unit in units
@@ -129,13 +130,13 @@ class UnitContext:
 
     @property
     def host(self) -> str:
-        """The host that Cinder's service on this unit goes by."""
+        """The host name of Cinder's service on this unit."""
         if self.settings.stateless and self.relation and self.relation.app:
             return self.relation.app.name
         return self.machine.host()
 
     def passwords(self) -> Iterator[str]:
-        """Every password that can be had; for masking."""
+        """Yield all available passwords, for masking."""
         try:
             for logins in self.logins.values():
                 yield logins.own.password

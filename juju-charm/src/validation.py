@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Validation of the options: what a value may be, and what is wrong.
+"""Validation of the options.
 
-Each function at the end reads one kind of value: it takes a string, as an
-operator wrote it, and returns it as the driver wants it, or raises
+Each function at the end reads one kind of value: it takes a string from the
+operator and returns it in the form that the driver needs, or raises
 ``InvalidValue`` with the rule. ``Validator`` collects these errors instead of
 stopping at the first one.
 """
@@ -42,23 +42,23 @@ _CERTIFICATE = re.compile(
     r'-----END CERTIFICATE-----')
 _OWN_ID = 'default'
 _LONGEST = 40
-# These may hold a password, or what somebody took for the place of one.
+# These may contain a password, possibly by mistake.
 _NOT_SHOWN = ('san_password', 'credentials', 'replication-credentials',
               'coordination-url', 'driver-key')
 _SECRETS = ('san_user', 'san_password', 'username', 'password')
 
 
 class InvalidValue(ValueError):
-    """A value is not what it must be; the message is the rule."""
+    """A value is invalid; the message is the rule."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GivenOptions:
-    """Options as they were given: each a string, in YAML a dict or list too.
+    """Options before validation: strings, and in YAML also dicts and lists.
 
     :ivar own: options of one back end or array
-    :ivar prefix: what to write before them in a message
-    :ivar shared: options that hold where there is none of its own
+    :ivar prefix: prefix of these options in messages
+    :ivar shared: defaults for options that ``own`` does not have
     """
 
     own: Mapping[str, Any]
@@ -66,40 +66,40 @@ class GivenOptions:
     shared: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def get(self, option: str) -> Any:
-        """What was given; '' for nothing."""
+        """Return the value of an option; '' if it is not set."""
         return self.own.get(option, self.shared.get(option, ''))
 
     def label(self, option: str) -> str:
-        """What to call the option where it was given, or is missing."""
+        """Return the name of an option in messages."""
         shared = option in self.shared and option not in self.own
         return option if shared else f'{self.prefix}{option}'
 
 
 class Validator:
-    """Reads options, and gathers errors and warnings.
+    """Reads options, and collects errors and warnings.
 
     :ivar errors: one sentence for each
-    :ivar warnings: what works, and should not stay so
+    :ivar warnings: settings that work but should be changed
     """
 
     def __init__(self) -> None:
-        """Begin with nothing noted."""
+        """Start without errors and warnings."""
         self.errors: list[str] = []
         self.warnings: list[str] = []
 
     def error(self, text: str) -> None:
-        """Note what is wrong, once."""
+        """Add an error, unless it is a duplicate."""
         if text not in self.errors:
             self.errors.append(text)
 
     def warn(self, text: str) -> None:
-        """Note what should be otherwise, once."""
+        """Add a warning, unless it is a duplicate."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def read(self, given: GivenOptions, option: str,
              reader: Callable[[str], str]) -> str:
-        """Read one option; '' where it is not set, or wrong."""
+        """Read one option; '' if it is not set, or invalid."""
         value = given.get(option)
         label = given.label(option)
         if not isinstance(value, str):
@@ -110,28 +110,29 @@ class Validator:
         return ''
 
     def yaml(self, label: str, text: str) -> Any:
-        """Read an option that holds YAML; '' where it cannot be read."""
+        """Parse an option in YAML; '' if it is invalid."""
         try:
             return yaml_option.parse(text)
         except yaml_option.InvalidYaml as error:
             self.error(f'{label}: {error}')
             return ''
 
-    def check_names(self, given: GivenOptions, known: tuple[str, ...]) -> None:
-        """Note the options that are not among those known."""
+    def check_names(self, given: GivenOptions, allowed: tuple[str, ...]
+                    ) -> None:
+        """Add an error for each option that is not allowed."""
         for option in given.own:
             if option in _SECRETS:
                 self.error(f'{given.prefix}{option} cannot stand here; name '
                            'a secret: "credentials: secret:..."')
-            elif option not in known:
+            elif option not in allowed:
                 self.error(f'{given.prefix}{option} is unknown; known are '
-                           f'{", ".join(sorted(known))}')
+                           f'{", ".join(sorted(allowed))}')
 
     @contextlib.contextmanager
     def collecting(self, label: str, shown: str) -> Iterator[None]:
-        """Note what a value in the block is refused for.
+        """Turn an invalid value in the block into an error.
 
-        :param shown: the value, as a message may show it
+        :param shown: the value as shown in the message
         """
         try:
             yield
@@ -140,7 +141,7 @@ class Validator:
 
 
 def _shown(option: str, value: str) -> str:
-    """A value for a status: in one line, not too long, without a secret."""
+    """Return a value for a message: one line, shortened, without secrets."""
     if option in _NOT_SHOWN:
         return ''
     line = machines.mask_logins(' '.join(value.split()))
@@ -150,9 +151,9 @@ def _shown(option: str, value: str) -> str:
 
 
 def text(given: str) -> str:
-    """Read a text that can stand in cinder.conf.
+    """Read a text for cinder.conf.
 
-    :raises InvalidValue: it cannot
+    :raises InvalidValue: cinder.conf cannot hold it
     """
     try:
         oslo.value(given)
@@ -162,7 +163,7 @@ def text(given: str) -> str:
 
 
 def boolean(given: str) -> str:
-    """Read True or False, in the words that YAML and Cinder know.
+    """Read True or False, in any spelling that YAML and Cinder accept.
 
     :raises InvalidValue: it is neither
     """
@@ -175,7 +176,7 @@ def boolean(given: str) -> str:
 def integer(given: str) -> str:
     """Read a whole number of at least 0.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     if not re.fullmatch('[0-9]{1,9}', given.strip()):
         raise InvalidValue('use a whole number of at least 0')
@@ -183,9 +184,9 @@ def integer(given: str) -> str:
 
 
 def no_path_retry(given: str) -> str:
-    """Read what happens to requests when the last path is gone.
+    """Read no_path_retry of multipath-tools.
 
-    :raises InvalidValue: multipath-tools does not know it
+    :raises InvalidValue: multipath-tools does not accept it
     """
     word = given.strip().lower()
     if word in ('fail', 'queue'):
@@ -198,7 +199,7 @@ def no_path_retry(given: str) -> str:
 def sessions(given: str) -> str:
     """Read a number of iSCSI sessions.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not from 1 to 32
     """
     if not re.fullmatch('[0-9]{1,2}', given) or not 0 < int(given) < 33:
         raise InvalidValue('use 1 to 32')
@@ -206,9 +207,9 @@ def sessions(given: str) -> str:
 
 
 def port(given: str) -> str:
-    """Read the number of a port.
+    """Read a port number.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not from 1 to 65535
     """
     if not re.fullmatch('[0-9]{1,5}', given) or not 0 < int(given) < 65536:
         raise InvalidValue('use 1 to 65535')
@@ -218,7 +219,7 @@ def port(given: str) -> str:
 def percentage(given: str) -> str:
     """Read a percentage.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not from 0 to 100
     """
     if not re.fullmatch('[0-9]{1,3}', given) or int(given) > 100:
         raise InvalidValue('use 0 to 100')
@@ -228,7 +229,7 @@ def percentage(given: str) -> str:
 def ratio(given: str) -> str:
     """Read an over-subscription ratio: a number, or auto.
 
-    :raises InvalidValue: it is neither, or below 1: no volume would fit then
+    :raises InvalidValue: it is neither, or below 1
     """
     word = given.strip().lower()
     if word == 'auto':
@@ -239,9 +240,9 @@ def ratio(given: str) -> str:
 
 
 def rpo(given: str) -> str:
-    """Read the seconds between two copies.
+    """Read a recovery point objective in seconds.
 
-    :raises InvalidValue: the array cannot do that
+    :raises InvalidValue: the array does not support it
     """
     if not re.fullmatch('[0-9]{1,9}', given) or not _is_rpo(int(given)):
         raise InvalidValue('use 60 or a multiple of 300')
@@ -253,7 +254,7 @@ def _is_rpo(seconds: int) -> bool:
 
 
 def protocol(given: str) -> str:
-    """Read iSCSI or FC, as the charm of old and people write them.
+    """Read iSCSI or FC, also in the spellings of the original charm.
 
     :raises InvalidValue: it is neither
     """
@@ -264,9 +265,9 @@ def protocol(given: str) -> str:
 
 
 def address(given: str) -> str:
-    """Read a management address: name or IP address, perhaps with a port.
+    """Read a management address: name or IP address, optionally with a port.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     match = (re.fullmatch(r'\[([^\[\]]*:[^\[\]]*)\](?::([0-9]+))?', given)
              or re.fullmatch(r'([^:]+)(?::([0-9]+))?', given))
@@ -282,7 +283,7 @@ def address(given: str) -> str:
 
 def _is_host(host: str) -> bool:
     if ':' in host or re.fullmatch('[0-9]+', host.rpartition('.')[2]):
-        # A zone, as in fe80::1%eth0, cannot stand in a URL.
+        # A URL cannot contain a zone, as in fe80::1%eth0.
         return '%' not in host and _is_ip(host)
     labels = host.removesuffix('.').split('.')
     return len(host) <= 253 and all(map(_LABEL.fullmatch, labels))
@@ -297,9 +298,9 @@ def _is_ip(host: str) -> bool:
 
 
 def cidrs(given: str) -> str:
-    """Read networks, separated by commas or blanks.
+    """Read networks in CIDR notation, separated by commas or spaces.
 
-    :raises InvalidValue: one of them is none
+    :raises InvalidValue: one of them is invalid
     """
     networks = []
     for word in re.split(r'[,\s]+', given.strip(', \t\n')):
@@ -312,9 +313,9 @@ def cidrs(given: str) -> str:
 
 
 def strategies(given: str) -> str:
-    """Read ways to make a clone, in order, separated by commas.
+    """Read clone strategies, in order, separated by commas.
 
-    :raises InvalidValue: one is unknown or there twice
+    :raises InvalidValue: one is unknown or repeated
     """
     words = [word.strip().lower() for word in given.split(',')]
     if len(set(words)) < len(words) or set(words) - set(STRATEGIES):
@@ -323,9 +324,9 @@ def strategies(given: str) -> str:
 
 
 def fingerprint(given: str) -> str:
-    """Read the SHA-256 of a certificate.
+    """Read the SHA-256 fingerprint of a certificate.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     digits = re.sub(r'[:\s-]', '', given).lower()
     if not re.fullmatch('[0-9a-f]{64}', digits):
@@ -335,17 +336,17 @@ def fingerprint(given: str) -> str:
 
 
 def certificates(given: str) -> str:
-    """Read certificates in PEM format, and nothing else beside them.
+    """Read certificates in PEM format, with no other text around them.
 
-    :raises InvalidValue: they are none, one is damaged, or a private key is
-        among them
+    :raises InvalidValue: there is none, one is damaged, or there is other
+        text, such as a private key
     """
     pem = given.strip()
     if not pem or _CERTIFICATE.sub('', pem).strip():
         raise InvalidValue('use certificates in PEM format and nothing else, '
                            'from -----BEGIN CERTIFICATE----- to the end')
     try:
-        # As the driver does, which does not start with one that is damaged.
+        # As in the driver, which does not start with a damaged certificate.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=pem)
     except (ssl.SSLError, TypeError):
@@ -357,8 +358,7 @@ def certificates(given: str) -> str:
 def pool(given: str) -> str:
     """Read a volume_backend_name, which is also the name of the pool.
 
-    :raises InvalidValue: Cinder would not find it again in the host of a
-        volume
+    :raises InvalidValue: it has a separator of the host of a volume
     """
     if '#' in given or '@' in given:
         raise InvalidValue('use no # and no @')
@@ -366,9 +366,9 @@ def pool(given: str) -> str:
 
 
 def backend_id(given: str) -> str:
-    """Read what Cinder is to call an array that is replicated to.
+    """Read the backend_id of a replication target.
 
-    :raises InvalidValue: it cannot be that
+    :raises InvalidValue: it is reserved or has invalid characters
     """
     if given.lower() == _OWN_ID:
         raise InvalidValue('Cinder calls the array of san_ip so; choose '
@@ -379,7 +379,7 @@ def backend_id(given: str) -> str:
 def plain_name(given: str) -> str:
     """Read a name that needs no escaping anywhere.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is too long or has other characters
     """
     if not re.fullmatch('[A-Za-z0-9][A-Za-z0-9._-]{0,99}', given):
         raise InvalidValue('use at most 100 letters, digits, dots, dashes and '
@@ -390,7 +390,7 @@ def plain_name(given: str) -> str:
 def secret_id(given: str) -> str:
     """Read the id of a Juju secret.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     if not re.fullmatch('secret:[A-Za-z0-9/-]+', given):
         raise InvalidValue('use the id of a Juju secret, secret:..., as juju '
@@ -399,9 +399,9 @@ def secret_id(given: str) -> str:
 
 
 def lock_server(given: str) -> str:
-    """Read the address of a lock server, as tooz has it.
+    """Read the URL of a lock server for tooz.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     if not re.fullmatch(r'[a-z][a-z0-9+.-]*://\S+', given):
         raise InvalidValue('use an address such as '
@@ -410,9 +410,9 @@ def lock_server(given: str) -> str:
 
 
 def apt_source(given: str) -> str:
-    """Read where apt finds the driver.
+    """Read the apt source of the driver.
 
-    :raises InvalidValue: it is no PPA, no line of one archive and not "distro"
+    :raises InvalidValue: it is not a PPA, a line for one archive or "distro"
     """
     if not re.fullmatch(r'distro|ppa:[a-z0-9.+-]+/[a-z0-9.+-]+'
                         r'|deb https?://[^\s\[\]]+ \S+( \S+)*', given):
@@ -424,7 +424,7 @@ def apt_source(given: str) -> str:
 def public_key(given: str) -> str:
     """Read an OpenPGP public key in ASCII armour.
 
-    :raises InvalidValue: it is none
+    :raises InvalidValue: it is not
     """
     key = given.strip()
     if not (key.startswith('-----BEGIN PGP PUBLIC KEY BLOCK-----')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Commands that make volume types for the back ends, ready to paste."""
+"""Commands that create volume types for the back ends, ready to paste."""
 
 from collections.abc import Iterator
 import shlex
@@ -23,7 +23,7 @@ _MULTIATTACH = ('multiattach', '<is> True')
 
 
 def commands(all_backends: tuple[backends.Backend, ...]) -> str:
-    """One command in each line, those of a back end together."""
+    """Return one command per line, grouped by back end."""
     return '\n\n'.join('\n'.join(_of_backend(one)) for one in all_backends)
 
 

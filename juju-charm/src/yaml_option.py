@@ -10,35 +10,35 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""YAML in an option: mappings, lists and texts, nothing else.
+"""Parses YAML in an option to mappings, lists and strings, nothing else.
 
-A scalar stays the text that was written, so that ``yes``, ``0123`` and
-``12:30`` mean what they say; what kind it must be is said in values.py. Only
-null is no text: it means the same as nothing behind the colon.
+A scalar stays a string as written, so ``yes``, ``0123`` and ``12:30`` are not
+converted; validation.py checks its type. Only null is different: it is the
+same as no value after the colon.
 """
 
 from typing import Any
 
 import yaml
 
-# Deeper than anything an option has.
+# Deeper than the nesting of any option.
 _DEPTH = 6
 _NULL = 'tag:yaml.org,2002:null'
 
 
 class InvalidYaml(ValueError):
-    """The text is no YAML of the kind wanted; the message says where."""
+    """The text is not valid YAML for an option; the message says where."""
 
 
 def parse(text: str) -> Any:
     """Parse a YAML text into dicts, lists and strings.
 
-    :raises InvalidYaml: it is no YAML, or names a key twice
+    :raises InvalidYaml: it is not YAML, or has a duplicate key
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        # Its own text quotes the line, which may hold anything.
+        # Not its own message, which quotes the line and so maybe a secret.
         mark = getattr(error, 'problem_mark', None)
         where = f' in line {mark.line + 1}' if mark else ''
         raise InvalidYaml(f'it cannot be read as YAML{where}; mend '
