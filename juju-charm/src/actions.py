@@ -112,8 +112,8 @@ def _report(context: Context) -> array_check.Report:
     :raises machine.Failed: this unit cannot check them
     """
     if not context.relation:
-        raise machines.Failed('this unit is not beside cinder, and only those '
-                              'ask the arrays; run the action on one that is')
+        raise machines.Failed('only units related to cinder can check arrays; '
+                              'run the action on one of them')
     if context.report.failure:
         raise machines.Failed(context.report.failure)
     return context.report

@@ -139,8 +139,8 @@ def _check(validator: validation.Validator, given: validation.GivenOptions,
 def _warn(validator: validation.Validator, given: validation.GivenOptions,
           backend: Backend) -> None:
     if given.get('san_password'):
-        validator.warn('san_password can be read in the model; a secret in '
-                       'credentials is better, then reset it')
+        validator.warn('san_password can be read in the model; use a secret '
+                       'in credentials instead, then reset it')
     if (backend.values.get('driver_ssl_cert_verify') == 'False'
             and 'k2_tls_fingerprint' not in backend.values):
         validator.warn(f'{backend.name}: the certificate is not verified; set '

@@ -76,7 +76,7 @@ class CinderK2Charm(ops.CharmBase):
         paths = self._failures_of('set up paths', self._prepare)
         installed = self._failures_of('install the driver',
                                       self._install_driver)
-        published = self._failures_of('tell cinder', self._publish)
+        published = self._failures_of('publish to cinder', self._publish)
         # Most severe first: without the driver no back end runs; without
         # paths, back ends that are running continue.
         self._stored.failures = list(dict.fromkeys(
@@ -147,11 +147,11 @@ class CinderK2Charm(ops.CharmBase):
         if not driver.is_offered(source, wheel):
             return ''
         if origin != self._stored.origin:
-            return 'the wheel, its source, Python or OpenStack is another one'
+            return 'the wheel, its source, Python or OpenStack has changed'
         # Another application, or another source, may have removed it.
         if (driver.is_archive(source)
                 and not driver.is_archive_known(self.machine)):
-            return 'apt does not know its archive any longer'
+            return 'its archive is no longer configured in apt'
         return ''
 
     def _publish(self) -> None:
@@ -174,7 +174,7 @@ class CinderK2Charm(ops.CharmBase):
             driver.needed(context.settings, context.wheel))
         changes = '; '.join(relations.changes(ours, wanted))
         if changes:
-            _LOG.info('telling cinder what has changed: %s', changes)
+            _LOG.info('publishing changes to cinder: %s', changes)
         ours.update(wanted)
 
     def _statuses(self) -> Iterator[ops.StatusBase]:
@@ -196,7 +196,7 @@ class CinderK2Charm(ops.CharmBase):
             yield ops.ActiveStatus('this machine can reach volumes')
         elif not context.relation:
             yield ops.WaitingStatus(
-                'no cinder here yet: juju integrate '
+                'not related to cinder; run: juju integrate '
                 f'{context.application}:{unit_context.CINDER} '
                 f'cinder:{unit_context.CINDER}')
         elif not context.driver_version:

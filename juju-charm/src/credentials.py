@@ -96,8 +96,9 @@ class Source:
                              or one.replication_credentials)
         if login and not oslo.fits_device(login.user):
             self._refuse(f'{_REPLICATION_OPTION}: the username for '
-                         f'{device.backend_id} has a comma or a blank at an '
-                         'end, which cinder.conf cannot hold; rename the user')
+                         f'{device.backend_id} has a comma, or a leading or '
+                         'trailing space, which cinder.conf cannot hold; '
+                         'rename the user')
         return login
 
     def _secret(self, option: str, secret_id: str) -> Login | None:
@@ -110,8 +111,8 @@ class Source:
             content = self._model.get_secret(id=secret_id).get_content(
                 refresh=True)
         except (ops.SecretNotFoundError, ops.ModelError):
-            self._refuse(f'{option}: {secret_id} is not there or not granted; '
-                         f'run: juju grant-secret {secret_id} '
+            self._refuse(f'{option}: {secret_id} does not exist or is not '
+                         f'granted; run: juju grant-secret {secret_id} '
                          f'{self._application}, then wait for the next '
                          'update-status, up to five minutes')
             return None
@@ -131,8 +132,8 @@ class Source:
             self._refuse(f'{label}: {key}: {error}')
             return None
         if ':' in content['username']:
-            self._refuse(f'{label}: the username has a colon, which no user '
-                         'of an array can have')
+            self._refuse(f'{label}: the username has a colon, which the '
+                         'array does not allow')
             return None
         return Login(content['username'], content['password'])
 

@@ -166,7 +166,8 @@ def _install_wheel(machine: machines.Machine, wheel: pathlib.Path) -> None:
 def _remove_wheel(machine: machines.Machine) -> None:
     """Uninstall the wheel, which would shadow the package."""
     if _is_wheel_there(machine):
-        _LOG.info('removing the wheel of the driver, which hides the package')
+        _LOG.info('uninstalling the wheel of the driver, which shadows the '
+                  'package')
         machine.must(*_PIP_UNINSTALL, seconds=_PIP_SECONDS)
 
 
@@ -187,9 +188,10 @@ def wheel_name(wheel: pathlib.Path) -> str:
             metadata, tags = (email.parser.BytesParser().parsebytes(
                 archive.read(names[name])) for name in ('METADATA', 'WHEEL'))
     except _UNREADABLE:
-        raise machines.Failed(_no_wheel('it is no wheel')) from None
+        raise machines.Failed(_no_wheel('it is not a wheel')) from None
     if re.sub('[-_.]+', '-', metadata['Name'] or '').lower() != _NAME:
-        raise machines.Failed(_no_wheel(f'it is one of {metadata["Name"]}'))
+        raise machines.Failed(
+            _no_wheel(f'it is a wheel of {metadata["Name"]}'))
     return f'{_NAME.replace("-", "_")}-{metadata["Version"]}-{tags["Tag"]}.whl'
 
 
@@ -215,8 +217,8 @@ def is_archive_known(machine: machines.Machine) -> bool:
 def remove_archive(machine: machines.Machine, application: str) -> None:
     """Remove the archive from apt if this application has added it."""
     if (machine.read(_LIST_FILE) or '').startswith(_owner(application)):
-        _LOG.info('removing the archive of the driver: it is not wanted any '
-                  'longer, or cannot be used')
+        _LOG.info('removing the archive of the driver, which is no longer '
+                  'configured or cannot be used')
         for name in (_LIST_FILE, _KEY_FILE):
             machine.remove(name)
 

@@ -21,26 +21,25 @@ _NONE = 'no replication-devices, so nothing can fail over'
 # The kind of problem that k2-admin reports if arrays cannot reach each other.
 _PEER = 'peer'
 _FOR_EACH = (
-    '# For each unit of cinder whose volumes it serves, under its own host:')
-_FOR_CLUSTER = '# Once for the whole cluster, whichever of its hosts is named:'
+    '# For each unit of cinder with volumes here, with its own host:')
+_FOR_CLUSTER = '# Once for the whole cluster, with any of its hosts:'
 _STEPS = (
-    '# 1. Let nobody make or delete anything meanwhile.',
+    '# 1. Freeze the back end, so that nothing is created or deleted.',
     'cinder freeze-host {service}',
-    '# 2. Stop all instances that still write to the array that is given up.',
-    '# 3. Fail over; the command returns at once.',
+    '# 2. Stop all instances that still write to the current array.',
+    '# 3. Fail over; the command returns immediately.',
     'cinder failover-host {service} --backend_id {target}',
-    '# 4. Wait until the service says failed-over, then look at the volumes.',
+    '# 4. Wait until the service shows failed-over, then check the volumes.',
     'cinder --os-volume-api-version 3.49 service-list --binary cinder-volume '
     '--withreplication',
     'cinder list --all-tenants --fields name,status,replication_status',
-    '# 5. Attach the volumes again, and let users go on.',
+    '# 5. Attach the volumes again, and thaw the back end.',
     'cinder thaw-host {service}',
-    '# Later, to bring everything home:',
+    '# Later, to fail back:',
     'cinder failover-host {service} --backend_id default')
 _LEFT_OUT = (
-    'Not failed over: volumes whose type does not replicate (Cinder sets '
-    'them to error), snapshots, and what was written in the last {rpo} '
-    'seconds or more.')
+    'Not failed over: volumes without replication (Cinder sets them to '
+    'error), snapshots, and data written in the last {rpo} seconds or more.')
 
 
 def plan(one: backends.Backend, report: array_check.BackendReport, host: str,
@@ -71,8 +70,8 @@ def _lines(one: backends.Backend, report: array_check.BackendReport,
         if all(one['kind'] == _PEER for one in target['problems']):
             ready.append(target['backend_id'])
             yield (f'{target["backend_id"]}: would take over'
-                   + (f', with what had arrived. {problems}' if problems
-                      else ''))
+                   + (f', with the data replicated so far. {problems}'
+                      if problems else ''))
         else:
             yield f'{target["backend_id"]}: would NOT take over. {problems}'
     # Volumes use the first target unless their type names another one.
@@ -82,4 +81,4 @@ def _lines(one: backends.Backend, report: array_check.BackendReport,
             yield from (step.format(service=service, target=device.backend_id)
                         for step in steps)
             return
-    yield 'no array is ready to take over; mend that first'
+    yield 'no array is ready to take over; fix that first'

@@ -75,7 +75,7 @@ class Result:
         lines = (self.errors.strip() or self.output.strip()).splitlines()
         # Masked before truncation, which could make a URL unrecognizable.
         return (mask_logins(lines[-1])[:_LONGEST_REASON] if lines
-                else 'it said nothing')
+                else 'no output')
 
 
 def failure(program: str, done: Result) -> Failed:
@@ -192,7 +192,8 @@ class Machine:
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True)
         except FileNotFoundError:
-            raise Failed(f'{command[0]} is missing on this unit') from None
+            raise Failed(f'{command[0]} is not installed on this unit'
+                         ) from None
         except OSError as error:
             raise Failed(f'{command[0]} cannot be run: {error.strerror}'
                          ) from None
@@ -200,7 +201,7 @@ class Machine:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             _kill(process)
-            raise Failed(f'{command[0]} did not end within '
+            raise Failed(f'{command[0]} did not finish within '
                          f'{seconds:.0f} seconds') from None
         return Result(process.returncode, output, errors)
 

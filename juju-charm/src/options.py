@@ -184,7 +184,7 @@ def _check_names(validator: validation.Validator, names: list[str]) -> None:
         # oslo.config does not distinguish upper and lower case here.
         if name.lower() in seen:
             validator.error(f'back end "{name}": another one has this name in '
-                            'other letters; rename one')
+                            'different case; rename one')
         seen.add(name.lower())
 
 
@@ -196,8 +196,8 @@ def _check(validator: validation.Validator, settings: Settings) -> None:
     if settings.cluster and settings.stateless:
         validator.error('cluster and stateless exclude each other; set one')
     if settings.allow_removal:
-        validator.warn('allow-removal is true; set it to false when the back '
-                       'ends are as they are to be')
+        validator.warn('allow-removal is true; set it back to false after '
+                       'the change')
     if settings.stateless and any(one.devices for one in settings.backends):
-        validator.warn('stateless: a failover reaches one unit of cinder '
-                       'alone; with several use cluster')
+        validator.warn('stateless: a failover reaches only one unit of '
+                       'cinder; use cluster for several')

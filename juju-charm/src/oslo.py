@@ -51,7 +51,7 @@ def value(text: str) -> str:
     for character in text:
         if unicodedata.category(character) in ('Cc', 'Cs'):
             raise InvalidText('line breaks and other control characters '
-                              'cannot stand in cinder.conf; take them out')
+                              'cannot be written to cinder.conf; remove them')
     # Not a doubled dollar sign, which is read differently after a backslash.
     written = text.replace('$', r'\$')
     if written != written.strip() or _is_quoted(written):
@@ -66,8 +66,8 @@ def device(fields: Mapping[str, str]) -> str:
     """
     for key, text in fields.items():
         if not fits_device(text):
-            raise InvalidText(f'{key} has a comma, a blank at an end, or '
-                              'nothing in it, which replication_device '
+            raise InvalidText(f'{key} is empty, or has a comma or a leading '
+                              'or trailing space, which replication_device '
                               'cannot hold')
     return value(','.join(f'{key}:{text}' for key, text in fields.items()))
 
@@ -89,8 +89,8 @@ def section(name: str) -> str:
         raise InvalidText('use at most 100 letters, digits, dots, dashes and '
                           'underscores, the first one a letter or digit')
     if name.lower() in RESERVED or name.lower().startswith('oslo_'):
-        raise InvalidText('cinder.conf has a section of this name already; '
-                          'choose another one')
+        raise InvalidText('this name is reserved for another section of '
+                          'cinder.conf; choose another one')
     return name
 
 

@@ -67,7 +67,7 @@ def install(machine: machines.Machine, names: tuple[str, ...]) -> None:
     """
     missing = [name for name in names if not _is_installed(machine, name)]
     if missing:
-        _LOG.info('installing %s, missing so far', ' '.join(missing))
+        _LOG.info('installing missing packages: %s', ' '.join(missing))
         if _install(machine, missing).status:
             upgrade(machine, *missing)
 
@@ -91,7 +91,7 @@ def _update(machine: machines.Machine) -> machines.Result:
     for _ in range(_LOCK_SECONDS // _LOCK_PAUSE):
         if not done.status or _LOCKED not in done.errors:
             break
-        _LOG.info('waiting for the lock of the lists of apt')
+        _LOG.info('waiting for the lock of the package lists')
         machine.sleep(_LOCK_PAUSE)
         done = _apt(machine, *_APT, 'update', seconds=_UPDATE_SECONDS)
     return done
@@ -102,7 +102,7 @@ def _install(machine: machines.Machine, names: Iterable[str]
     """Install packages; repair an interrupted dpkg if necessary."""
     done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     if done.status and _INTERRUPTED in done.errors:
-        _LOG.info('ending what an interrupted dpkg has left')
+        _LOG.info('repairing an interrupted dpkg')
         machine.must(*_REPAIR, seconds=_INSTALL_SECONDS, **_QUIET)
         done = _apt(machine, *_INSTALL, *names, seconds=_INSTALL_SECONDS)
     return done

@@ -50,13 +50,13 @@ def tcp(machine: machines.Machine, portals: list[str]) -> list[str]:
     """
     for portal in portals:
         if not _PORTAL.fullmatch(portal):
-            raise machines.Failed(f'{portal} is no portal; use address:port, '
-                                  'such as 10.0.0.6:3260')
+            raise machines.Failed(f'{portal} is not a portal; use '
+                                  'address:port, such as 10.0.0.6:3260')
     with futures.ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         reached = pool.map(lambda portal: _reaches(machine, portal), portals)
         return [f'portal {portal}: '
-                + ('reached' if ok else 'NOT reached; see network, routes and '
-                                        'iscsi-cidrs')
+                + ('reached' if ok else 'NOT reached; check network, routes '
+                                        'and iscsi-cidrs')
                 for portal, ok in zip(portals, reached, strict=True)]
 
 

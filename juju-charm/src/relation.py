@@ -40,8 +40,8 @@ class RemovalNotAllowed(machines.Failed):
     def __init__(self, losses: list[str], application: str) -> None:
         """Create the message: which back ends, and how to confirm."""
         super().__init__(
-            f'{"; ".join(losses)}: volumes would be lost to Cinder; set it '
-            f'back, or confirm: juju config {application} '
+            f'{"; ".join(losses)}: Cinder would lose access to volumes; '
+            f'revert this, or confirm: juju config {application} '
             'allow-removal=true')
 
 
@@ -76,22 +76,23 @@ def _service_losses(published: Mapping[str, str], cluster: str,
     """Yield changes that rename the service of all volumes."""
     if (published.get('stateless', '').lower() == 'true') != (
             settings.stateless):
-        yield f'stateless becomes {str(settings.stateless).lower()}'
+        yield f'stateless changes to {str(settings.stateless).lower()}'
     # Cinder moves the volumes of a service that joins a cluster, but not to
     # another cluster or out of it.
     if cluster and cluster != settings.cluster:
-        yield (f'cluster {cluster} is renamed {settings.cluster}'
-               if settings.cluster else f'cluster {cluster} is gone')
+        yield (f'cluster {cluster} is renamed to {settings.cluster}'
+               if settings.cluster else f'cluster {cluster} is removed')
 
 
 def _losses(name: str, before: Mapping[str, str], after: Mapping[str, str]
             ) -> Iterator[str]:
     if not after:
-        yield f'back end {name} is gone'
+        yield f'back end {name} is removed'
         return
     old, new = before.get(_POOL, after[_POOL]), after[_POOL]
     if old != new:
-        yield f'back end {name} changes volume-backend-name {old} to {new}'
+        yield (f'back end {name} changes volume-backend-name from {old} to '
+               f'{new}')
     if _is_fc(before.get(_DRIVER, after[_DRIVER])) != _is_fc(after[_DRIVER]):
         yield f'back end {name} changes its protocol'
 

@@ -75,11 +75,11 @@ def check(validator: validation.Validator, label: str,
     addresses = [(address, port or _DEFAULT_PORT) for address, port in (
         own, *((device.san_ip, device.port) for device in devices))]
     if len(set(ids)) < len(ids):
-        validator.error(f'{label}{_OPTION}: two have the same backend-id; '
-                        'each needs its own')
+        validator.error(f'{label}{_OPTION}: two arrays have the same '
+                        'backend-id; each needs its own')
     if len(set(addresses)) < len(addresses):
-        validator.error(f'{label}{_OPTION}: an array is there twice, or is '
-                        'that of san_ip')
+        validator.error(f'{label}{_OPTION}: an array is listed twice, or '
+                        'is the one at san_ip')
     for device in devices:
         if not (device.credentials or credentials):
             validator.error(f'{label}{_OPTION}: {device.backend_id} has no '

@@ -68,10 +68,9 @@ class SecretFile:
             if duplicates:
                 raise machines.Failed(
                     f'back end {", ".join(duplicates)}: the application '
-                    f'{path.stem} has one of this name beside the same '
-                    'cinder; rename the '
-                    f'one that has no volumes, or remove {name} on the unit '
-                    'if that application is gone')
+                    f'{path.stem} on the same cinder already has a back end '
+                    'of this name; rename the one without volumes, or remove '
+                    f'{name} on the unit if that application was removed')
 
     def _names_in(self, name: str) -> set[str]:
         """Return sections in another application's file, in lower case."""
@@ -104,8 +103,8 @@ class SecretFile:
 
     def remove(self) -> None:
         """Remove the file and the certificates."""
-        _LOG.info('removing %s and %s: cinder has left', self.name,
-                  self._ca_directory)
+        _LOG.info('removing %s and %s: the relation to cinder has ended',
+                  self.name, self._ca_directory)
         self._machine.remove(self.name)
         self._machine.remove(self._ca_directory)
 

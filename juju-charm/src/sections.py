@@ -110,8 +110,8 @@ def _shared_password(name: str, logins: Mapping[str, credentials.Login]
     if len(unfit) > 1:
         raise TooManyPasswords(
             f'{name}: the passwords of two arrays in replication-devices '
-            'have a comma or a blank at an end; cinder.conf can hold one '
-            'such, so change the other')
+            'have a comma, or a leading or trailing space; cinder.conf can '
+            'hold only one of these, so change the other')
     return next(iter([*unfit, *passwords]), '')
 
 

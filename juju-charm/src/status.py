@@ -71,7 +71,7 @@ def summary(one: array_check.BackendReport) -> str:
 def capacity(one: array_check.BackendReport) -> str:
     """Return the capacity of a back end's array, in one line."""
     if not one.capacity:
-        return f'{one.name}: not known; see check-array'
+        return f'{one.name}: unknown; see check-array'
     return f'{one.name}: ' + ', '.join(
         f'{size(one.capacity[name])} {name}'
         for name in ('total', 'free', 'provisioned'))

@@ -103,7 +103,7 @@ class Validator:
         value = given.get(option)
         label = given.label(option)
         if not isinstance(value, str):
-            self.error(f'{label}: write one value behind the colon')
+            self.error(f'{label}: write one value after the colon')
         elif value:
             with self.collecting(label, _shown(option, value)):
                 return reader(value)
@@ -122,10 +122,10 @@ class Validator:
         """Add an error for each option that is not allowed."""
         for option in given.own:
             if option in _SECRETS:
-                self.error(f'{given.prefix}{option} cannot stand here; name '
-                           'a secret: "credentials: secret:..."')
+                self.error(f'{given.prefix}{option} is not allowed here; '
+                           'use a secret: "credentials: secret:..."')
             elif option not in allowed:
-                self.error(f'{given.prefix}{option} is unknown; known are '
+                self.error(f'{given.prefix}{option} is unknown; use one of '
                            f'{", ".join(sorted(allowed))}')
 
     @contextlib.contextmanager
@@ -350,7 +350,7 @@ def certificates(given: str) -> str:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=pem)
     except (ssl.SSLError, TypeError):
-        raise InvalidValue('a certificate is damaged or not there as a whole; '
+        raise InvalidValue('a certificate is damaged or incomplete; '
                            'copy it again') from None
     return pem + '\n'
 
@@ -361,7 +361,7 @@ def pool(given: str) -> str:
     :raises InvalidValue: it has a separator of the host of a volume
     """
     if '#' in given or '@' in given:
-        raise InvalidValue('use no # and no @')
+        raise InvalidValue('do not use # or @')
     return text(given)
 
 
@@ -371,8 +371,8 @@ def backend_id(given: str) -> str:
     :raises InvalidValue: it is reserved or has invalid characters
     """
     if given.lower() == _OWN_ID:
-        raise InvalidValue('Cinder calls the array of san_ip so; choose '
-                           'another one')
+        raise InvalidValue('this is reserved for the array at san_ip; '
+                           'choose another one')
     return plain_name(given)
 
 

@@ -41,8 +41,8 @@ def parse(text: str) -> Any:
         # Not its own message, which quotes the line and so maybe a secret.
         mark = getattr(error, 'problem_mark', None)
         where = f' in line {mark.line + 1}' if mark else ''
-        raise InvalidYaml(f'it cannot be read as YAML{where}; mend '
-                          'the indentation, colons and quotes') from None
+        raise InvalidYaml(f'it is not valid YAML{where}; check '
+                          'indentation, colons and quotes') from None
     return '' if node is None else _value(node, _DEPTH)
 
 
@@ -65,6 +65,6 @@ def _mapping(node: yaml.MappingNode, depth: int) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = _plain(key_node, 0)
         if key in found:
-            raise InvalidYaml(f'{key} is there twice; keep one')
+            raise InvalidYaml(f'{key} is set twice; keep one')
         found[key] = _value(value_node, depth - 1)
     return found

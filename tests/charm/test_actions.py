@@ -57,17 +57,17 @@ class CommonTest(ActionCase):
 
     def test_a_check_that_hangs_fails_them(self):
         self.machine.failing['k2-admin'] = machine.Failed(
-            'k2-admin did not end within 35 seconds')
+            'k2-admin did not finish within 35 seconds')
         for name in ('check-array', 'list-capacity', 'discover-paths',
                      'failover-plan'):
-            self.assertActionFails('did not end within 35', name)
+            self.assertActionFails('did not finish within 35', name)
 
     def test_units_beside_nova_cannot_ask_arrays(self):
         self.relation = testing.SubordinateRelation(
             'juju-info', remote_app_name='nova-compute')
         for name in ('check-array', 'list-capacity', 'discover-paths',
                      'failover-plan'):
-            self.assertActionFails('this unit is not beside cinder', name)
+            self.assertActionFails('only units related to cinder', name)
 
 
 class CheckArrayTest(ActionCase):
@@ -100,7 +100,7 @@ class CapacityTest(ActionCase):
                                  fakes.backend('k2b', capacity=None)]
         self.assertEqual(
             'k2a: 20.0 TiB total, 12.3 TiB free, 40.0 TiB provisioned\n'
-            'k2b: not known; see check-array',
+            'k2b: unknown; see check-array',
             self.action('list-capacity')['result'])
 
 
@@ -157,7 +157,7 @@ class PathsTest(ActionCase):
         lines = self.action('discover-paths')['result'].splitlines()
         self.assertEqual('k2a:', lines[0])
         self.assertEqual('  portal 10.0.0.6:3260: reached', lines[1])
-        self.assertIn('portal 10.0.0.7:3260: NOT reached; see', lines[2])
+        self.assertIn('portal 10.0.0.7:3260: NOT reached; check', lines[2])
         self.assertEqual(9, len(lines))
 
     def test_fibre_channel(self):
@@ -192,12 +192,12 @@ class PathsTest(ActionCase):
         self.machine.reachable = {('fd00::1', 3260)}
         self.assertEqual(
             'portal [fd00::1]:3260: reached\nportal 10.0.0.6:3260: NOT '
-            'reached; see network, routes and iscsi-cidrs',
+            'reached; check network, routes and iscsi-cidrs',
             self.action('discover-paths',
                         portals='[fd00::1]:3260, 10.0.0.6:3260')['result'])
 
     def test_what_is_no_portal_is_refused(self):
-        self.assertActionFails('^10.0.0.6 is no portal; use address:port',
+        self.assertActionFails('^10.0.0.6 is not a portal; use address:port',
                                'discover-paths', portals='10.0.0.6')
 
 
@@ -236,8 +236,8 @@ class FailoverPlanTest(ActionCase):
         self.replicate(
             fakes.target(problems=[fakes.finding('peer', 'No link.')]))
         text = self.action('failover-plan')['result']
-        self.assertIn('dr: would take over, with what had arrived. No link.',
-                      text)
+        self.assertIn('dr: would take over, with the data replicated so far. '
+                      'No link.', text)
         self.assertIn('--backend_id dr', text)
 
     def test_none_is_ready(self):
@@ -314,10 +314,10 @@ class DiagnosticsTest(ActionCase):
     def test_what_is_wrong_does_not_stop_it(self):
         self.config['protocol'] = 'nfs'
         self.machine.failing['multipath'] = machine.Failed(
-            'multipath is missing on this unit')
+            'multipath is not installed on this unit')
         found = self.collect()
         self.assertIn('protocol is "nfs"', found['cinder-k2/check.txt'])
-        self.assertEqual('multipath is missing on this unit\n',
+        self.assertEqual('multipath is not installed on this unit\n',
                          found['cinder-k2/multipath.txt'])
 
     def test_a_file_that_cannot_be_read_does_not_stop_it(self):

@@ -90,9 +90,9 @@ class WheelTest(fakes.UnitCase):
         state = self.run_event()
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.machine.failing['python3 -m pip install'] = machine.Failed(
-            'python3 did not end within 120 seconds')
+            'python3 did not finish within 120 seconds')
         state = self.again(state, self.context.on.upgrade_charm())
-        self.assertStatus('blocked', '^python3 did not end within', state)
+        self.assertStatus('blocked', '^python3 did not finish within', state)
         self.assertEqual('1.2.3', self.machine.version)
         self.machine.failing.clear()
         self.machine.offered = '1.3.0'
@@ -171,10 +171,10 @@ class WheelTest(fakes.UnitCase):
     def test_what_is_no_wheel_of_ours_is_told(self):
         self.wheel.write_text('text')
         self.assertStatus('blocked', 'resource driver cannot be used: it is '
-                          'no wheel; attach the wheel of cinder-k2',
+                          'not a wheel; attach the wheel of cinder-k2',
                           self.run_event())
         fakes.write_wheel(self.wheel, name='requests')
-        self.assertStatus('blocked', 'it is one of requests',
+        self.assertStatus('blocked', 'it is a wheel of requests',
                           self.run_event())
         self.assertEqual([], self.machine.ran('python3 -m pip'))
 
@@ -185,7 +185,7 @@ class WheelTest(fakes.UnitCase):
                            ('in its packing', _packed(b'\xff' * 5))):
             with self.subTest(name):
                 self.wheel.write_bytes(data)
-                self.assertStatus('blocked', 'it is no wheel; attach',
+                self.assertStatus('blocked', 'it is not a wheel; attach',
                                   self.run_event())
 
     def test_a_disk_that_is_full_is_told(self):
@@ -209,13 +209,13 @@ class WheelTest(fakes.UnitCase):
 
     def test_a_failure_stays_until_it_is_gone(self):
         self.machine.failing['apt-get'] = machine.Failed(
-            'apt-get did not end within 300 seconds')
+            'apt-get did not finish within 300 seconds')
         state = self.run_event()
         self.machine.failing.clear()
         self.machine.version = '1.2.3'
         state = self.again(state,
                            self.context.on.action('show-volume-types'))
-        self.assertStatus('blocked', 'apt-get did not end', state)
+        self.assertStatus('blocked', 'apt-get did not finish', state)
 
 
 class SourceTest(fakes.UnitCase):
@@ -467,7 +467,7 @@ class MachineTest(fakes.UnitCase):
 
     def test_a_program_that_hangs_is_killed_with_what_it_started(self):
         begin = time.monotonic()
-        with self.assertRaisesRegex(machine.Failed, 'sh did not end within'):
+        with self.assertRaisesRegex(machine.Failed, 'sh did not finish'):
             self.machine.run('sh', '-c', 'sleep 60 & sleep 60', seconds=0.05)
         self.assertLess(time.monotonic() - begin, 50)
 
@@ -475,13 +475,14 @@ class MachineTest(fakes.UnitCase):
         begin = time.monotonic()
         with mock.patch.object(machine.os, 'killpg', autospec=True) as kill, \
                 mock.patch.object(machine, 'KILLED_SECONDS', 0.05), \
-                self.assertRaisesRegex(machine.Failed, 'did not end within'):
+                self.assertRaisesRegex(machine.Failed, 'did not finish'):
             self.machine.run('sleep', '60', seconds=0.05)
         os.kill(kill.call_args.args[0], signal.SIGKILL)
         self.assertLess(time.monotonic() - begin, 50)
 
     def test_a_program_that_is_missing_is_told(self):
-        with self.assertRaisesRegex(machine.Failed, 'no-such is missing'):
+        with self.assertRaisesRegex(machine.Failed,
+                                    'no-such is not installed'):
             self.machine.run('no-such', seconds=1)
 
     def test_a_program_that_cannot_be_run_is_told(self):

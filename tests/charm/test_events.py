@@ -75,7 +75,7 @@ class EventsTest(fakes.UnitCase):
     def test_the_end_of_the_relation_leaves_a_unit_that_says_so(self):
         state = self.again(self.run_event(), self.context.on.relation_broken(
             self.relation), relations=[self.relation])
-        self.assertStatus('waiting', 'no cinder here yet', state)
+        self.assertStatus('waiting', 'not related to cinder', state)
 
     def test_the_machine_is_the_whole_one_unless_a_test_says_else(self):
         self.assertEqual('/', str(charm.CinderK2Charm.machine.root))
@@ -107,14 +107,14 @@ class UpgradeTest(fakes.UnitCase):
     def test_another_host_is_refused(self):
         self.config['stateless'] = False
         state = self.upgrade()
-        self.assertStatus('blocked', '^stateless becomes false: ', state)
+        self.assertStatus('blocked', '^stateless changes to false: ', state)
         self.assertEqual(OLD_SECTION, self.published(state)[
             'subordinate_configuration'])
 
     def test_another_name_is_refused(self):
         self.config['backend_name'] = 'k2'
         state = self.upgrade()
-        self.assertStatus('blocked', 'back end K2_iSCSI is gone', state)
+        self.assertStatus('blocked', 'back end K2_iSCSI is removed', state)
         self.assertEqual(OLD_SECTION, self.published(state)[
             'subordinate_configuration'])
 
@@ -130,7 +130,7 @@ class UpgradeTest(fakes.UnitCase):
         self.assertNoSecret(str(self.published(state)))
         self.assertIn('san_password = hush\n',
                       self.machine.read(fakes.SECRETS))
-        self.assertStatus('active', 'a secret in credentials is better',
+        self.assertStatus('active', 'use a secret in credentials instead',
                           state)
 
     def test_the_old_driver_serves_until_the_new_one_is_there(self):

@@ -38,12 +38,12 @@ class LogTest(fakes.UnitCase):
     def test_all_that_is_done_at_first(self):
         self.run_event()
         said = self.said()
-        for part in ('installing open-iscsi multipath-tools, missing so far',
+        for part in ('installing missing packages: open-iscsi multipath-tools',
                      'writing /etc/multipath/conf.d/cinder-k2.conf and',
                      'the driver must be installed: it is missing',
                      'installing cinder_k2-1.2.3-py3-none-any.whl',
                      f'of {fakes.SECRETS}: logins, certificates or',
-                     'telling cinder what has changed: backend_name; '):
+                     'publishing changes to cinder: backend_name; '):
             self.assertTrue(any(part in text for text in said), part)
 
     def test_nothing_where_nothing_is_done(self):
@@ -59,7 +59,7 @@ class LogTest(fakes.UnitCase):
         self.again(state, config={
             **self.config, 'reserved-percentage': 7, 'stateless': True,
             'allow-removal': True, 'backend_name': 'k2a'})
-        self.assertSaid('telling cinder what has changed: backend_name; '
+        self.assertSaid('publishing changes to cinder: backend_name; '
                         r'stateless; \[k2a\] cinder-k2 secrets, '
                         r'reserved_percentage; \[k2b\] .*san_ip')
 
@@ -72,16 +72,16 @@ class LogTest(fakes.UnitCase):
             id=self.secret.id)
         self.again(state, self.context.on.secret_changed(secret),
                    secrets=[secret])
-        self.assertSaid('^writing revision .*\ntelling cinder what has '
-                        r'changed: \[k2a\] cinder-k2 secrets$')
+        self.assertSaid('^writing revision .*\npublishing changes to cinder: '
+                        r'\[k2a\] cinder-k2 secrets$')
 
     def test_why_a_driver_is_installed(self):
         state = self.run_event()
         self.said()
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.again(state, self.context.on.upgrade_charm())
-        self.assertSaid('^the driver must be installed: the wheel, .* is '
-                        'another one\ninstalling cinder_k2-1.3.0-py3')
+        self.assertSaid('^the driver must be installed: the wheel, .* '
+                        'has changed\ninstalling cinder_k2-1.3.0-py3')
 
     def test_where_a_package_comes_from_without_its_password(self):
         self.wheel.write_bytes(b'')
@@ -100,14 +100,14 @@ class LogTest(fakes.UnitCase):
         self.config['driver-source'] = 'distro'
         self.machine.wheel.mkdir(parents=True)
         self.run_event()
-        self.assertSaid('removing the wheel of the driver')
+        self.assertSaid('uninstalling the wheel of the driver')
 
     def test_why_nothing_is_done(self):
         self.config['protocol'] = 'nfs'
         self.run_event()
         self.assertEqual(
             [f'did not {what}: protocol is "nfs": use iscsi or fc'
-             for what in ('set up paths', 'tell cinder')],
+             for what in ('set up paths', 'publish to cinder')],
             self.said('WARNING'))
 
     @ddt.data('python3 -m pip', 'apt-get')
@@ -127,8 +127,9 @@ class LogTest(fakes.UnitCase):
             machine.Result(100, '', 'E: dpkg was interrupted, you must\n'),
             machine.Result(100, '', 'E: no such package\n')]
         self.run_event()
-        self.assertSaid('missing so far\nending what an interrupted dpkg has '
-                        'left\nwaiting for the lock of the lists of apt\n')
+        self.assertSaid('^installing missing packages: .*\n'
+                        'repairing an interrupted dpkg\n'
+                        'waiting for the lock of the package lists\n')
 
     def test_what_is_wrong_with_arrays(self):
         self.machine.backends = [fakes.backend(problems=[
@@ -142,4 +143,4 @@ class LogTest(fakes.UnitCase):
         self.again(state, self.context.on.relation_broken(
             state.get_relation(self.relation.id)))
         self.assertSaid(f'^removing {fakes.SECRETS} and /etc/cinder/cinder-k2'
-                        ': cinder has left$')
+                        ': the relation to cinder has ended$')

@@ -91,7 +91,7 @@ class HistoricalTest(Case):
 
     def test_a_password_in_the_model_is_warned_of(self):
         settings = read(credentials='', san_user='me', san_password='pw')
-        self.assertRegex(settings.warnings[0], 'a secret in credentials is')
+        self.assertRegex(settings.warnings[0], 'use a secret in credentials')
         self.assertEqual(settings.warnings, read(san_password='pw').warnings)
         self.assertEqual((), read().warnings)
 
@@ -195,7 +195,7 @@ class InvalidOptionsTest(Case):
         ({'san_api_port': 65536}, 'san-api-port is "65536": use 1 to 65535'),
         ({'protocol': 'nfs'}, 'protocol is "nfs": use iscsi or fc'),
         ({'backend_name': 'a b'}, 'back end "a b": use at most 100 letters'),
-        ({'backend_name': 'DEFAULT'}, 'back end "DEFAULT": cinder.conf has'),
+        ({'backend_name': 'DEFAULT'}, 'back end "DEFAULT": this name is'),
         ({'backend_name': 'k2,K2'}, 'back end "K2": another one has this'),
         ({'iscsi_cidrs': '10.0.0.1/8'}, 'iscsi-cidrs is "10.0.0.1/8": '
          '10.0.0.1/8 has host bits set; use networks'),
@@ -215,8 +215,8 @@ class InvalidOptionsTest(Case):
         ({'tls_ca': PEM + CUT}, 'tls-ca is "-----BEGIN'),
         ({'tls_ca': PEM.replace('\n', '\xa0\n')}, 'tls-ca is "-----BEGIN'),
         ({'filter_function': 'a\nb'}, 'filter-function is "a b": line breaks'),
-        ({'volume_backend_name': 'a#b'}, 'volume-backend-name is "a#b": use '
-         'no # and no @'),
+        ({'volume_backend_name': 'a#b'}, 'volume-backend-name is "a#b": do '
+         'not use # or @'),
         ({'cluster': 'c'}, 'cluster needs coordination-url'),
         ({'cluster': 'a b'}, 'cluster is "a b": use at most 100 letters'),
         ({'cluster': 'c', 'coordination_url': 'etcd3://x', 'stateless': True},
@@ -231,19 +231,19 @@ class InvalidOptionsTest(Case):
         ({'san_password': 'hush\nhush'}, 'san_password: line breaks'),
         ({'backends': 'k2a: {sanip: 1}'}, 'backends: k2a: sanip is unknown'),
         ({'backends': 'k2a: {san_password: hush}'}, 'backends: k2a: '
-         'san_password cannot stand here; name a secret'),
+         'san_password is not allowed here; use a secret'),
         ({'backends': 'k2a: {credentials: hush}'}, 'backends: k2a: '
          'credentials: use the id of a Juju secret'),
         ({'backends': 'k2a: {protocol: nfs}'}, 'backends: k2a: protocol is '
          '"nfs": use iscsi or fc'),
         ({'backends': 'k2a: {san_ip: [1]}'}, 'backends: k2a: san_ip: write '
-         'one value behind the colon'),
+         'one value after the colon'),
         ({'backends': 'k2a: 5'}, 'backends: k2a: write its options below it'),
         ({'backends': '- k2a'}, 'backends: begin each back end with its name'),
-        ({'backends': 'a: {}\na: {}'}, 'backends: a is there twice'),
-        ({'backends': 'a: "'}, 'backends: it cannot be read as YAML in line'),
+        ({'backends': 'a: {}\na: {}'}, 'backends: a is set twice'),
+        ({'backends': 'a: "'}, 'backends: it is not valid YAML in line'),
         ({'backends': '&a [*a]'}, 'backends: it is nested too deeply'),
-        ({'backends': '[' * 9999}, 'backends: it cannot be read as YAML;'),
+        ({'backends': '[' * 9999}, 'backends: it is not valid YAML;'),
     )
     @ddt.unpack
     def test_each_is_told_with_option_and_rule(self, config, expected):
@@ -319,14 +319,14 @@ class ReplicationTest(Case):
         ('- x', 'replication-devices: number 1: write it as "option: value"'),
         ('x: y', 'replication-devices: begin each array with "- "'),
         ('- {backend-id: default, san-ip: 10.9.0.5}', 'replication-devices: '
-         'number 1: backend-id is "default": Cinder calls the array of'),
+         'number 1: backend-id is "default": this is reserved for'),
         ('- {backend-id: x, san-ip: 10.9.0.5, password: hush}',
-         'replication-devices: number 1: password cannot stand here'),
+         'replication-devices: number 1: password is not allowed here'),
         ('- {backend-id: x, san-ip: 10.0.0.5}', 'replication-devices: an '
-         'array is there twice, or is that of san_ip'),
+         'array is listed twice, or is the one at san_ip'),
         ('- {backend-id: x, san-ip: 10.9.0.5}\n'
          '- {backend-id: x, san-ip: 10.9.0.6}',
-         'replication-devices: two have the same backend-id'),
+         'replication-devices: two arrays have the same backend-id'),
         ('- {backend-id: x, san-ip: 10.9.0.5}', 'replication-devices: x has '
          'no credentials; set replication-credentials'),
     )

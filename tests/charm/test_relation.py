@@ -137,20 +137,20 @@ class RemovalTest(fakes.UnitCase):
                    value for name, value in changes.items()}
         return self.again(self.before, config={**self.config, **changes})
 
-    @ddt.data(({'backend_name': 'k2a'}, 'back end k2b is gone'),
-              ({'backend_name': 'k2a,new'}, 'back end k2b is gone'),
-              ({'backend_name': 'K2A,k2b'}, 'back end k2a is gone'),
+    @ddt.data(({'backend_name': 'k2a'}, 'back end k2b is removed'),
+              ({'backend_name': 'k2a,new'}, 'back end k2b is removed'),
+              ({'backend_name': 'K2A,k2b'}, 'back end k2a is removed'),
               ({'protocol': 'fc'}, 'back end k2a changes its protocol; back '
                'end k2b changes its protocol'),
               ({'volume_backend_name': 'gold'}, 'back end k2a changes '
-               'volume-backend-name k2a to gold; back end k2b changes '
-               'volume-backend-name k2b to gold'))
+               'volume-backend-name from k2a to gold; back end k2b changes '
+               'volume-backend-name from k2b to gold'))
     @ddt.unpack
     def test_what_would_lose_volumes_must_be_confirmed(self, changes, text):
         secrets = self.machine.read(fakes.SECRETS)
         after = self.change(**changes)
-        self.assertStatus('blocked', f'^{text}: volumes would be lost to '
-                          'Cinder; set it back, or confirm: juju config '
+        self.assertStatus('blocked', f'^{text}: Cinder would lose access to '
+                          'volumes; revert this, or confirm: juju config '
                           'cinder-k2 allow-removal=true$', after)
         self.assertEqual(self.published(self.before), self.published(after))
         self.assertEqual(secrets, self.machine.read(fakes.SECRETS))
@@ -159,21 +159,21 @@ class RemovalTest(fakes.UnitCase):
         self.assertNotEqual(self.sections(self.before),
                             self.sections(confirmed))
 
-    @ddt.data(({}, {'stateless': True}, 'stateless becomes true'),
-              ({'stateless': True}, {}, 'stateless becomes false'),
+    @ddt.data(({}, {'stateless': True}, 'stateless changes to true'),
+              ({'stateless': True}, {}, 'stateless changes to false'),
               ({'cluster': 'one'}, {'cluster': 'all'},
-               'cluster one is renamed all'),
-              ({'cluster': 'one'}, {}, 'cluster one is gone'),
+               'cluster one is renamed to all'),
+              ({'cluster': 'one'}, {}, 'cluster one is removed'),
               ({'cluster': 'one'}, {'stateless': True},
-               'stateless becomes true; cluster one is gone'))
+               'stateless changes to true; cluster one is removed'))
     @ddt.unpack
     def test_so_must_another_name_of_the_service(self, before, after, text):
         self.config['coordination-url'] = 'etcd3+http://10.0.0.9'
         before = self.again(self.before, config={
             **self.config, **before, 'allow-removal': True})
         refused = self.again(before, config={**self.config, **after})
-        self.assertStatus('blocked', f'^{text}: volumes would be lost to '
-                          'Cinder; set it back', refused)
+        self.assertStatus('blocked', f'^{text}: Cinder would lose access to '
+                          'volumes; revert this', refused)
         self.assertEqual(self.published(before), self.published(refused))
         confirmed = self.again(refused, config={
             **self.config, **after, 'allow-removal': True})
@@ -193,7 +193,7 @@ class RemovalTest(fakes.UnitCase):
     def test_it_is_refused_until_it_is_set_back(self):
         state = self.change(backend_name='k2a')
         state = self.again(state, self.context.on.update_status())
-        self.assertStatus('blocked', 'k2b is gone', state)
+        self.assertStatus('blocked', 'k2b is removed', state)
         state = self.again(state, config=self.config)
         self.assertStatus('active', 'k2a', state)
 
@@ -208,7 +208,7 @@ class RemovalTest(fakes.UnitCase):
         self.assertStatus('active', 'k2a', state)
         self.assertIn('san_ip', self.pairs(state))
         state = self.run_event(config={**self.config, 'backend_name': 'new'})
-        self.assertStatus('blocked', 'back end k2a is gone', state)
+        self.assertStatus('blocked', 'back end k2a is removed', state)
 
     def test_a_relation_that_is_new_has_nothing_to_lose(self):
         new = testing.SubordinateRelation(
@@ -226,10 +226,10 @@ class NeighbourTest(fakes.UnitCase):
         self.run_other(backend_name='K2a,other')
         state = self.run_event()
         self.assertStatus(
-            'blocked', '^back end k2a: the application other has one of this '
-            'name beside the same cinder; rename the one that has no volumes, '
-            'or remove /etc/cinder/cinder.conf.d/other.conf on the unit if '
-            'that application is gone$', state)
+            'blocked', '^back end k2a: the application other on the same '
+            'cinder already has a back end of this name; rename the one '
+            'without volumes, or remove /etc/cinder/cinder.conf.d/other.conf '
+            'on the unit if that application was removed$', state)
         self.assertNotIn('backend_name', self.published(state))
         self.assertIsNone(self.machine.read(fakes.SECRETS))
         state = self.again(state, config={**self.config,

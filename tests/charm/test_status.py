@@ -102,7 +102,7 @@ class StatusTest(fakes.UnitCase):
         del self.config['credentials']
         self.config.update(san_user='me', san_password='hush$')
         state = self.run_event()
-        self.assertStatus('active', 'a secret in credentials is better',
+        self.assertStatus('active', 'use a secret in credentials instead',
                           state)
         self.assertNoSecret(str(self.published(state)))
         self.assertIn('san_login = me\nsan_password = hush\\$\n',
@@ -131,9 +131,10 @@ class StatusTest(fakes.UnitCase):
     def test_a_secret_that_is_not_granted(self):
         self.config['credentials'] = fakes.NO_SECRET
         self.assertStatus(
-            'blocked', f'credentials: {fakes.NO_SECRET} is not there or not '
-            f'granted; run: juju grant-secret {fakes.NO_SECRET} cinder-k2, '
-            'then wait for the next update-status, up to five minutes$',
+            'blocked', f'credentials: {fakes.NO_SECRET} does not exist or is '
+            f'not granted; run: juju grant-secret {fakes.NO_SECRET} '
+            'cinder-k2, then wait for the next update-status, up to five '
+            'minutes$',
             self.run_event())
 
     def test_a_secret_without_its_keys(self):
@@ -208,8 +209,8 @@ class CheckTest(fakes.UnitCase):
         self.assertStatus('blocked', pattern, self.run_event())
 
     def test_one_that_hangs_is_told(self):
-        self.fails(machine.Failed('k2-admin did not end within 35 seconds'),
-                   'could not be checked: k2-admin did not end within 35')
+        self.fails(machine.Failed('k2-admin did not finish within 35 seconds'),
+                   'could not be checked: k2-admin did not finish within 35')
         self.assertFalse(list(self.root.glob('root/run/**/check.conf')))
 
     def test_one_that_an_old_driver_does_not_know_is_told(self):
