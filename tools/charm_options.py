@@ -40,14 +40,14 @@ INTRODUCTION = """\
 Options of the charm
 ====================
 
-Set them with ``juju config cinder-k2 OPTION=VALUE``. A value that cannot be
-used blocks the unit; its status names the option and the rule. What was
-configured before then stays as it is. An address or password that is
-well-formed and wrong is not found so: the back end gets it, and is down until
-it is mended.
+Set them with ``juju config cinder-k2 OPTION=VALUE``. An invalid value blocks
+the unit; its status names the option and the rule, and the previous
+configuration stays in effect. An address or password that is valid but wrong
+is not detected: it is passed to the back end, which is down until it is
+corrected.
 
-Any text is carried to Cinder as it was typed: dollar signs, quotes, commas,
-blanks and ``#`` need no escaping. Line breaks are refused.
+Values are passed to Cinder unchanged: dollar signs, quotes, commas, spaces and
+``#`` need no escaping. Line breaks are refused.
 """
 COLUMNS = ('Option', 'Type', 'Default', 'Meaning')
 WIDTHS = '26 10 10 54'
