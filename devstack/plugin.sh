@@ -10,8 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# What DevStack calls in each phase. Back ends are configured, initialized and
-# cleaned up by functions of lib/k2, which DevStack's lib/cinder calls.
+# Called by DevStack in each phase. Back ends are configured, initialized and
+# cleaned up by functions in lib/k2, which DevStack's lib/cinder calls.
 
 case "$1 $2" in
     "stack pre-install")

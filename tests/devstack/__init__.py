@@ -14,5 +14,5 @@
 
 # Cinder, whose options are read here, must be set up before it is imported.
 import tests.functional  # noqa: F401
-# How many examples hypothesis tries.
+# Sets the number of Hypothesis examples.
 import tests.unit  # noqa: F401

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# What the plugin calls of DevStack, in as few words as do the same.
+# Minimal versions of the DevStack functions that the plugin calls.
 
 function err {
     echo "[ERROR] $2" >&2

@@ -10,8 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# What would change the machine, or needs systemd, packages and services: only
-# written down, or done below $DEST.
+# Fakes of functions that change the machine or need systemd, packages or
+# services: they log the call, or act below $DEST.
 
 SYSTEMCTL="done_to_machine systemctl"
 
@@ -74,7 +74,7 @@ function stop_service {
     done_to_machine stop_service "$@"
 }
 
-# run_process NAME COMMAND GROUP USER, without a shell, as systemd has it.
+# run_process NAME COMMAND GROUP USER, without a shell, as with systemd.
 function run_process {
     local pid
     if ! is_service_enabled "$1"; then
@@ -87,7 +87,7 @@ function run_process {
     echo $pid >"$DEST/$1.pid"
 }
 
-# Nobody may ever ask for the status of one that has ended.
+# A process that has ended may stay a zombie, because it is not waited for.
 function is_alive {
     local state
     read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [[ $state != Z ]]
@@ -116,7 +116,7 @@ function is_keystone_enabled {
 
 function openstack {
     echo "$*" >>"$LOGDIR/openstack.log"
-    # Types that were made are there.
+    # A type exists if it was created.
     if [[ " $* " == *" volume type show "* ]]; then
         grep -q "volume type create .*${!#}\$" "$LOGDIR/openstack.log"
     fi
@@ -135,7 +135,7 @@ function configure_tempest {
     done
 }
 
-# Of configure_cinder and its like, what is not about back ends.
+# Called by configure_cinder and others, but unrelated to back ends.
 function database_connection_url {
     echo sqlite://
 }

@@ -22,17 +22,17 @@ from hypothesis import strategies
 from oslo_config import cfg
 from oslo_config import types
 
-from tests.devstack import playing
+from tests.devstack import harness
 
-# What bash, sed, oslo.config and its interpolation would each like to change.
+# Texts with a special meaning to bash, sed or oslo.config.
 TEXTS = (' leading and trailing ', '"quoted"', "'quoted'", '"', 'a = b', '#c',
          '; c', 'a # b, c', '$HOME', '$$', '\\$x', 'a\\nb', 'a\\', '&', '*',
          '-n', '%s', '`id`', '!!', 'two  blanks', '\N{SNOWMAN}', '[a]', ',')
 
 
 def load():
-    """The program of the plugin, which is in no package."""
-    path = playing.ROOT / 'devstack' / 'tools' / 'back_ends.py'
+    """Import the plugin's program, which is not in a package."""
+    path = harness.ROOT / 'devstack' / 'tools' / 'back_ends.py'
     spec = importlib.util.spec_from_file_location('back_ends', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -43,7 +43,7 @@ back_ends = load()
 
 
 def read_back(text):
-    """What oslo.config makes of a written value."""
+    """Return a value as oslo.config reads it from a written section."""
     with tempfile.NamedTemporaryFile('w', encoding='utf-8') as file:
         file.write(back_ends.section('k2', [('value', text)]))
         file.flush()
@@ -54,9 +54,9 @@ def read_back(text):
         return conf.k2.value
 
 
-class WrittenTest(unittest.TestCase):
+class EscapeTest(unittest.TestCase):
 
-    def test_known_traps(self):
+    def test_special_characters(self):
         for text in TEXTS:
             self.assertEqual(text, read_back(text))
 
@@ -67,13 +67,13 @@ class WrittenTest(unittest.TestCase):
 
 
 class SectionsTest(unittest.TestCase):
-    """A file in which others write, too."""
+    """A file that also has other sections."""
 
-    def test_a_section_takes_the_place_of_its_forerunner(self):
+    def test_a_section_replaces_the_previous_one(self):
         text = '[DEFAULT]\na = 1\n\n[k2]\nold = 1\n\n[k2-b]\nb = 1\n'
         self.assertEqual(
             '[DEFAULT]\na = 1\n\n[k2-b]\nb = 1\n\n[k2]\nnew = 1\n',
-            back_ends.replaced(text, 'k2', '[k2]\nnew = 1\n'))
+            back_ends.replace_section(text, 'k2', '[k2]\nnew = 1\n'))
 
     def test_no_secret_no_section(self):
         self.assertEqual('', back_ends.section('k2', []))
@@ -86,23 +86,23 @@ class ChecksTest(unittest.TestCase):
         cfg.PortOpt('pin', secret=True),
         cfg.MultiOpt('device', item_type=types.Dict()))}
 
-    def mistake(self, **options):
-        with self.assertRaises(back_ends.Mistake) as caught:
-            back_ends.checked({'k2': options}, self.known)
+    def error(self, **options):
+        with self.assertRaises(back_ends.InvalidOption) as caught:
+            back_ends.validate({'k2': options}, self.known)
         return str(caught.exception)
 
     def test_line_breaks(self):
         for text in ('a\nb', 'a\rb', 'a\0b', 'a\x85b', 'a\x1bb'):
-            self.assertIn('control character', self.mistake(plain=text))
+            self.assertIn('control character', self.error(plain=text))
 
     def test_an_option_that_repeats(self):
-        lines = back_ends.checked(
+        lines = back_ends.validate(
             {'k2': {'device': 'a:1,b:2\na:3\n'}}, self.known)
         self.assertEqual({'k2': [('device', 'a:1,b:2'), ('device', 'a:3')]},
                          lines)
 
-    def test_the_later_one_counts(self):
-        """Also of an option and the file for it."""
+    def test_the_last_value_is_used(self):
+        """Also for an option and its file."""
         with tempfile.NamedTemporaryFile('w') as file:
             file.write('from file')
             file.flush()
@@ -110,18 +110,17 @@ class ChecksTest(unittest.TestCase):
                      ('b', 'pass_file', file.name), ('b', 'pass', 'x'),
                      ('c', 'pass', 'x'), ('c', 'pass_file', file.name),
                      ('c', 'pass', 'y')]
-            found = back_ends.checked(back_ends.read(''.join(
+            found = back_ends.validate(back_ends.read(''.join(
                 f'{word}\0' for line in lines for word in line).encode()),
                 self.known)
         self.assertEqual({'a': [('pass', 'from file')], 'b': [('pass', 'x')],
                           'c': [('pass', 'y')]}, found)
 
-    def test_no_secret_in_a_mistake(self):
+    def test_no_secret_in_an_error(self):
         for name in ('pass', 'pin'):
-            self.assertNotIn('Sesame', self.mistake(**{name: 'Sesame\n'}))
-        self.assertIn('pin cannot have this value',
-                      self.mistake(pin='Sesame'))
-        self.assertNotIn('Sesame', self.mistake(pin='Sesame'))
+            self.assertNotIn('Sesame', self.error(**{name: 'Sesame\n'}))
+        self.assertIn('pin has an invalid value', self.error(pin='Sesame'))
+        self.assertNotIn('Sesame', self.error(pin='Sesame'))
 
     def test_secrets_are_known_as_such(self):
         known = back_ends.known_options()
@@ -139,8 +138,8 @@ class ChecksTest(unittest.TestCase):
             self.assertIn(name, known)
 
 
-class ShellTest(playing.Case, unittest.TestCase):
-    """Through bash, which reads local.conf, into files that Cinder reads."""
+class ShellTest(harness.Case, unittest.TestCase):
+    """From local.conf, through bash, to the files that Cinder reads."""
 
     def test_any_characters(self):
         names = sorted(
@@ -155,12 +154,12 @@ class ShellTest(playing.Case, unittest.TestCase):
             'K2_SIMULATOR=False', 'K2_CHECK=False', 'K2_ALL_san_ip=192.0.2.1',
             *(f'K2_BACKEND_k2_iscsi_{name}={shlex.quote(text)}'
               for name, text in pairs))
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         for name, text in pairs:
             self.assertEqual(text, self.stack.option('k2-iscsi', name), name)
 
-    def test_who_wins(self):
-        """Of two back ends that begin alike the one that is meant."""
+    def test_precedence(self):
+        """Also for two back ends whose names begin the same."""
         password = self.stack.dest / 'password'
         password.write_text('d')
         self.stack.local(
@@ -169,21 +168,21 @@ class ShellTest(playing.Case, unittest.TestCase):
             'K2_ALL_san_password=a', 'K2_BACKEND_k2_san_login=b',
             'K2_BACKEND_k2_fc_san_login=c',
             f'K2_BACKEND_k2_fc_san_password_file={password}')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual(['b', 'a', 'c', 'd'], [
             self.stack.option(back_end, name) for back_end in ('k2', 'k2-fc')
             for name in ('san_login', 'san_password')])
         self.assertEqual('192.0.2.1', self.stack.option('k2-fc', 'san_ip'))
 
     def test_a_real_array_that_is_replicated(self):
-        """With all that TLS and two arrays take."""
+        """With TLS and two replication targets."""
         self.stack.local(
             'K2_ALL_san_ip=k2.example.com', 'K2_CHECK=False',
             'K2_ALL_san_password=Geheim', 'K2_ALL_driver_ssl_cert_verify=True',
             'K2_ALL_driver_ssl_cert_path=/etc/ssl/k2.pem',
             "K2_ALL_replication_device='backend_id:dr,password:Sesame,rpo:60\n"
             "backend_id:dr2,password:Zitrone,rpo:60'")
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual(
             ['backend_id:dr,password:Sesame,rpo:60',
              'backend_id:dr2,password:Zitrone,rpo:60'],
@@ -192,11 +191,11 @@ class ShellTest(playing.Case, unittest.TestCase):
         self.assertEqual([], self.stack.arrays())
         self.assertIn('k2-iscsi-replicated', self.stack.log('openstack'))
         self.check_trace('Sesame', 'Zitrone', 'Geheim')
-        self.stack.play('unstack')
+        self.stack.check_run('unstack')
         self.check_trace('Sesame', 'Zitrone', 'Geheim')
 
     def check_trace(self, *secrets):
-        """None of them is there once bash has read local.conf."""
+        """Check that no secret is traced after local.conf was read."""
         trace = self.stack.output.partition('plugin_override_defaults')[2]
         self.assertGreater(trace.count('k2_'), 5)
         for secret in secrets:

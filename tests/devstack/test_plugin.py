@@ -20,7 +20,7 @@ from oslo_config import cfg
 from oslo_config import types
 import requests
 
-from tests.devstack import playing
+from tests.devstack import harness
 from tools import run_tests
 
 HOST_FILES = run_tests.ROOT / 'cinder_k2' / 'host_files'
@@ -29,18 +29,18 @@ TWO = ('CINDER_ENABLED_BACKENDS=k2:k2-iscsi,k2:k2-fc',
 
 
 class Devices(cfg.MultiOpt):
-    """replication_device as Cinder has it."""
+    """replication_device with Cinder's type."""
 
     def __init__(self, name):
         super().__init__(name, item_type=types.Dict())
 
 
-@playing.every_devstack
-class LifeTest(playing.Case):
-    """From nothing to a configured cloud, and back."""
+@harness.every_devstack
+class LifeTest(harness.Case):
+    """From an empty machine to a configured cloud, and back."""
 
     def answer(self, port):
-        """Whether an array serves the password of the back end."""
+        """Return the status of a request with the back end's password."""
         reply = requests.get(
             f'https://127.0.0.1:{port}/api/v2/system/state', timeout=30,
             auth=('admin', self.stack.option('k2-iscsi', 'san_password')),
@@ -48,9 +48,9 @@ class LifeTest(playing.Case):
         return reply.status_code
 
     def test_the_default(self):
-        """enable_plugin alone gives one back end on one array."""
+        """enable_plugin alone configures one back end on one array."""
         self.stack.local()
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('k2-iscsi', self.stack.default('enabled_backends'))
         self.assertEqual('k2-iscsi', self.stack.default('default_volume_type'))
         self.assertEqual('cinder_k2.driver.K2ISCSIDriver',
@@ -67,25 +67,25 @@ class LifeTest(playing.Case):
         self.assertIn(f'setup_develop {checkout}\n'
                       f'pip_install -e {checkout}/k2-sim\n',
                       self.stack.log('machine'))
-        self.stack.play('clean')
+        self.stack.check_run('clean')
         self.assertEqual([], self.stack.arrays() + self.stack.left())
 
     def test_everything_twice(self):
-        """Two protocols, one replicated, and every script a second time."""
+        """Two protocols, one replicated; every script is run twice."""
         self.stack.local(*TWO, 'K2_BACKEND_k2_fc_replication=True')
         for _ in range(2):
-            self.stack.play('stack')
+            self.stack.check_run('stack')
             self.assertEqual(2, len(self.stack.arrays()))
             self.assertEqual([200, 200], [
                 self.answer(port) for port in self.stack.ports])
         self.check_two_back_ends()
         self.check_types()
         self.check_secrecy()
-        self.stack.play('unstack')
+        self.stack.check_run('unstack')
         self.assertEqual([], self.stack.arrays())
         self.assertFalse(self.stack.secrets.exists())
         self.assertTrue(self.stack.state.exists())
-        self.stack.play('unstack', 'clean', 'clean')
+        self.stack.check_run('unstack', 'clean', 'clean')
         self.assertEqual([], self.stack.left())
 
     def check_two_back_ends(self):
@@ -101,7 +101,7 @@ class LifeTest(playing.Case):
         self.assertEqual(
             self.stack.option('k2-iscsi', 'san_password'),
             self.stack.option('k2-fc', 'k2_replication_password'))
-        for array, other in (playing.ARRAYS, playing.ARRAYS[::-1]):
+        for array, other in (harness.ARRAYS, harness.ARRAYS[::-1]):
             self.assertIn(f' --peer {other}=127.0.0.1:',
                           self.stack.command(array))
 
@@ -109,22 +109,22 @@ class LifeTest(playing.Case):
         made = [line.split()[-1] for line in
                 self.stack.log('openstack').splitlines()
                 if ' create ' in line]
-        # DevStack makes its own each time, the plugin what is missing.
+        # DevStack creates its own each time, the plugin only missing ones.
         self.assertEqual(1, made.count('k2-iscsi-nodedup'))
         self.assertEqual(1, made.count('k2-fc-replicated'))
         self.assertNotIn('k2-iscsi-replicated', made)
         self.assertIn('multiattach', made)
 
     def check_secrecy(self):
-        """No password in a trace, and in no file that others can read."""
+        """Check that no trace and no readable file has a password."""
         holders = self.holders(self.stack.option('k2-iscsi', 'san_password'))
         self.assertIn(self.stack.secrets, holders)
-        for array in playing.ARRAYS:
+        for array in harness.ARRAYS:
             file = self.stack.state / array / 'control.password'
             self.assertEqual([file], self.holders(file.read_text().strip()))
 
     def holders(self, password):
-        """Files with it; none of others, and no trace."""
+        """Return the files with a password, which others must not read."""
         self.assertEqual(0, self.stack.output.count(password), 'traced')
         self.assertIn('+ ', self.stack.output)
         paths = [path for top in ('data', 'etc', 'home', 'logs')
@@ -141,7 +141,7 @@ class LifeTest(playing.Case):
     def test_tempest(self):
         self.stack.local(*TWO, 'K2_CHECK=False',
                          'TEMPEST_VOLUME_MANAGE_SNAPSHOT=False')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         tempest = self.stack.tempest()
         self.assertLessEqual({
             ('volume', 'manage_volume_ref'): 'source-name,cv-%s',
@@ -156,21 +156,21 @@ class LifeTest(playing.Case):
         }.items(), tempest.items())
 
 
-class ChoicesTest(playing.Case, playing.unittest.TestCase):
-    """What variables change; no need to see it on a real DevStack, too."""
+class ChoicesTest(harness.Case, harness.unittest.TestCase):
+    """The effects of variables, on the minimal functions only."""
 
     def test_fibre_channel_first(self):
         self.stack.local('CINDER_ENABLED_BACKENDS=k2:fc',
                          'K2_ALL_protocol=fc', 'K2_CHECK=False',
                          'TEMPEST_VOLUME_VENDOR=Silk')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('FC', self.stack.tempest()[
             'volume', 'storage_protocol'])
         self.assertNotIn(('volume', 'vendor_name'), self.stack.tempest())
 
     def test_multipath(self):
         self.stack.local('K2_MULTIPATH=True', 'K2_CHECK=False')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('True', self.stack.option(
             'k2-iscsi', 'use_multipath_for_image_xfer'))
         self.assertMultipath('install_package multipath-tools\n')
@@ -179,7 +179,7 @@ class ChoicesTest(playing.Case, playing.unittest.TestCase):
 
     def test_multipath_on_fedora(self):
         self.stack.local('K2_MULTIPATH=True', 'K2_CHECK=False')
-        self.stack.play('stack', OS_FAMILY='fedora')
+        self.stack.check_run('stack', OS_FAMILY='fedora')
         self.assertMultipath('install_package device-mapper-multipath\n'
                              'mpathconf --enable --user_friendly_names n\n')
 
@@ -200,7 +200,7 @@ class ChoicesTest(playing.Case, playing.unittest.TestCase):
     def test_without_extras(self):
         self.stack.local('K2_MULTIATTACH=no', 'K2_VOLUME_TYPES=0',
                          'K2_CHECK=False')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertNotIn('multiattach', self.stack.log('openstack'))
         self.assertNotIn('nodedup', self.stack.log('openstack'))
         self.assertNotIn('start_service', self.stack.log('machine'))
@@ -208,56 +208,56 @@ class ChoicesTest(playing.Case, playing.unittest.TestCase):
     def test_beside_another_back_end(self):
         self.stack.local('CINDER_ENABLED_BACKENDS=lvm:lvm-1,k2:k2.a',
                          'K2_CHECK=False', 'K2_BACKEND_k2_a_san_login=x')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('x', self.stack.option('k2.a', 'san_login'))
         self.assertEqual(['k2-sim-1'], self.stack.running())
 
     def test_a_compute_node(self):
-        """Nothing but what attaching takes."""
+        """Only what is needed to attach volumes."""
         self.stack.local('disable_service c-vol c-api c-sch tempest key',
                          'CINDER_ENABLED_BACKENDS=')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('', self.stack.log('machine'))
         self.assertEqual([], self.stack.arrays())
 
     def test_options_of_the_simulator(self):
         self.stack.local('K2_SIM_OPTIONS="--size 512GiB --seed volumes=3"',
                          'K2_SIM_PROFILE=k2', 'K2_CHECK=False')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertIn('--size 512GiB --seed volumes=3',
                       self.stack.command('k2-sim-1'))
         self.assertIn('--profile k2 ', self.stack.command('k2-sim-1'))
 
     def test_an_array_starts_empty(self):
-        """As Cinder's database does."""
+        """Like Cinder's database."""
         self.stack.local('K2_CHECK=False')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         mark = self.stack.state / 'k2-sim-1' / 'mark'
         mark.write_text('')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertFalse(mark.exists())
 
-    def test_after_a_stack_that_was_broken_off(self):
-        """Its arrays run, and nobody called unstack.sh."""
+    def test_after_an_interrupted_stack(self):
+        """Its arrays still run, because unstack.sh was not called."""
         self.stack.local('K2_CHECK=False')
-        # Of k2-sim-ctl, in the environment of whoever types.
-        self.stack.play('stack', 'stack', K2_SIM_PASSWORD='x')
+        # A variable of k2-sim-ctl, which may be in the environment.
+        self.stack.check_run('stack', 'stack', K2_SIM_PASSWORD='x')
         self.assertEqual(1, len(self.stack.arrays()))
 
 
-class DataPlaneTest(playing.Case, playing.unittest.TestCase):
-    """Which data plane, as whom; that it serves is in tests/e2e."""
+class DataPlaneTest(harness.Case, harness.unittest.TestCase):
+    """The data plane and its user; tests/e2e tests that it works."""
 
     PORTALS = 'K2_SIM_PORTALS=127.104.7.1,127.104.7.2'
 
     def plane(self, *lines, **environ):
-        """User and data plane of an array, or what was said."""
+        """Run stack.sh and return the user and command of the first array."""
         self.stack.local(self.PORTALS, 'SERVICE_TIMEOUT=0', *lines)
         self.stack.run('stack', **environ)
         return self.stack.command('k2-sim-1')
 
     def test_by_itself(self):
-        """tgt where it is and nobody has the portals."""
+        """tgt if it is installed and the portals are free."""
         command = self.plane('K2_DATA_PLANE=auto')
         user, plane = 'root', 'tgt'
         if shutil.which('tgtd') is None:
@@ -277,15 +277,15 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
         self.assertIn('--data-plane none', command)
 
     def test_beside_the_tgt_of_cinder(self):
-        """Which takes all addresses later."""
+        """It will bind to all addresses."""
         helper = 'CINDER_TARGET_HELPER=tgtadm'
         self.assertIn('--data-plane none',
                       self.plane('K2_DATA_PLANE=auto', helper))
         self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt', helper)
         self.assert_refused('CINDER_TARGET_HELPER=lioadm')
 
-    def test_what_another_target_has(self):
-        with playing.listening('127.104.7.2', 3260):
+    def test_a_portal_in_use(self):
+        with harness.listening('127.104.7.2', 3260):
             self.assertIn('--data-plane none',
                           self.plane('K2_DATA_PLANE=auto'))
             self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt')
@@ -293,7 +293,7 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
                                 'K2_DATA_PLANE=none')
 
     def test_tgt_is_installed(self):
-        """And does not take all addresses, as Debian's would."""
+        """And its service is disabled, which would bind to all addresses."""
         for family, package, service in (
                 ('debian', 'tgt', 'tgt'),
                 ('fedora', 'scsi-target-utils', 'tgtd')):
@@ -304,7 +304,7 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
                           self.stack.log('machine'))
 
     def test_tgt_cannot_be_installed(self):
-        """Whoever asks for it must have it, also for Fibre Channel."""
+        """An error if it was requested, also for Fibre Channel."""
         for protocol in ('iSCSI', 'FC'):
             self.stack.local(self.PORTALS, 'K2_DATA_PLANE=tgt',
                              f'K2_ALL_protocol={protocol}')
@@ -313,16 +313,16 @@ class DataPlaneTest(playing.Case, playing.unittest.TestCase):
             self.assertIn('needs the package tgt', self.stack.errors[0])
 
 
-class FilesTest(playing.unittest.TestCase):
+class FilesTest(harness.unittest.TestCase):
 
     def test_packages(self):
-        """get_packages of DevStack looks for the name of the plugin."""
+        """DevStack's get_packages expects the name of the plugin."""
         for kind in ('debs', 'rpms'):
-            path = (playing.ROOT / 'devstack' / 'files' / kind / 'cinder-k2')
+            path = (harness.ROOT / 'devstack' / 'files' / kind / 'cinder-k2')
             self.assertIn('iscsi', path.read_text())
 
-    def test_the_shell_understands_every_file(self):
-        devstack = playing.ROOT / 'devstack'
+    def test_shell_syntax(self):
+        devstack = harness.ROOT / 'devstack'
         for path in (devstack / 'settings', devstack / 'override-defaults',
                      devstack / 'plugin.sh', *(devstack / 'lib').iterdir()):
             subprocess.run(['/bin/bash', '-n', str(path)], check=True)

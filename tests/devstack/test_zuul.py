@@ -10,19 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The Zuul jobs name what there is."""
+"""The Zuul jobs refer to existing jobs, playbooks and variables."""
 
 import re
 import unittest
 
 import yaml
 
-from tests.devstack import playing
+from tests.devstack import harness
 from tests.devstack import test_options
 
 # Parents that other projects define.
 FOREIGN = {'devstack-tempest', 'openstack-tox'}
-# What a test of Tempest is called, and whether it is to run.
+# Names of Tempest tests, and whether they should run.
 TESTS = {
     'tempest.api.volume.test_volumes_get.VolumesGetTest.test_volume': True,
     'tempest.api.volume.admin.test_groups.GroupsTest.test_group': True,
@@ -42,27 +42,27 @@ class ZuulTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        found = yaml.safe_load((playing.ROOT / '.zuul.yaml').read_text())
+        found = yaml.safe_load((harness.ROOT / '.zuul.yaml').read_text())
         cls.jobs = {item['job']['name']: item['job'] for item in found
                     if 'job' in item}
         cls.project, = [item['project'] for item in found
                         if 'project' in item]
 
     def chain(self, job):
-        """The job and its forebears, the oldest first."""
+        """Return the job and its ancestors, the topmost parent first."""
         parent = job['parent']
         return (self.chain(self.jobs[parent]) if parent in self.jobs
                 else []) + [job]
 
     def localrc(self, job):
-        """The variables of DevStack; the youngest wins."""
+        """Return the DevStack variables; children override parents."""
         found = {}
         for one in self.chain(job):
             found.update(one.get('vars', {}).get('devstack_localrc', {}))
         return found
 
     def concrete(self):
-        """The jobs that can be run and need a DevStack."""
+        """Return the jobs that are not abstract and need DevStack."""
         found = [job for job in self.jobs.values() if not job.get('abstract')
                  and 'devstack-tempest' == self.chain(job)[0]['parent']]
         self.assertEqual(4, len(found))
@@ -73,7 +73,7 @@ class ZuulTest(unittest.TestCase):
             self.assertIn(job['parent'], self.jobs.keys() | FOREIGN)
             for kind in ('pre-run', 'run', 'post-run'):
                 if kind in job:
-                    path = playing.ROOT / job[kind]
+                    path = harness.ROOT / job[kind]
                     self.assertTrue(yaml.safe_load(path.read_text()), path)
 
     def test_jobs_of_the_project_exist(self):
@@ -83,12 +83,12 @@ class ZuulTest(unittest.TestCase):
         tempest = {name for name in named if '-tox-' not in name}
         self.assertLessEqual(tempest, {
             job['name'] for job in self.concrete()})
-        # Others need an array, which only its owner has.
+        # Others need a real array.
         for name in tempest:
             self.assertIn('simulator', name)
 
     def test_what_cinder_asks_for(self):
-        """Changes of os-brick are tested, both fabrics, both test suites."""
+        """Changes of os-brick are tested, with both protocols and suites."""
         base = self.jobs['cinder-k2-tempest-base']
         self.assertLessEqual(
             {'opendev.org/openstack/cinder', 'opendev.org/openstack/os-brick',
@@ -119,14 +119,14 @@ class ZuulTest(unittest.TestCase):
                 re.search(pattern, path) for pattern in patterns), path)
 
     def test_the_plugin_takes_the_variables(self):
-        playing.require_curl(self)
+        harness.require_curl(self)
         for job in self.concrete():
             with self.subTest(job['name']):
-                self.play(job)
+                self.check_job(job)
 
-    def play(self, job):
-        """Run stack.sh with them, up to a simulated array or a real one."""
-        machine = playing.DevStack()
+    def check_job(self, job):
+        """Run stack.sh with the variables of a job."""
+        machine = harness.DevStack()
         self.addCleanup(machine.close)
         password = machine.dest / 'password'
         password.write_text('Sesame')
@@ -142,7 +142,7 @@ class ZuulTest(unittest.TestCase):
                 text = re.search(r'default\("(.*)"\)', text).group(1)
             lines.append(f'{name}={text}')
         machine.local('K2_CHECK=False', *lines, 'K2_DATA_PLANE=none')
-        machine.play('stack')
+        machine.check_run('stack')
         if 'simulator' not in job['name']:
             back_end = machine.default('enabled_backends')
             self.assertEqual('192.0.2.1', machine.option(back_end, 'san_ip'))
@@ -154,26 +154,26 @@ class ZuulTest(unittest.TestCase):
         self.assertEqual({'cinder-k2': 'file:///opt/stack/cinder-k2'}, url)
 
     def test_logs(self):
-        """Reports are where Zuul fetches them, and use what we install."""
+        """Reports are copied by Zuul, and use installed commands."""
         play, = yaml.safe_load(
-            (playing.ROOT / 'playbooks' / 'collect-k2-logs.yaml').read_text())
+            (harness.ROOT / 'playbooks' / 'collect-k2-logs.yaml').read_text())
         copied = self.jobs['cinder-k2-tempest-base']['vars'][
             'zuul_copy_output']
         self.assertIn(play['vars']['k2_logs'], copied)
         commands = ' '.join(play['vars']['k2_reports'].values())
         for name in re.findall(r'k2_bin \}\}/([\w-]+)', commands):
-            self.assertTrue((playing.BIN / name).exists(), name)
-        # What is secret is never copied.
+            self.assertTrue((harness.BIN / name).exists(), name)
+        # Secrets are never copied.
         self.assertNotIn('.cinder', str(play) + str(copied))
 
 
 class DocumentTest(unittest.TestCase):
-    """doc/source/contributor names what there is, and all of it."""
+    """doc/source/contributor has all variables, and only existing ones."""
 
-    PAGES = playing.ROOT / 'doc' / 'source' / 'contributor'
+    PAGES = harness.ROOT / 'doc' / 'source' / 'contributor'
 
     def test_every_variable(self):
-        settings = (playing.ROOT / 'devstack' / 'settings').read_text()
+        settings = (harness.ROOT / 'devstack' / 'settings').read_text()
         known = set(re.search(r'_K2_VARIABLES="([^"]*)"', settings)
                     .group(1).split())
         given = set(re.findall(r'(?m)^(K2_\w+)=', settings))
@@ -188,7 +188,7 @@ class DocumentTest(unittest.TestCase):
                  'replication'}
         found = []
         for path in [*self.PAGES.glob('*.rst'),
-                     playing.ROOT / 'devstack' / 'README.rst']:
+                     harness.ROOT / 'devstack' / 'README.rst']:
             found += re.findall(r'(?m)^ +K2_(?:ALL|BACKEND_k2_[a-z0-9]+)_'
                                 r'(\w+)=', path.read_text())
         self.assertGreater(len(found), 8)
@@ -198,7 +198,7 @@ class DocumentTest(unittest.TestCase):
 
     def test_every_job(self):
         page = (self.PAGES / 'third-party-ci.rst').read_text()
-        found = yaml.safe_load((playing.ROOT / '.zuul.yaml').read_text())
+        found = yaml.safe_load((harness.ROOT / '.zuul.yaml').read_text())
         for item in found:
             if 'job' in item and not item['job'].get('abstract'):
                 self.assertIn(f'``{item["job"]["name"]}``', page)

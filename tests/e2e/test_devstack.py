@@ -17,7 +17,7 @@ import io
 import sys
 import unittest
 
-from tests.devstack import playing
+from tests.devstack import harness
 from tests import iscsi
 from tools.cloud import array
 from tools.cloud import children
@@ -32,8 +32,8 @@ SECONDS = 120
 PORTALS = ('127.104.1.1', '127.104.1.2')
 
 
-@playing.every_devstack
-class CinderTest(playing.Case):
+@harness.every_devstack
+class CinderTest(harness.Case):
     """local.conf, plugin, arrays, cinder.conf, cinder-volume, data."""
 
     def setUp(self):
@@ -46,7 +46,7 @@ class CinderTest(playing.Case):
             f'K2_SIM_PORTALS={",".join(PORTALS)}',
             'K2_SIM_PORTALS_2=127.104.2.1',
             f'K2_DATA_PLANE={"tgt" if self.served else "none"}')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.array = array.Array(
             f'https://127.0.0.1:{self.stack.ports[0]}',
             str(self.stack.state / 'ca.crt'),
@@ -56,7 +56,7 @@ class CinderTest(playing.Case):
     def start_cinder(self):
         """What takes a database, a message broker and keystone is ours."""
         run = settings.Settings(
-            playing.ROOT, self.stack.dest / 'cloud', settings.free_port(), 0,
+            harness.ROOT, self.stack.dest / 'cloud', settings.free_port(), 0,
             keep=True)
         state.prepare(run)
         run.cinder_conf.write_text(state.render_common(
@@ -68,7 +68,7 @@ class CinderTest(playing.Case):
                        '--config-file', str(self.stack.conf),
                        '--config-file', str(run.cinder_conf)],
             log, {**stack.environment(), 'HOME': str(self.stack.home)},
-            playing.ROOT)
+            harness.ROOT)
         self.addCleanup(child.stop)
         cinder = client.connect(run.cinder_url)
         for ready in (lambda: stack.api_answers(run),
@@ -85,9 +85,9 @@ class CinderTest(playing.Case):
             self.check_mappings(watcher.cinder)
             scenario.remove_all(watcher)
         self.assertEqual({}, self.array.leftovers())
-        self.stack.play('unstack')
+        self.stack.check_run('unstack')
         self.assertEqual([], self.stack.arrays())
-        self.stack.play('clean')
+        self.stack.check_run('clean')
         self.assertEqual([], self.stack.left())
 
     def check_mappings(self, cinder):
@@ -111,7 +111,7 @@ class CinderTest(playing.Case):
             path.io('write -P 7 1M 1M', 'read -P 7 1M 1M')
 
 
-class TestNoArray(playing.Case, unittest.TestCase):
+class TestNoArray(harness.Case, unittest.TestCase):
     """The check of the plugin asks again and again, as the driver does."""
 
     def test_an_array_that_is_not_there(self):

@@ -10,70 +10,70 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is wrong in local.conf ends stack.sh with one message."""
+"""Invalid settings in local.conf stop stack.sh with one message."""
 
 import os
 import unittest
 
-from tests.devstack import playing
+from tests.devstack import harness
 
 REAL = ('K2_SIMULATOR=False', 'K2_CHECK=False')
 
 
-@playing.every_devstack
-class MistakesTest(playing.Case):
-    """Found before anything is made, unless it takes Cinder to find it."""
+@harness.every_devstack
+class InvalidSettingsTest(harness.Case):
+    """Reported before anything is changed, unless the check needs Cinder."""
 
     def refuse(self, lines, *parts):
         self.stack.local(*lines)
         self.assert_refused(*parts)
 
-    def test_a_variable_that_is_none(self):
+    def test_an_unknown_variable(self):
         self.refuse(['K2_SIMULATR=True'], 'no variable K2_SIMULATR',
                     'K2_SIMULATOR ', 'K2_BACKEND_<back end>_<option>')
         self.assertEqual('', self.stack.log('machine'))
 
-    def test_options_of_no_back_end(self):
+    def test_an_option_of_an_unknown_back_end(self):
         self.refuse(['K2_BACKEND_iscsi_san_ip=x'],
-                    'K2_BACKEND_iscsi_san_ip belongs to no back end',
+                    'K2_BACKEND_iscsi_san_ip does not belong to a back end',
                     'CINDER_ENABLED_BACKENDS=k2:k2-iscsi')
 
-    def test_an_option_that_is_none(self):
-        """Both mistakes at once, and no section is written."""
+    def test_unknown_options(self):
+        """Both are reported at once, and no section is written."""
         self.refuse(['CINDER_ENABLED_BACKENDS=k2:a,k2:b',
                      'K2_BACKEND_a_san_logn=x', 'K2_BACKEND_b_pool=x'],
-                    'back end a: there is no option san_logn; did you mean '
-                    'san_login?', 'back end b: there is no option pool')
+                    'back end a: unknown option san_logn; did you mean '
+                    'san_login?', 'back end b: unknown option pool')
         self.assertEqual(2, len(self.stack.message.splitlines()))
         self.assertFalse(self.stack.conf.exists() and
                          '[a]' in self.stack.conf.read_text())
 
-    def test_a_value_that_cannot_be(self):
+    def test_an_invalid_value(self):
         self.refuse(['K2_ALL_k2_read_timeout=soon'],
-                    'back end k2-iscsi: k2_read_timeout cannot have this '
-                    'value', 'soon')
+                    'back end k2-iscsi: k2_read_timeout has an invalid value',
+                    'soon')
 
-    def test_an_array_that_cannot_serve(self):
-        """Asked before cinder-volume starts; with what mends it."""
+    def test_an_array_that_is_not_usable(self):
+        """Checked before cinder-volume starts; the message says what to do."""
         self.refuse(['K2_ALL_k2_retention_policy=none-such'],
-                    'array of the back end k2-iscsi cannot serve it')
+                    'array of the back end k2-iscsi is not usable')
         self.assertRegex(self.stack.output,
                          r'(?m)^  problem .*k2_retention_policy')
 
-    def test_a_port_that_is_taken(self):
+    def test_a_port_in_use(self):
         port = self.stack.ports[1]
-        with playing.listening('127.0.0.1', port):
+        with harness.listening('127.0.0.1', port):
             self.refuse(['K2_ALL_replication=True'],
-                        f'Port {port} of 127.0.0.1 is taken', 'K2_SIM_PORT_2')
+                        f'Port {port} of 127.0.0.1 is in use', 'K2_SIM_PORT_2')
 
     def test_a_simulator_that_does_not_start(self):
         self.refuse(['K2_SIM_OPTIONS=--no-such', 'SERVICE_TIMEOUT=2'],
-                    'k2-sim-1 does not answer',
+                    'k2-sim-1 does not respond',
                     'journalctl -u devstack@k2-sim-1')
 
 
-class MoreMistakesTest(playing.Case, unittest.TestCase):
-    """The same, on our functions alone."""
+class InvalidValuesTest(harness.Case, unittest.TestCase):
+    """The same for other settings, on the minimal functions only."""
 
     def refuse(self, lines, *parts):
         self.stack.local(*lines)
@@ -93,47 +93,47 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
                      'K2_ALL_replication=True'],
                     'K2_BACKEND_k2_iscsi_replication_device')
 
-    def test_protocols_that_are_none(self):
+    def test_an_unknown_protocol(self):
         self.refuse(['K2_ALL_protocol=nvme'], '"nvme"; use iSCSI or FC')
 
-    def test_neither_true_nor_false(self):
+    def test_invalid_booleans(self):
         self.refuse(['K2_ALL_replication=sync'], 'use True or False')
         for name in ('SIMULATOR', 'CHECK', 'MULTIATTACH', 'MULTIPATH',
                      'VOLUME_TYPES'):
             self.refuse([f'K2_{name}=Flase'], f'K2_{name}=Flase',
                         'use one of: True False')
 
-    def test_one_of_several(self):
+    def test_invalid_choices(self):
         self.refuse(['K2_DATA_PLANE=scst'], 'auto none tgt lio')
         self.refuse(['K2_SIM_PROFILE=k3'], 'use one of: k2 sdp known')
 
-    def test_an_address_that_is_none(self):
+    def test_invalid_addresses(self):
         for host in ('::1', 'https://k2'):
             self.refuse([f'K2_SIM_HOST={host}'], 'IPv4')
 
-    def test_ports_that_are_none(self):
+    def test_invalid_ports(self):
         for port in ('0', '65536', 'https', '-1', '08443'):
-            self.refuse([f'K2_SIM_PORT={port}'], f'K2_SIM_PORT={port} is no')
+            self.refuse([f'K2_SIM_PORT={port}'], f'K2_SIM_PORT={port} is not')
         self.refuse(['K2_SIM_PORT=1', 'K2_SIM_PORT_2=1'], 'must differ')
 
-    def test_portals_that_are_none(self):
+    def test_invalid_portals(self):
         for portal in ('localhost', '127.0.0.300', '127.0.0.11:3260'):
             self.refuse([f'K2_SIM_PORTALS=127.0.0.12,{portal}'],
-                        f'portal "{portal}" is no address')
+                        f'portal "{portal}" is not an IP address')
         self.refuse(['K2_SIM_PORTALS_2=127.0.0.13,127.0.0.11'],
                     'both have 127.0.0.11')
 
-    def test_another_name_for_cinder(self):
-        """No volume would ever be made of the type that DevStack makes."""
+    def test_another_volume_backend_name(self):
+        """DevStack's volume type would not match the back end."""
         for option in ('K2_ALL_', 'K2_BACKEND_k2_iscsi_'):
             self.refuse([f'{option}volume_backend_name=other'],
                         'volume_backend_name "other"', 'volume type')
 
-    def test_names_that_cannot_be(self):
+    def test_invalid_names(self):
         self.refuse(["CINDER_ENABLED_BACKENDS='k2:a/b'"],
-                    '"a/b" cannot have this name')
+                    'name "a/b" is invalid')
         self.refuse(['CINDER_ENABLED_BACKENDS=k2:a-b,k2:a.b'],
-                    'K2_BACKEND_a_b_<option>', 'give a.b another name')
+                    'K2_BACKEND_a_b_<option>', 'rename a.b')
 
     def test_a_service_that_is_disabled(self):
         self.stack.local()
@@ -142,24 +142,24 @@ class MoreMistakesTest(playing.Case, unittest.TestCase):
         self.assert_refused('service k2-sim-1 is disabled')
 
     def test_nothing_to_do(self):
-        """No mistake: other back ends may be meant. But it is said."""
+        """A warning only, because there may be other back ends."""
         self.stack.local('CINDER_ENABLED_BACKENDS=lvm:lvm')
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertIn('[WARNING] cinder-k2 does nothing', self.stack.output)
 
 
-class PasswordFileTest(playing.Case, unittest.TestCase):
-    """A real array; nobody listens there, so nothing is asked."""
+class PasswordFileTest(harness.Case, unittest.TestCase):
+    """A real array, which is not checked, because nothing listens there."""
 
     def local(self, path, *lines):
         self.stack.local(*REAL, 'K2_ALL_san_ip=192.0.2.1',
                          f'K2_ALL_san_password_file={path}', *lines)
 
-    def test_what_it_holds(self):
+    def test_first_line(self):
         path = self.stack.dest / 'password'
         path.write_text('Sesame 1\nnot this\n')
         self.local(path)
-        self.stack.play('stack')
+        self.stack.check_run('stack')
         self.assertEqual('Sesame 1',
                          self.stack.option('k2-iscsi', 'san_password'))
         self.assertNotIn('Sesame', self.stack.output)

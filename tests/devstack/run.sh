@@ -11,12 +11,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# Plays stack.sh, unstack.sh or clean.sh: play.sh stack|unstack|clean
+# Runs the phases of stack.sh, unstack.sh or clean.sh:
+# run.sh stack|unstack|clean
 #
-# The phases come in DevStack's order, with tracing on as there. DevStack's own
-# functions are those of the checkout at DEVSTACK_DIR, or else ours in
-# functions.sh; what would change the machine is ours in any case (machine.sh).
-# In the environment: DEST, HOME and BIN, where the driver is installed.
+# The phases run in DevStack's order, with tracing on. DevStack's functions
+# come from the checkout at DEVSTACK_DIR, or else from functions.sh; those that
+# would change the machine always come from machine.sh. Environment variables:
+# DEST, HOME, and BIN, where the driver is installed.
 
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA_DIR=$DEST/data
@@ -63,12 +64,12 @@ TEMPEST_DEFAULT_STORAGE_PROTOCOL=iSCSI
 TEMPEST_STORAGE_PROTOCOL=${TEMPEST_STORAGE_PROTOCOL:-iSCSI}
 load_plugin_settings
 
-function play_stack {
+function run_stack {
     set -o errexit
     run_plugins stack pre-install
     configure_cinder
     run_plugins stack install
-    # As DevStack does, beside other things.
+    # In the background, as in DevStack.
     (init_cinder) &
     wait $!
     run_plugins stack post-config
@@ -78,16 +79,16 @@ function play_stack {
     run_plugins stack test-config
 }
 
-function play_unstack {
+function run_unstack {
     run_plugins unstack
     cleanup_cinder
 }
 
-function play_clean {
-    play_unstack
+function run_clean {
+    run_unstack
     run_plugins clean
     cleanup_cinder
     rm -rf "$CINDER_CONF_DIR"
 }
 
-"play_$1"
+"run_$1"

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""DevStack played on this machine, below a directory, without its services.
+"""Runs the phases of DevStack below a directory, without its services.
 
-``DevStack`` is one run of it on our own functions, or on those of a checkout
-of DevStack. What would change the machine is only written down.
+``DevStack`` uses the minimal functions of functions.sh, or those of a checkout
+of DevStack. Calls that would change the machine are only logged.
 """
 
 import contextlib
@@ -33,17 +33,17 @@ from oslo_config import cfg
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).parent
 BIN = pathlib.Path(sys.executable).parent
-# Names the checkout that the tests run on, beside our own functions.
+# The environment variable with the path of a checkout to test with.
 CHECKOUT = 'DEVSTACK_DIR'
-# For a machine that is busy.
+# Allows for a busy machine.
 SECONDS = 180
 ARRAYS = ('k2-sim-1', 'k2-sim-2')
 
 
 def every_devstack(case):
-    """Run a class of tests on our functions, and on a checkout if there is.
+    """Run a test class on the minimal functions and on a checkout, if any.
 
-    The class is found as two, with names that tell which.
+    Creates two subclasses, with the suffixes OnStubs and OnCheckout.
     """
     module = sys.modules[case.__module__]
     for name, checkout in (('Stubs', False), ('Checkout', True)):
@@ -54,36 +54,36 @@ def every_devstack(case):
 
 
 def require_curl(case):
-    """Skip a test that starts arrays where DevStack's curl is missing."""
+    """Skip a test that starts arrays if curl is not installed."""
     if shutil.which('curl') is None:
         case.skipTest('needs the package curl')
 
 
 @contextlib.contextmanager
 def listening(host, port):
-    """Take a port for a while."""
+    """Listen on a port for the duration of the block."""
     with socket.create_server((host, port)):
         yield
 
 
 def free_port():
-    """A port that no connection takes before an array listens there."""
+    """Return a free port that no outgoing connection can take."""
     while True:
-        # Below those that the kernel gives to connections.
+        # Below the range of ephemeral ports.
         port = random.randrange(20000, 32000)
         with contextlib.suppress(OSError), listening('127.0.0.1', port):
             return port
 
 
 class DevStack:
-    """One developer's machine.
+    """A machine with DevStack.
 
     :ivar dest: its $DEST
-    :ivar output: what the last run printed, with the trace of the shell
+    :ivar output: output of the last run, with the trace of the shell
     """
 
     def __init__(self, checkout=''):
-        """Make it, without a local.conf."""
+        """Create its directories, without a local.conf."""
         self.dest = pathlib.Path(tempfile.mkdtemp(prefix='devstack-'))
         self.home = self.dest / 'home'
         self.home.mkdir()
@@ -100,15 +100,14 @@ class DevStack:
     def local(self, *lines):
         """Write the variables of local.conf.
 
-        Ports are free ones, and there is no data plane, unless the lines
-        say otherwise.
+        By default, arrays have free ports and no data plane.
         """
         (self.dest / 'localrc').write_text('\n'.join([
             'enable_plugin cinder-k2 https://example.org/cinder-k2',
             f'K2_SIM_PORT={self.ports[0]}', f'K2_SIM_PORT_2={self.ports[1]}',
             'K2_DATA_PLANE=none', 'SERVICE_TIMEOUT=60', *lines, '']))
 
-    def play(self, *actions, **environ):
+    def check_run(self, *actions, **environ):
         """Run stack.sh, unstack.sh or clean.sh; raise if one fails."""
         for action in actions:
             if self.run(action, **environ):
@@ -116,14 +115,14 @@ class DevStack:
                     f'{action} failed:\n{self.output[-9000:]}')
 
     def run(self, action, **environ):
-        """Run one of them and return its exit status."""
+        """Run one script and return its exit status."""
         environ = {
             'PATH': os.environ['PATH'], 'LANG': 'C.UTF-8',
             'PYTHONWARNINGS': 'ignore',
             'DEST': str(self.dest), 'HOME': str(self.home), 'BIN': str(BIN),
             CHECKOUT: self._checkout, **environ}
         done = subprocess.run(  # nosec B603
-            ['/bin/bash', str(HERE / 'play.sh'), action], env=environ,
+            ['/bin/bash', str(HERE / 'run.sh'), action], env=environ,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=SECONDS, cwd=self.dest)
         self.output = done.stdout.decode()
@@ -131,32 +130,32 @@ class DevStack:
 
     @property
     def errors(self):
-        """What ``die`` has said."""
+        """The first lines of the messages of ``die``."""
         return [line for line in self.output.splitlines()
                 if line.startswith('[ERROR] ')]
 
     @property
     def message(self):
-        """What ``die`` has said, to its last line."""
+        """The whole message of ``die``."""
         said = self.output.partition('[ERROR] ')[2].splitlines()
         return '\n'.join(line for line in said if line[:1] != '+')
 
     def log(self, name):
-        """What was written to a log, such as machine or openstack."""
+        """Return the text of a log, such as machine or openstack."""
         path = self.dest / 'logs' / f'{name}.log'
         return path.read_text() if path.exists() else ''
 
     def command(self, array):
-        """User and command of the service of an array."""
+        """Return the user and command of the service of an array."""
         return (self.dest / 'logs' / f'{array}.command').read_text().strip()
 
     def running(self):
-        """The arrays that run."""
+        """Return the names of the running arrays."""
         return [array for array in ARRAYS
                 if (self.dest / f'{array}.pid').exists()]
 
     def arrays(self):
-        """Process ids of all that was started below our directory."""
+        """Return the PIDs of all arrays started below ``dest``."""
         found = []
         for entry in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
@@ -168,7 +167,7 @@ class DevStack:
         return found
 
     def option(self, back_end, name, kind=cfg.StrOpt):
-        """What Cinder reads of a back end's section."""
+        """Return an option of a back end as Cinder reads it."""
         conf = cfg.ConfigOpts()
         conf(['--config-file', str(self.conf),
               '--config-dir', str(self.secrets.parent)],
@@ -177,7 +176,7 @@ class DevStack:
         return conf[back_end][name]
 
     def default(self, name):
-        """What cinder.conf has in its section DEFAULT."""
+        """Return an option of the section DEFAULT of cinder.conf."""
         conf = cfg.ConfigOpts()
         conf(['--config-file', str(self.conf)],
              default_config_files=[], default_config_dirs=[])
@@ -185,26 +184,26 @@ class DevStack:
         return conf[name]
 
     def tempest(self):
-        """What stands in tempest.conf, by section and option."""
+        """Return the options in tempest.conf, by section and option."""
         sections = {}
         cfg.ConfigParser(str(self.tempest_conf), sections).parse()
         return {(section, key): value[-1] for section, found in
                 sections.items() for key, value in found.items()}
 
     def left(self):
-        """What is left of the plugin's files."""
+        """Return the files of the plugin that still exist."""
         return [str(path) for path in (self.state, self.secrets.parents[1])
                 if path.exists()]
 
     def close(self):
-        """Remove all of it."""
+        """Kill the arrays and remove the directory."""
         for pid in self.arrays():
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.dest)
 
 
 class Case:
-    """What tests of the plugin share; see ``every_devstack``."""
+    """Base of the tests of the plugin; see ``every_devstack``."""
 
     checkout = False
 
@@ -213,12 +212,12 @@ class Case:
         require_curl(self)
         directory = os.environ.get(CHECKOUT, '')
         if self.checkout and not directory:
-            self.skipTest(f'{CHECKOUT} names no checkout of DevStack')
+            self.skipTest(f'{CHECKOUT} is not set to a checkout of DevStack')
         self.stack = DevStack(directory if self.checkout else '')
         self.addCleanup(self.stack.close)
 
     def assert_refused(self, *parts, action='stack'):
-        """One message with these parts, and nothing is left."""
+        """Check for one message with these parts, and no leftovers."""
         self.assertEqual(1, self.stack.run(action), self.stack.output[-3000:])
         self.assertEqual(1, len(self.stack.errors), self.stack.errors)
         for part in parts:
