@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Our driver and Cinder's own, on the same simulated array."""
+"""Benchmarks of this driver and the in-tree driver on simulated arrays."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m benchmarks``: our driver beside the one inside Cinder.
+"""``python -m benchmarks``: compare this driver with the in-tree driver.
 
 Both run on the same simulated array in the same run, at a given time for
 each request: on one that offers all, then on one that serves known requests
@@ -35,7 +35,7 @@ _KNOWN = 'known'
 
 
 def main() -> int:
-    """Run and print; 1 when arrays are not as they should be, else 0."""
+    """Run and print; return 1 if objects are left on arrays, else 0."""
     options = _options()
     results = report.Results(vars(options))
     known = report.Results({**vars(options), 'profile': _KNOWN})
@@ -62,9 +62,9 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='python -m benchmarks',
-        description='Measures the driver against the one inside Cinder, on '
-                    'the same simulated array: REST calls, time, and '
-                    'requests in flight.')
+        description='Compares the driver with the in-tree driver on the same '
+                    'simulated array: REST calls, time, and requests in '
+                    'flight.')
     parser.add_argument('--latency', type=float, default=50, metavar='MS',
                         help='time of each request (default: %(default)s)')
     parser.add_argument('--parallel', type=int, default=20, metavar='N',
@@ -82,12 +82,12 @@ def _options() -> argparse.Namespace:
                         metavar='MS', help='time of each request then '
                                            '(default: %(default)s)')
     parser.add_argument('--failback', type=int, default=10, metavar='N',
-                        help="how many of them Cinder's own driver fails "
-                             'back, which takes it five seconds each; its '
+                        help='how many of them the in-tree driver fails '
+                             'back, which takes five seconds each; its '
                              'figures are scaled (default: %(default)s)')
     parser.add_argument('--only',
                         choices=('operations', 'known', 'replication'),
-                        help='measure one part alone')
+                        help='measure only one part')
     parser.add_argument('--json', metavar='FILE',
                         help='write the figures to a file, too')
     return parser.parse_args()
@@ -95,7 +95,7 @@ def _options() -> argparse.Namespace:
 
 def _operations(options: argparse.Namespace, results: report.Results
                 ) -> str:
-    """Measure single operations; what is left on the array."""
+    """Measure single operations; return what is left on the array."""
     with tempfile.TemporaryDirectory(prefix='k2-bench-') as folder, \
             arrays.running(folder, results.settings['profile']) as array:
         # The in-tree driver deletes hosts with initiators (HST-3).
@@ -167,7 +167,7 @@ def _warm_up(runners: dict[str, life.Runner], count: int) -> None:
 
 
 def _say(text: str) -> None:
-    """Show what is going on, on terminals only."""
+    """Show the progress, on terminals only."""
     if sys.stderr.isatty():
         print(f'\r\x1b[K{text}', end='', file=sys.stderr, flush=True)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Simulated arrays, each in a process of its own.
+"""Simulated arrays, each in a separate process.
 
 They do not share the interpreter with the drivers, so that neither waits
 for the other's work.
@@ -58,29 +58,29 @@ class Array:
         self._http.verify = self.authority
 
     def set_latency(self, seconds: float) -> None:
-        """Let every request take so long."""
+        """Set the duration of every request."""
         self._call('POST', 'latency', {'seconds': seconds})
 
     def switch(self, **behaviors: Any) -> None:
-        """Choose how the array behaves where arrays differ."""
+        """Set the behaviors in which arrays differ."""
         self._call('PATCH', 'behaviors', behaviors)
 
     def clear_journal(self) -> None:
-        """Forget the requests so far."""
+        """Reset the request counters."""
         self._call('DELETE', 'journal')
 
     def journal(self) -> tuple[int, int]:
-        """Number of requests, and the most that were under way at once."""
+        """Return the number of requests, and their peak concurrency."""
         journal = self._call('GET', 'journal')
         return journal['total'], journal['max_in_flight']
 
     def leftovers(self) -> dict[str, Any]:
-        """What users left on the array."""
+        """Return the users' objects left on the array."""
         left: dict[str, Any] = self._call('GET', 'leftovers')
         return left
 
     def contents(self) -> dict[str, str]:
-        """What was written last to each volume, by id."""
+        """Return the last write to each volume, by id."""
         found: dict[str, str] = self._call('GET', 'contents')
         return found
 
@@ -89,16 +89,16 @@ class Array:
         self._call('POST', 'contents', {'volume': volume, 'token': token})
 
     def create(self, resource: str, items: list[Object]) -> list[Object]:
-        """Make objects, all at once."""
+        """Create objects in one request."""
         made: list[Object] = self._bulk('POST', resource, items)['hits']
         return made
 
     def change(self, resource: str, items: list[Object]) -> None:
-        """Change objects, all at once; each with its id."""
+        """Update objects in one request; each with its id."""
         self._bulk('PATCH', resource, items)
 
     def objects(self, resource: str) -> list[Object]:
-        """All objects of a resource."""
+        """Return all objects of a resource."""
         found: list[Object] = self._call(
             'GET', f'{resource}?__limit=9999', base=_REST)['hits']
         return found
@@ -161,7 +161,7 @@ def pair(folder: str, profile: str) -> Iterator[tuple[Array, Array]]:
 
 
 class _Place(typing.NamedTuple):
-    """Name of an array, its directory, and where it listens."""
+    """Name, directory and address of an array."""
 
     name: str
     home: str
@@ -179,7 +179,7 @@ def _paired(own: _Place, peer: _Place, profile: str
 
 
 def _home(folder: str, name: str, authority: tls.Authority) -> str:
-    """A directory for an array whose certificate an authority signs."""
+    """Create a directory for an array, with a certificate from a CA."""
     path = os.path.join(folder, name)
     os.mkdir(path)
     for file in (authority.path, authority.key_path):

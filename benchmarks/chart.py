@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 _OURS, _INTREE = '#0969da', '#bf8700'
 _WIDTH, _LEFT = 880, 210
-# Of the scale: the least number of seconds, and pixels for ten times as much.
+# The scale: the minimum in seconds, and the pixels per factor of ten.
 _LEAST, _DECADE = 0.03, 166.6
 _TOP, _PITCH, _BAR = 84, 46, 17
 _LINES = (0.1, 1, 10)
@@ -105,7 +105,7 @@ def _panel(title: str, rows: list[Row], top: int) -> Iterator[str]:
 
 
 def _length(seconds: float) -> float:
-    """Pixels of a bar."""
+    """Return the length of a bar in pixels."""
     return _DECADE * math.log10(max(seconds, _LEAST) / _LEAST)
 
 
@@ -124,7 +124,7 @@ def _text(x: float, y: float, text: str, style: str = '') -> str:
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """Rows of a list-table of reStructuredText."""
+    """Return the rows of a list-table of reStructuredText."""
     for row in rows:
         ours, intree = row['ours'], row['intree']
         cells = [row['operation'].capitalize(), f'{ours["calls"]:g}',

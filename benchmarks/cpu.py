@@ -29,14 +29,14 @@ from typing import Any
 from benchmarks import array as arrays
 from benchmarks import drivers
 
-#: What ours may take of the in-tree driver's.
+#: The limit relative to the in-tree driver.
 GOAL = 1.5
 
 Times = tuple[float, float]
 
 
 def main() -> int:
-    """Measure and print; 1 when a goal is missed, else 0."""
+    """Measure and print; return 1 if the goal is missed, else 0."""
     options = _options()
     with tempfile.TemporaryDirectory(prefix='k2-cpu-') as folder, \
             arrays.running(folder, 'k2') as array:
@@ -105,7 +105,7 @@ def _round(driver: Any, count: int) -> dict[str, Times]:
 
 
 def _measure(act: Callable[[Any], object], rows: list[Any]) -> Times:
-    """Milliseconds of CPU of each: of this thread, and of all."""
+    """Return the CPU time of each in ms: of this thread, and of all."""
     thread, process = time.thread_time(), time.process_time()
     for row in rows:
         act(row)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Both drivers, loaded as cinder-volume loads them, and what they work on.
+"""Both drivers, loaded as in cinder-volume, and the rows they work on.
 
 No manager stands in between: what is measured is the driver and its
 requests. Rows are Cinder's own, in the database of the functional tests.
@@ -38,7 +38,7 @@ INTREE = ('cinder.volume.drivers.kaminario.kaminario_iscsi.'
 
 
 def load(path: str, section: str, **options: Any) -> Any:
-    """One driver, set up, with the options of its section."""
+    """A driver after setup, with the options of its section."""
     cinder = cinder_env.cinder()
     cinder.set_section(section, options)
     settings = configuration.Configuration(manager.volume_backend_opts,
@@ -59,7 +59,7 @@ def context() -> Any:
 
 @contextlib.contextmanager
 def without_copies(driver: Any) -> Iterator[None]:
-    """A context in which a driver copies no data by the host.
+    """A context in which a driver copies no data through the host.
 
     Attaching and copying are left out, so only its requests to the array
     remain.
@@ -109,7 +109,7 @@ def snapshot(source: Any) -> Any:
 
 
 def connector(host: str) -> dict[str, Any]:
-    """What a compute host of that name says of itself."""
+    """Return the connector of a compute host of that name."""
     return {'host': host, 'ip': '10.0.0.1', 'multipath': True,
             'initiator': f'iqn.1994-05.com.example:{host}'}
 

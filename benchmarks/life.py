@@ -24,7 +24,7 @@ from benchmarks import drivers
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What one batch of one operation took.
+    """The cost of one batch of one operation.
 
     :ivar calls: REST calls for each single operation
     :ivar wall: seconds for the whole batch
@@ -51,13 +51,13 @@ class Runner:
 
     def run(self, action: Callable[[Any], object], items: list[Any]
             ) -> None:
-        """Do the action with every item."""
+        """Run the action for every item."""
         for _ in self._pool.map(action, items):
             pass
 
     def measure(self, action: Callable[[Any], object], items: list[Any]
                 ) -> Measure:
-        """Like ``run``; what it took."""
+        """Like ``run``, but return the cost."""
         self.array.clear_journal()
         start = time.perf_counter()
         self.run(action, items)

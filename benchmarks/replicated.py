@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """What it took to move volumes from one array to the other.
+    """The cost of moving volumes from one array to the other.
 
     :ivar count: how many volumes
     :ivar calls: REST calls to both arrays

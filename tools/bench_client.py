@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A client that keeps a server busy, as cheaply as Python can."""
+"""A client that keeps a server busy with little CPU time of its own."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Source = Callable[[], bytes]
 
 
 class Client(asyncio.Protocol):
-    """One connection that asks again as soon as it has the answer."""
+    """A connection that sends the next request after each response."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class Client(asyncio.Protocol):
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
-        """Keep the connection."""
+        """Store the connection."""
         self._transport: asyncio.Transport = transport
 
     def ask(self) -> None:
@@ -46,7 +46,7 @@ class Client(asyncio.Protocol):
         self._transport.write(self._source())
 
     def data_received(self, data: bytes) -> None:
-        """Ask again if the answer is whole, until time is up."""
+        """Send the next request after a full response, until time is up."""
         self._data += data
         head, blank, body = self._data.partition(b'\r\n\r\n')
         if not blank:

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How fast the simulated array is, beside what is wanted of it.
+"""Measures the performance of the simulated array against its goals.
 
-Starts k2-sim over HTTPS on a state with many volumes and asks it the same
-thing over and over, from this process, on a few connections. The bound is
-what the same server does when all it has to do is to send a small answer.
-Exit status: 1 if a goal was missed.
+Starts k2-sim over HTTPS on a state with many volumes and repeats the same
+request from this process, on a few connections. The upper bound is measured
+with the same server sending a small, constant response. Exit status: 1 if a
+goal was missed.
 """
 
 import argparse
@@ -59,7 +59,7 @@ _HEAD = ''.join(f'{name}: {value}\r\n' for name, value in _HEADERS.items())
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One line of the table; wanted is None for the bound."""
+    """One row of the table; wanted is None for the upper bound."""
 
     name: str
     wanted: float | None
@@ -70,13 +70,13 @@ class Result:
 
     @property
     def is_met(self) -> bool:
-        """Whether the goal is reached."""
+        """Whether the goal is met."""
         return self.wanted is None or (
             self.measured >= self.wanted if self.is_least
             else self.measured <= self.wanted)
 
     def line(self) -> str:
-        """As the table shows it."""
+        """Return the row of the table."""
         sign = '>=' if self.is_least else '<='
         wanted = '' if self.wanted is None else f'{sign} {self.wanted:,g}'
         verdict = '' if self.is_met else 'MISSED'
@@ -86,7 +86,7 @@ class Result:
 
 
 class Server:
-    """A server under test, as another process."""
+    """A server under test, in a separate process."""
 
     def __init__(self, pid: int, url: str, authority: pathlib.Path) -> None:
         self._pid = pid
@@ -95,7 +95,7 @@ class Server:
 
     def measure(self, name: str, wanted: float | None, seconds: float,
                 source: bench_client.Source) -> Result:
-        """Requests per second, and what they cost."""
+        """Measure requests per second, and their cost."""
         cpu = self._cpu()
         taken = sorted(uvloop.run(bench_client.ask(
             self._url, self._authority, seconds, source)))
@@ -111,13 +111,13 @@ class Server:
         return sum(map(int, ticks)) / os.sysconf('SC_CLK_TCK')
 
     def megabytes(self) -> float:
-        """The most memory it has had."""
+        """Return its peak memory usage."""
         text = pathlib.Path(f'/proc/{self._pid}/status').read_text()
         return int(text.partition('VmHWM:')[2].split()[0]) / 1024
 
 
 def _seed(path: pathlib.Path, volumes: int) -> None:
-    """A state with so many volumes, and certificates."""
+    """Create a state with this many volumes, and certificates."""
     tls.ensure(path, ('127.0.0.1',))
     array = k2_sim.Array(store=path / 'state.db')
     _make(array, 'volume_groups', [
@@ -141,7 +141,7 @@ def _make(array: k2_sim.Array, resource: str,
 
 
 def _groups(volumes: int) -> int:
-    """How many groups are full."""
+    """Return the number of full groups."""
     return (volumes - _SINGLES) // _PER_GROUP
 
 
@@ -155,7 +155,7 @@ def _group(number: int) -> str:
 
 
 class Requests:
-    """What is asked, of a state with so many volumes."""
+    """The requests, on a state with this many volumes."""
 
     def __init__(self, volumes: int) -> None:
         self._volumes = volumes
@@ -184,7 +184,7 @@ class Requests:
                     f'{100 * self._random.randrange(pages)}')
 
     def create(self) -> bytes:
-        """One more volume, into groups that have room."""
+        """Create a volume, in a group that has room."""
         self._made += 1
         group = self._made // _ROOM % _EMPTY
         body = json.dumps({
@@ -200,7 +200,7 @@ def _get(query: str) -> bytes:
 
 @contextlib.contextmanager
 def _simulator(path: pathlib.Path) -> Iterator[tuple[Server, float]]:
-    """k2-sim on a state, and how many seconds it took to start."""
+    """Start k2-sim on a state; also give its start time in seconds."""
     password = path / 'password'
     password.write_text('admin')
     begin = time.perf_counter()
@@ -220,7 +220,7 @@ def _simulator(path: pathlib.Path) -> Iterator[tuple[Server, float]]:
 
 @contextlib.contextmanager
 def _trivial(path: pathlib.Path) -> Iterator[Server]:
-    """The same server with an answer that costs nothing."""
+    """Start the same server with a trivial response."""
     context = multiprocessing.get_context('spawn')
     listener = socket.create_server(('127.0.0.1', 0))
     process = context.Process(target=_serve_trivial, args=(path, listener))
@@ -251,7 +251,7 @@ def _serve_trivial(path: pathlib.Path, listener: socket.socket) -> None:
 
 def _results(path: pathlib.Path, volumes: int, seconds: float
              ) -> Iterator[Result]:
-    """Every line of the table, as soon as it is known."""
+    """Yield each row of the table as soon as it is measured."""
     asked = Requests(volumes)
     with _trivial(path) as server:
         yield server.measure('trivial answer', None, seconds, asked.by_name)
@@ -270,15 +270,15 @@ def _results(path: pathlib.Path, volumes: int, seconds: float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; gives the exit status."""
+    """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(
         prog='bench_sim', description=(__doc__ or '').partition('\n')[0])
     parser.add_argument(
         '--volumes', type=int, default=10000, metavar='N',
-        help='how many volumes the array has (default: 10000)')
+        help='number of volumes on the array (default: 10000)')
     parser.add_argument(
         '--seconds', type=float, default=5.0, metavar='N',
-        help='how long each thing is asked (default: 5)')
+        help='duration of each measurement (default: 5)')
     options = parser.parse_args(argv)
     print(f'{options.volumes} volumes, {bench_client.CONNECTIONS}'
           f' connections over TLS, {os.cpu_count()} CPUs, load'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What works on arrays that lack one capability, as a page of the docs.
+"""Writes the page on what works on arrays that lack one capability.
 
     python -m tools.capability_matrix [--last]
 
@@ -78,7 +78,7 @@ def render(found: Iterable[Found]) -> str:
 
 
 def _effect(one: Found) -> str:
-    """All operations that are not as fast, or that there are none."""
+    """Return the operations that are slower, or that there are none."""
     by_outcome: dict[str, list[str]] = collections.defaultdict(list)
     for operation, outcome in one['outcomes'].items():
         by_outcome[outcome].append(operation)

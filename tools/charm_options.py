@@ -12,9 +12,8 @@
 
 """Writes doc/source/charm/options.rst: the options of the charm.
 
-They come from ``juju-charm/charmcraft.yaml``, which the charm itself is made
-from. With ``--check`` it only says whether the page is what it would write;
-the exit status is 1 if it is not.
+They are read from ``juju-charm/charmcraft.yaml``. With ``--check`` it only
+reports whether the page is up to date; the exit status is 1 if it is not.
 """
 
 import argparse
@@ -56,7 +55,7 @@ WIDTHS = '26 10 10 54'
 def render(options: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page.
 
-    :param options: what stands under config, options in charmcraft.yaml
+    :param options: the value of config, options in charmcraft.yaml
     """
     lines = [INTRODUCTION, '.. list-table::', '   :header-rows: 1',
              f'   :widths: {WIDTHS}', '']
@@ -71,7 +70,7 @@ def _row(name: str, option: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _default(value: object) -> str:
-    """A default as ``juju config`` takes it; nothing for an empty one."""
+    """Return a default in the form of ``juju config``; '' if empty."""
     if isinstance(value, bool):
         return f'``{str(value).lower()}``'
     return '' if value in (None, '') else f'``{value}``'

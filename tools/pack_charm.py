@@ -80,7 +80,7 @@ def run(*command: str | pathlib.Path, cwd: pathlib.Path = ROOT) -> str:
 
 
 def missing() -> str:
-    """Why nothing can pack here; empty if something can."""
+    """Return why the charm cannot be packed here; '' if it can."""
     if shutil.which('charmcraft'):
         return ''
     packages = []
@@ -98,7 +98,7 @@ def missing() -> str:
 
 
 def find() -> pathlib.Path | None:
-    """The charmcraft of our own, made if it is missing or another one.
+    """Return charmcraft, installing it if missing or outdated.
 
     None where one is installed.
     """
@@ -117,7 +117,7 @@ def find() -> pathlib.Path | None:
 
 @contextlib.contextmanager
 def copy() -> Iterator[pathlib.Path]:
-    """A copy of the charm to pack in: packing leaves much behind."""
+    """Copy the charm to pack it there, because packing leaves files."""
     with tempfile.TemporaryDirectory() as place:
         charm = pathlib.Path(place, 'charm')
         shutil.copytree(SOURCE, charm,
@@ -127,7 +127,7 @@ def copy() -> Iterator[pathlib.Path]:
 
 
 def let_pass(charm: pathlib.Path) -> list[str]:
-    """The linters whose words do not count for the charm."""
+    """Return the linters that charmcraft.yaml ignores."""
     about = yaml.safe_load((charm / 'charmcraft.yaml').read_text())
     return list(about['analysis']['ignore']['linters'])
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What deduplication and compression save: a database and its replicas.
+"""Shows the savings of data reduction for a database and its replicas.
 
 One instance of a database is written to a simulated array, then the two other
 members of its replica set with the same data, each with a journal of its own.
@@ -39,7 +39,7 @@ _HEADERS = {'Authorization': 'Basic YWRtaW46YWRtaW4=',  # admin:admin
 
 
 def main() -> int:
-    """Tell it; gives the exit status."""
+    """Print the savings; return the exit status."""
     with tempfile.TemporaryDirectory() as directory:
         for is_dedup in (True, False):
             path = pathlib.Path(directory, str(is_dedup))
@@ -80,7 +80,7 @@ def _write(array: k2_sim.Array, volume: int, start: int, data: bytes
 
 
 def _database(chance: random.Random) -> bytes:
-    """Its files as they are on a disk, in whole pages."""
+    """Return its files as on a disk, in whole pages."""
     names = [f'user{chance.randrange(10 ** 9)}' for _ in range(1000)]
     records = bytearray()
     while len(records) < _RECORDS:

@@ -116,7 +116,7 @@ class Citation:
 
     @property
     def of_array(self) -> bool:
-        """Whether it shows what the simulated array does."""
+        """Whether it tests the simulated array."""
         return self.module.startswith(OF_ARRAY)
 
 
@@ -132,7 +132,7 @@ def load_rules(data: Mapping[str, Any]) -> dict[str, Rule]:
 
 
 def load_citations(root: pathlib.Path) -> list[Citation]:
-    """Return what each test of a checkout says of itself, in order."""
+    """Return the docstring of each test of a checkout, in order."""
     return sorted(
         citation for folder in FOLDERS
         for path in (root / folder).rglob('test_*.py')
@@ -170,7 +170,7 @@ def cite(rules: Iterable[str], citations: Iterable[Citation]) -> Cited:
 
 
 def problems(rules: Mapping[str, Rule], cited: Cited) -> list[str]:
-    """Return what does not fit together, in words."""
+    """Return the inconsistencies as sentences."""
     return [*_untested(rules, cited), *_unknown(rules, cited),
             *_ranges(cited)]
 

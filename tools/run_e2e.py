@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The tests in a browser, in a guest, and others that take a whole machine.
+"""Runs tests in a browser, in a guest, and others that need a whole machine.
 
 The DevStack plugin, which starts arrays and their daemons, is one of these.
 
@@ -42,11 +42,11 @@ GUESTS = ('tools.guest.suites',)
 
 
 class PictureError(Exception):
-    """A picture cannot be shown in the documentation; the text says why."""
+    """A picture is unsuitable for the documentation; the text says why."""
 
 
 def copy_pictures(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copy what the documentation shows; raises PictureError."""
+    """Copy the pictures of the documentation; raises PictureError."""
     target.mkdir(exist_ok=True)
     for name in SHOWN:
         picture = source / f'{name}.png'
@@ -58,7 +58,7 @@ def copy_pictures(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def run_guests() -> run_tests.Tally:
-    """Run what runs in guests; one skipped test where none can boot."""
+    """Run the guest tests; one skipped test if no guest can boot."""
     reason = machine.unavailable()
     if not reason:
         return run_tests.run_suite('guest', GUESTS)

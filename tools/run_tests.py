@@ -54,37 +54,37 @@ FAILURES = ROOT / 'artifacts' / 'failures'
 SIMULATOR = 'k2-sim'
 BROWSER = 'browser'
 SUITES = ('unit', 'tools', 'integration', SIMULATOR, 'charm', 'functional')
-# Twice as many workers as processors: stestr cannot know, on a machine where
-# it never ran, how long tests take, and some of their time they wait.
+# Twice as many workers as processors: on a new machine stestr does not know
+# how long tests take, and tests spend some of their time waiting.
 STESTR = ('stestr', 'run', '--subunit',
           '--concurrency', str(2 * (os.cpu_count() or 1)))
-# What runs a suite in a way of its own. Browsers want the machine for
-# themselves.
+# Commands of suites that do not use stestr's defaults. Browsers need the
+# machine for themselves.
 RUNNERS = {SIMULATOR: (*STESTR, '--exclude-regex', r'^tests\.browser\.'),
            BROWSER: ('tests.browser', 'discover', '-t', '.', 'tests/browser')}
-# Pages that are made, and by what; the last from the functional tests.
+# Generated pages and their generators; the last uses the functional tests.
 PAGES = (('rules of the API', 'tools.rule_table'),
          ('options of the charm', 'tools.charm_options'),
          ('support matrix', 'tools.support_matrix'))
-# For what hangs; a machine may be busy with other things.
+# Timeout for a suite that hangs; generous, because the machine may be busy.
 SUITE_SECONDS = 3600
-# For a suite that was told to end.
+# Grace period for a suite after SIGTERM.
 END_SECONDS = 20.0
-# How timeout(1) ends then: the suite ended when it was told, or was killed.
+# Exit statuses of timeout(1): the suite ended after SIGTERM, or was killed.
 TOO_LONG = (124, -signal.SIGKILL)
 PER_LINE = 72
-# Of what a suite wrote to stderr: mostly warnings of others.
+# Lines to show of a suite's stderr, which are mostly third-party warnings.
 CHATTER_LINES = 50
 NEVER_ENDED = 'began and never ended'
-# How a test ended that did not fail, and how that is shown.
+# Results other than failures, and the characters that show them.
 MARKS = {'success': '.', 'xfail': 'x', 'skip': 's'}
 
 
 class Tally:
-    """Count tests and show them as they end."""
+    """Counts tests and shows their results."""
 
     def __init__(self) -> None:
-        """Begin with nothing counted."""
+        """Start with zero counts."""
         self.passed = 0
         self.failed = 0
         self.skipped = 0
@@ -93,7 +93,7 @@ class Tally:
         self._column = 0
 
     def read(self, stream: IO[bytes]) -> None:
-        """Count the tests of a subunit stream; show what else is in it."""
+        """Count the tests of a subunit stream; print other output in it."""
         result = testtools.StreamResultRouter(
             testtools.StreamToDict(self.take))
         result.add_rule(test_results.CatFiles(sys.stdout), 'test_id',
@@ -104,7 +104,7 @@ class Tally:
             self.fail('no test was run')
 
     def take(self, test: Mapping[str, Any]) -> None:
-        """Count one test, as testtools.StreamToDict describes it.
+        """Count one test in the format of testtools.StreamToDict.
 
         A worker that dies leaves its current test in progress.
         """
@@ -126,7 +126,7 @@ class Tally:
                                  *texts.values()]))
 
     def fail(self, text: str) -> None:
-        """Count a failure, and tell of it."""
+        """Count a failure, and print it."""
         self.failed += 1
         self.failures.append(text)
         print(text, flush=True)
@@ -144,11 +144,11 @@ class Tally:
 
 
 def replay(stream: IO[bytes], result: testtools.StreamResult) -> None:
-    """Hand a subunit stream to what collects its tests."""
+    """Feed a subunit stream to a collector of tests."""
     result.startTestRun()
     subunit.ByteStreamToStreamResult(
         stream, non_subunit_name='stdout').run(result)
-    # Those that never ended are told now.
+    # Reports tests that have not finished.
     result.stopTestRun()
 
 
@@ -169,7 +169,7 @@ def run_lint() -> int:
 
 
 def check_page(title: str, module: str) -> int:
-    """Compare a page that is made with what it is made from.
+    """Check that a generated page is up to date.
 
     :param title: what to call it
     :param module: what makes it, and knows --check
@@ -183,7 +183,7 @@ def check_page(title: str, module: str) -> int:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a suite that leads a group of processes, and all of the group.
+    """Terminate a suite and its process group.
 
     It is asked first: a suite may have to clean up.
     """
@@ -203,7 +203,7 @@ def run_suite(suite: str, runner: Sequence[str] = ()) -> Tally:
     :param runner: a module, and arguments, that writes a subunit stream, in
         place of the suite's own
     """
-    # k2-sim is a project of its own, with its own tests and settings.
+    # k2-sim is a separate project with its own tests and settings.
     place = ROOT / SIMULATOR if suite in RUNNERS else ROOT
     tally = run_command(
         suite, [sys.executable, '-m', *(
@@ -248,7 +248,7 @@ def run_command(suite: str, command: Sequence[str], place: pathlib.Path,
 
 
 def last_tests() -> list[dict[str, Any]]:
-    """Return the tests of the last run that stestr keeps.
+    """Return the tests of the last run from stestr's repository.
 
     Each is what testtools.StreamToDict makes of it: id, status, details.
     """
@@ -261,7 +261,7 @@ def last_tests() -> list[dict[str, Any]]:
 
 
 def keep(suite: str, failures: Sequence[str]) -> None:
-    """Keep what failed, in place of that of the last run."""
+    """Store the failed tests, replacing those of the last run."""
     FAILURES.mkdir(parents=True, exist_ok=True)
     report = FAILURES / f'{suite}.txt'
     report.unlink(missing_ok=True)
@@ -270,7 +270,7 @@ def keep(suite: str, failures: Sequence[str]) -> None:
 
 
 def run_all() -> list[Tally]:
-    """Run everything but the tests with injected faults; the tallies."""
+    """Run everything but tests with injected faults; return the tallies."""
     checks = Tally()
     checks.failed = run_lint()
     if checks.failed:
@@ -287,11 +287,11 @@ def tell_reasons(tallies: Sequence[Tally]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for; return the exit status."""
+    """Run the requested tests; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument(
         '--faults', action='store_true',
-        help='run the tests with injected faults in place of everything else')
+        help='run only the tests with injected faults')
     options = parser.parse_args(arguments)
     tallies = [run_suite('faults')] if options.faults else run_all()
     tell_reasons(tallies)

@@ -11,18 +11,18 @@
 # under the License.
 
 
-"""Signals that end a command of ours, and all that it has started."""
+"""Handling of signals that end a command and its child processes."""
 
 from collections.abc import Callable
 import signal
 import types
 
-# What a shell adds to the number of the signal that ended a program.
+# A shell's exit status is this plus the number of the signal.
 _ENDED = 128
 
 
 def interrupt_on(*numbers: signal.Signals) -> None:
-    """Let these signals end the command as Ctrl-C does.
+    """Handle these signals like Ctrl-C.
 
     What is open is closed then, and what was started is ended.
     """
@@ -31,7 +31,7 @@ def interrupt_on(*numbers: signal.Signals) -> None:
 
 
 def _interrupt(number: int, frame: types.FrameType | None) -> None:
-    """Do not listen to a second one: it would leave something behind."""
+    """Interrupt the command, and ignore this signal during its cleanup."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Random operations on random arrays, until something is wrong.
+"""Runs random operations on random arrays until an error is found.
 
     python -m tools.soak [--minutes N] [--seed N] [--round N]
 
@@ -35,8 +35,8 @@ MINUTES = 60.0
 
 
 def run_round(seed: int, number: int) -> tuple[str, str]:
-    """Run one round; a line about it, and what was wrong."""
-    # The tests are not typed throughout.
+    """Run one round; return a summary line and the errors."""
+    # The tests are not fully typed.
     case = importlib.import_module('tests.soak.rounds').test_case(
         seed, number)
     result = unittest.TestResult()
@@ -54,7 +54,7 @@ def run_round(seed: int, number: int) -> tuple[str, str]:
 
 
 def run(seed: int, first: int, deadline: float | None) -> int:
-    """Run rounds until the deadline, or just one; the exit status.
+    """Run rounds until the deadline, or just one; return the exit status.
 
     :param first: number of the first round
     :param deadline: on the monotonic clock; None for a single round
@@ -77,13 +77,13 @@ def run(seed: int, first: int, deadline: float | None) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for; return the exit status."""
+    """Run the requested rounds; return the exit status."""
     parser = argparse.ArgumentParser(
         prog='soak', description='Run random operations on random arrays.')
     parser.add_argument('--minutes', type=float, default=MINUTES)
     parser.add_argument('--seed', type=int,
-                        help='decides on everything; drawn if not given')
-    parser.add_argument('--round', type=int, help='run this round alone')
+                        help='seed of all randomness; random by default')
+    parser.add_argument('--round', type=int, help='run only this round')
     options = parser.parse_args(arguments)
     seed = (secrets.randbelow(10 ** 6) if options.seed is None
             else options.seed)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The support matrix in the documents, from what the tests showed.
+"""Writes the support matrix of the documentation from test results.
 
     python -m tools.support_matrix [--check]
 
@@ -44,7 +44,7 @@ TESTS = ROOT / 'tests' / 'functional'
 
 COLUMNS = {'iscsi': 'iSCSI', 'fc': 'FC', 'k2': 'K2', 'sdp': 'SDP'}
 
-# The rows of Cinder's own matrix, and the features that together show each.
+# The rows of Cinder's own matrix, and the features that each depends on.
 CINDER: dict[str, tuple[str, ...]] = {
     'Supported: all that Cinder requires of a driver': (
         'create and delete volumes', 'extend volumes', 'snapshots',
@@ -61,7 +61,7 @@ CINDER: dict[str, tuple[str, ...]] = {
     'Multi-attach': ('multiattach',),
     'Revert to snapshot': ('revert to snapshot',),
     'Active-active': ('active-active cluster',)}
-# Why nothing can show a row.
+# Why no test can cover a row.
 IMPOSSIBLE = {'QoS': 'The array has no QoS.'}
 
 INTRODUCTION = """\
@@ -103,7 +103,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What the tests of a feature showed in one column.
+    """The test results of a feature in one column.
 
     :ivar tests: how many there are
     :ivar passed: how many of them passed
@@ -122,7 +122,7 @@ class Cell:
         return f'yes ({self.tests})' if self.works else 'no'
 
     def __add__(self, other: 'Cell') -> 'Cell':
-        """Join two cells; one that does not work spoils the sum."""
+        """Combine two cells; the result works only if both do."""
         if not self.works or not other.works:
             return Cell()
         return Cell(self.tests + other.tests, self.passed + other.passed)
@@ -132,7 +132,7 @@ Row = dict[str, Cell]
 
 
 class CannotTell(Exception):
-    """The results do not say what works; the text says why."""
+    """The results are incomplete; the text says why."""
 
 
 def load_cases(folder: pathlib.Path = TESTS) -> list[Case]:
@@ -164,12 +164,12 @@ def _flat(suite: Iterable[Any]) -> Iterator[Any]:
 
 
 def last_results() -> dict[str, str]:
-    """Return the status of each test in the last run that stestr keeps."""
+    """Return the status of each test in stestr's last run."""
     return {test['id']: test['status'] for test in run_tests.last_tests()}
 
 
 def check_complete(cases: Iterable[Case], results: Mapping[str, str]) -> None:
-    """See that every test was in the run.
+    """Check that every test was in the run.
 
     :raises CannotTell: some were left out
     """
@@ -183,7 +183,7 @@ def check_complete(cases: Iterable[Case], results: Mapping[str, str]) -> None:
 
 def features(cases: Iterable[Case], results: Mapping[str, str]
              ) -> dict[str, Row]:
-    """Return what the tests showed: for each feature, in each column."""
+    """Return the results of each feature, in each column."""
     counts: dict[tuple[str, str], list[bool]] = (
         collections.defaultdict(list))
     for case in cases:

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""make cloud: a real Cinder on a simulated K2, and the main job on it."""
+"""make cloud: run the main job with a real Cinder on a simulated K2."""

@@ -44,7 +44,7 @@ API_ERRORS = (cinder_exceptions.ClientException,
 
 
 def head(title: str) -> None:
-    """Print the head of a part."""
+    """Print the heading of a section."""
     console.say(f'\n{title}')
 
 
@@ -132,7 +132,7 @@ def hints(run: settings.Settings) -> list[str]:
 
 
 def stay(started: list[children.Child]) -> None:
-    """Watch the programs until somebody stops us.
+    """Monitor the programs until interrupted.
 
     :raises CloudError: one of them ended by itself
     """
@@ -191,7 +191,7 @@ def run_cloud(run: settings.Settings) -> int:
                     + errors.tail(log, about=' ERROR ')) from error
             except KeyboardInterrupt:
                 head('Stopping.')
-                # Nobody can ask a check to end early and call it passed.
+                # A check that is interrupted has not passed.
                 return 1 if run.check else 0
     return 0
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the array itself says, asked over its REST API without the driver."""
+"""The state of the array, read over its REST API without the driver."""
 
 import dataclasses
 import pathlib
@@ -72,7 +72,7 @@ class Array:
         return self._ask('GET', path).json()
 
     def post(self, path: str, **fields: Any) -> None:
-        """Send an order to the array's control API.
+        """Send a request to the array's control API.
 
         :raises CloudError: it does not carry it out
         """
@@ -95,7 +95,7 @@ class Array:
             'Range': f'bytes={offset}-{offset + length - 1}'}).content
 
     def answers(self) -> bool:
-        """Tell whether it serves requests; TLS and password must be right."""
+        """Return whether it serves requests with verified TLS and password."""
         try:
             self.get('/api/v2/system/state')
         except requests.ConnectionError:

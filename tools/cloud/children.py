@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The programs that make cloud starts: watched, and gone when it is gone."""
+"""The child processes of make cloud, which end when it ends."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ class Child:
             f'{errors.tail(self.log)}')
 
     def check(self) -> None:
-        """Do nothing while it runs.
+        """Check that it is running.
 
         :raises CloudError: it has ended
         """
@@ -101,11 +101,11 @@ class Child:
                               or f'it ended with status {status}')
 
     def is_running(self) -> bool:
-        """Tell whether it has not ended."""
+        """Return whether it is still running."""
         return self._process.poll() is None
 
     def wait_ready(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait until it answers.
+        """Wait until it is ready.
 
         :raises CloudError: it ended, or did not answer within the seconds
         """
@@ -118,7 +118,7 @@ class Child:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill it immediately, like a power failure."""
         self._process.kill()
         self._process.wait()
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The volume API as a user has it: python-cinderclient, and waiting."""
+"""A client of the volume API: python-cinderclient, with polling."""
 
 from collections.abc import Callable
 import pathlib
@@ -45,7 +45,7 @@ def connect(url: str) -> Any:
 
 def poll(what: str, done: Callable[[], bool],
          seconds: float = SECONDS) -> None:
-    """Ask until it is done.
+    """Poll until a condition is met.
 
     :param what: for the message: what should have happened
     :raises CloudError: it was not done within the seconds

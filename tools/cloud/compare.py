@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Cinder has beside what the array has, and whether they agree."""
+"""Compares the volumes and snapshots of Cinder with those of the array."""
 
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ ABSENT = ('-', '', '', '', '')
 
 
 def yes_no(flag: object) -> str:
-    """Write a truth value for a person."""
+    """Format a boolean."""
     return 'yes' if flag else 'no'
 
 

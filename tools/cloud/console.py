@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Lines for the person at the terminal."""
+"""Output on the terminal."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ WIDTH = 66
 
 
 def say(text: str = '') -> None:
-    """Print one line at once, also into a pipe."""
+    """Print one line and flush it."""
     print(text, flush=True)
 
 
 class Step:
-    """A line in the making: what is done, then how long it took."""
+    """A progress line: a title, then the time it took."""
 
     def __init__(self, title: str) -> None:
         """Begin with the title; the rest of the line comes at the end."""

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The loss of an array: failover to the one it replicates to, and back."""
+"""The loss of an array: failover to its replication target, and failback."""
 
 from typing import Any
 

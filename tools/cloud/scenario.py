@@ -81,7 +81,7 @@ def delete(watcher: client.Watcher, resource: Any) -> None:
 
 @dataclasses.dataclass
 class Job:
-    """The main job on one back end; keeps what it has made."""
+    """The main job on one back end; stores the objects it has created."""
 
     watcher: client.Watcher
     backend: str

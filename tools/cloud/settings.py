@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one run of `make cloud` is asked to do, and where its files are."""
+"""The settings of one run of `make cloud`, and the paths of its files."""
 
 import argparse
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ USER_ID = 'admin'
 LOGIN = 'admin'
 CONTROL_LOGIN = 'control'
 BACKENDS = ('k2-iscsi', 'k2-fc')
-# What cinder.conf calls the second array.
+# The backend_id of the second array in cinder.conf.
 TARGET = 'dr-site'
 
 
@@ -65,7 +65,7 @@ class Site:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One run: checkout and state directory (absolute), ports, manners.
+    """One run: checkout and state directory (absolute), ports and flags.
 
     :ivar second_port: of the array to replicate to; None without one
     """

@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def check_ports(run: settings.Settings) -> None:
-    """Make sure that all ports are ours to listen on.
+    """Make sure that all ports are free.
 
     :raises CloudError: one is not
     """
@@ -108,7 +108,7 @@ def arguments(run: settings.Settings, site: settings.Site) -> list[str]:
 
 
 def api_answers(run: settings.Settings) -> bool:
-    """Tell whether the volume API lists its versions."""
+    """Return whether the volume API lists its versions."""
     try:
         reply = requests.get(f'http://{settings.HOST}:{run.cinder_port}/',
                              timeout=REQUEST_SECONDS)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The state directory: fresh or kept, ours alone, with a cinder.conf."""
+"""The state directory: new or reused, locked, with a cinder.conf."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def write_private(path: pathlib.Path, text: str) -> None:
 
 
 def clear(state: pathlib.Path) -> None:
-    """Remove what an earlier run left; the marker stays, it is the lock."""
+    """Remove files of an earlier run, except the marker, which is the lock."""
     for entry in state.iterdir():
         if entry.name == MARKER:
             continue

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A Linux kernel as a process, for tests that a mere process cannot do."""
+"""Linux guests in user mode, for tests that need a kernel of their own."""

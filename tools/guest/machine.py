@@ -44,7 +44,7 @@ CONSOLE = 'console.log'
 KERNEL = 'dmesg'
 LOGS = (CONSOLE, KERNEL)
 SECONDS = 600.0
-# To make namespaces takes milliseconds.
+# Creating namespaces takes milliseconds.
 _NAMESPACE_SECONDS = 30.0
 MEMORY = '2G'
 #: Exit statuses of a guest that has no status of its own.
@@ -68,7 +68,7 @@ class GuestError(Exception):
     """
 
     def __init__(self, text: str, status: int) -> None:
-        """Note both."""
+        """Store the text and the exit status."""
         super().__init__(text)
         self.status = status
 
@@ -182,12 +182,12 @@ def namespace() -> list[str]:
 
 
 def unavailable() -> str:
-    """Return why no guest can boot here, or nothing."""
+    """Return why no guest can boot here, or ''."""
     return packages.missing() or refused()
 
 
 def refused() -> str:
-    """Return why nobody can have namespaces here, or nothing."""
+    """Return why namespaces cannot be created here, or ''."""
     done = subprocess.run(  # nosec B603
         [*namespace(), 'true'], capture_output=True, text=True,
         timeout=_NAMESPACE_SECONDS)
@@ -198,7 +198,7 @@ def refused() -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End it, and all with it; its number may be another's once it ended."""
+    """Kill its process group, unless it has ended: PIDs are reused."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

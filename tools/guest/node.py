@@ -32,7 +32,7 @@ from tools.guest import machine
 
 OUT = pathlib.Path(machine.OUT)
 IQN = 'iqn.1993-08.org.debian:01:guest'
-# Seconds; all of it takes far less, unless something hangs.
+# Timeout in seconds; everything takes far less unless something hangs.
 LIMIT = 240
 # The socket that iscsid listens on, in no directory.
 _ISCSID_SOCKET = '@ISCSIADM_ABSTRACT_NAMESPACE'
@@ -42,7 +42,8 @@ _LENGTH = struct.Struct('@N')
 _CONNECTIONS = pathlib.Path('/sys/class/iscsi_connection')
 _MODULES = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath', 'dm-round-robin',
             'dm-service-time', 'dm-queue-length')
-# Those that disks need. Each program that a rule starts takes its time here.
+# Only those that disks need, because each program that a rule starts is slow
+# here.
 _RULES = ('50-udev-default', '55-dm', '56-dm-mpath', '60-multipath',
           '60-persistent-storage', '60-persistent-storage-dm',
           '95-dm-notify')
@@ -79,7 +80,7 @@ defaults {
     max_polling_interval 4
 }
 """
-# A machine that is starved may lose all paths for some seconds.
+# An overloaded machine may lose all paths for some seconds.
 _PATIENT = """\
 overrides {
     no_path_retry 60
@@ -94,7 +95,7 @@ _WWID_SCRIPT = """\
 read -r wwid <"/sys$1/device/wwid"
 echo "0024f400${wwid#"${wwid%????????}"}"
 """
-# What os-brick asks when a volume has grown.
+# Called by os-brick after a volume was extended.
 _SCSI_ID = pathlib.Path('/usr/lib/udev/scsi_id')
 _SCSI_ID_SCRIPT = """\
 #!/bin/sh
@@ -121,7 +122,7 @@ def is_guest() -> bool:
 
 
 def run(*command: str, **options: Any) -> str:
-    """Return what a command prints; raises NodeError with its complaint."""
+    """Return the output of a command; raises NodeError with its stderr."""
     done = subprocess.run(command, **{  # nosec B603
         'capture_output': True, 'text': True, 'timeout': LIMIT, **options})
     if done.returncode:
@@ -131,7 +132,7 @@ def run(*command: str, **options: Any) -> str:
 
 @functools.cache
 def start() -> None:
-    """Start everything, once for all that a guest runs.
+    """Start everything, once per guest.
 
     :raises NodeError: this is no guest, or something does not start
     """
@@ -156,7 +157,7 @@ def daemon(name: str, *command: str) -> subprocess.Popen[bytes]:
 
 def wait_until(condition: Callable[[], bool], what: str,
                seconds: float = LIMIT) -> None:
-    """Look again and again, but not for ever; raises NodeError."""
+    """Poll until a deadline; raises NodeError."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -250,11 +251,11 @@ class _Multipathd:
     """The daemon that makes maps of all disks that have several paths."""
 
     def __init__(self) -> None:
-        """Begin with none that runs."""
+        """Start without a running daemon."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Have it run."""
+        """Start the daemon."""
         if self._process is None or self._process.poll() is not None:
             self._process = daemon('multipathd', 'multipathd', '-d', '-v2')
             wait_until(self._answers, 'multipathd')
@@ -266,7 +267,7 @@ class _Multipathd:
             return False
 
     def ask(self, command: str) -> str:
-        """What it says, as its program would print it."""
+        """Return the response to a command, as its client prints it."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(LIMIT)
             client.connect(_MULTIPATHD_SOCKET)
@@ -278,12 +279,12 @@ class _Multipathd:
                 return answer.rstrip(b'\0').decode()
 
     def reconfigure(self) -> None:
-        """Have it read its files, if it runs."""
+        """Reload its files, if it is running."""
         if self._process is not None:
             self.ask('reconfigure')
 
     def stop(self) -> None:
-        """Have it not run."""
+        """Stop the daemon."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(LIMIT)

@@ -31,7 +31,7 @@ FILES = {'/usr/lib/*/qemu/block-iscsi.so': 'qemu-block-extra'}
 
 
 def path() -> str:
-    """Return where programs are; not every user has root's directories."""
+    """Return the PATH for programs, including root's directories."""
     return f'{os.environ.get("PATH", os.defpath)}:/usr/sbin:/sbin'
 
 

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""A processor that is newer than the kernel of the guest.
+"""Support for processors that are newer than the kernel of the guest.
 
 With AMX it has more state than that kernel knows, which the host then refuses
 to set: "ptrace set fp regs failed", and the guest panics as it boots.
@@ -28,7 +28,7 @@ _INFO = pathlib.Path('/proc/cpuinfo')
 
 
 class BuildError(Exception):
-    """What the kernel needs cannot be built; the text says why."""
+    """The library for the kernel cannot be built; the text says why."""
 
 
 def is_newer(info: pathlib.Path = _INFO) -> bool:

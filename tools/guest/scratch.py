@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Directories for one run, that do not stay: not even after a kill -9."""
+"""Temporary directories that are removed even after a kill -9."""
 
 from collections.abc import Iterator
 import contextlib
@@ -42,7 +42,7 @@ def directory() -> Iterator[pathlib.Path]:
 
 
 def _sweep() -> None:
-    """Remove what nobody has locked; the lock goes with its owner."""
+    """Remove unlocked directories; a lock ends with its process."""
     for mark in pathlib.Path(tempfile.gettempdir()).glob(
             f'{PREFIX}*/{_MARK}'):
         # Another run may sweep, too, and other users have theirs.
@@ -54,7 +54,7 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Raises OSError if somebody else has it locked."""
+    """Lock it; raises OSError if another process has locked it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

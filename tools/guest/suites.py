@@ -110,7 +110,7 @@ def started(suite: str, deadline: float
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End a guest that has not ended by itself."""
+    """Stop a guest that is still running."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -150,7 +150,7 @@ def results(suite: str) -> bytes:
 
 
 def write(stream: bytes) -> None:
-    """Write a part of our stream."""
+    """Write a part of the subunit stream."""
     sys.stdout.buffer.write(stream)
     sys.stdout.buffer.flush()
 

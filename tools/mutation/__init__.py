@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How well the tests notice that the driver is changed: ``make mutation``."""
+"""Mutation tests of the driver: ``make mutation``."""

@@ -16,14 +16,14 @@
     python -m tools.mutation [--sample N] [--seed N] [--package NAME]
         [--changed REV] [--minutes N] [--full]
 
-Takes a sample of all changes that can be made of the packages, or of the
-lines that were changed since a revision. Each is tried by the unit tests that
-run the line. Prints what survived, with the share that was killed. What timed
-out is no part of that; what no test runs counts as survived.
+Takes a sample of all mutants of the packages, or of the lines that were
+changed since a revision. Each is tested by the unit tests that run the line.
+Prints the survivors and the share of killed mutants. Timeouts are not counted;
+mutants that no test runs count as survived.
 
-With --full, functional tests are given a fixed sample of what survives the
-unit tests. That takes hours, in pieces of --minutes: what is known of the same
-sources is kept in artifacts/mutation and not tried again.
+With --full, functional tests are run on a fixed sample of the survivors of the
+unit tests. This takes hours and can be split with --minutes: results for the
+same sources are kept in artifacts/mutation and not repeated.
 
 The exit status is 1 if too few mutants of changed lines are killed, or if
 tests fail without any change.
@@ -60,7 +60,7 @@ _FILE = '+++ b/'
 
 
 def digest(root: pathlib.Path) -> str:
-    """Return what changes with all that results depend on."""
+    """Return a digest of everything that results depend on."""
     found = hashlib.sha256()
     for folder in settings.SOURCES:
         for path in sorted((root / folder).rglob('*.py')):
@@ -70,10 +70,10 @@ def digest(root: pathlib.Path) -> str:
 
 
 class Results:
-    """What is known of mutants, kept in a file."""
+    """The results of mutants, stored in a file."""
 
     def __init__(self, file: pathlib.Path) -> None:
-        """Read it, if it is there."""
+        """Read the file, if it exists."""
         self._file = file
         self._known: dict[tuple[str, str], str] = {}
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -83,11 +83,11 @@ class Results:
                 self._known[folder, key] = verdict
 
     def get(self, folder: str, mutant: mutants.Mutant) -> str | None:
-        """Return what the tests of a folder made of a mutant, if known."""
+        """Return the result of a folder's tests for a mutant, if stored."""
         return self._known.get((folder, mutant.key))
 
     def add(self, folder: str, mutant: mutants.Mutant, verdict: str) -> None:
-        """Add what they made of it."""
+        """Store a result."""
         self._known[folder, mutant.key] = verdict
         with self._file.open('a') as stream:
             stream.write(json.dumps([folder, mutant.key, verdict]) + '\n')
@@ -108,10 +108,10 @@ def load_suite(root: pathlib.Path, folder: str, name: str) -> suite.Suite:
 
 
 class Run:
-    """Try mutants, until there is no time left."""
+    """Tests mutants until the time limit."""
 
     def __init__(self, root: pathlib.Path, minutes: float) -> None:
-        """Begin now."""
+        """Start the time limit."""
         self._until = time.monotonic() + minutes * 60
         self._root = root
         self._name = digest(root)
@@ -159,7 +159,7 @@ class Run:
 
 
 def share(verdicts: Sequence[str]) -> float:
-    """Return the share that was killed, of all that did not time out."""
+    """Return the share of killed mutants, without timeouts."""
     counted = [verdict for verdict in verdicts if verdict != TIMED_OUT]
     return counted.count(KILLED) / len(counted) if counted else 1.0
 
@@ -189,7 +189,7 @@ def report(root: pathlib.Path,
 
 
 def changed_lines(root: pathlib.Path, revision: str) -> set[tuple[str, int]]:
-    """Return files and lines that are not as they were in a revision."""
+    """Return files and lines that were changed since a revision."""
     done = subprocess.run(  # nosec B603, B607
         ['git', 'diff', '--unified=0', '--no-renames', '--no-color',
          '--no-ext-diff', '--src-prefix=a/', '--dst-prefix=b/',
@@ -226,7 +226,7 @@ def _find(root: pathlib.Path, paths: Sequence[str]) -> list[mutants.Mutant]:
 
 def run_sample(root: pathlib.Path, run: Run,
                sample: Sequence[mutants.Mutant], bar: float) -> int:
-    """Give mutants to the unit tests; the exit status."""
+    """Run the unit tests on mutants; return the exit status."""
     tried = run.verdicts(UNIT, sample)
     reached = report(root, tried)
     if len(tried) < len(sample):
@@ -241,7 +241,7 @@ def run_sample(root: pathlib.Path, run: Run,
 
 def run_full(root: pathlib.Path, run: Run,
              all_mutants: Sequence[mutants.Mutant]) -> int:
-    """Give survivors of the unit tests to functional tests.
+    """Run functional tests on survivors of the unit tests.
 
     The first survivors, in the order of the sample, are taken; whether all
     are known is said.
@@ -263,7 +263,7 @@ def run_full(root: pathlib.Path, run: Run,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for; return the exit status."""
+    """Run the requested tests; return the exit status."""
     parser = argparse.ArgumentParser(
         prog='mutation', description=__doc__.partition('\n')[0])
     parser.add_argument('--sample', type=int, default=settings.SAMPLE)

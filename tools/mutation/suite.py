@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Which tests run which lines, and whether they notice a change."""
+"""Runs tests on mutants, selected by the lines that they cover."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ KILLED, SURVIVED = 1, 0
 
 
 class TestsFailed(Exception):
-    """Tests fail though nothing was changed."""
+    """Tests fail on the unchanged sources."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Suite:
     """The tests of a folder, and the lines that each of them runs."""
 
     def __init__(self, root: pathlib.Path, traces: Sequence[Any]) -> None:
-        """Take what ``trace`` has found."""
+        """Store the results of ``trace``."""
         self._root = root
         self._tests: dict[str, Test] = {}
         self._lines: dict[str, dict[int, set[str]]] = {}
@@ -125,7 +125,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Find one module, and leave all others to others."""
+    """Finds one module; the other finders handle the rest."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
         self._spec = spec
@@ -137,7 +137,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _replace_source(root: pathlib.Path, mutant: mutants.Mutant) -> None:
-    """Let a module be imported as a mutant has it."""
+    """Import a module with the source of a mutant."""
     parts = pathlib.PurePath(mutant.path).with_suffix('').parts
     is_package = parts[-1] == '__init__'
     name = '.'.join(parts[:-1] if is_package else parts)

@@ -13,11 +13,11 @@
 
     python -m tools.tempest [--quick] [--debug] [REGEX]
 
-Prints each failure when it happens, and as its last line
-`N passed, N failed, N skipped`. A test that is skipped without an excuse that
-is known counts as failed. What a machine does not have makes all of it one
-skipped test, with the reason above that line. The logs of all services are in
-artifacts/tempest. Nothing else is left.
+Prints each failure when it happens, and `N passed, N failed, N skipped` as the
+last line. A test that is skipped for an unexpected reason counts as failed. If
+the machine lacks a requirement, the result is one skipped test, with the
+reason above that line. The logs of all services are in artifacts/tempest.
+Nothing else is left.
 """
 
 import argparse
@@ -51,14 +51,14 @@ from tools.tempest import tempest
 LOGS = run_tests.ROOT / 'artifacts' / 'tempest'
 INSIDE = '--inside'
 SECONDS = 3 * 3600.0
-# What is raised where a service or a program refuses, or hangs.
+# Errors of a service or program that fails or hangs.
 NO_ANSWER = (exceptions.ClientException, cinder_exceptions.ClientException,
              requests.RequestException, pymysql.Error,
              subprocess.TimeoutExpired)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the requested tests; return the exit status."""
     options = parse(arguments)
     reason = '' if options.inside else missing()
     try:
@@ -103,14 +103,14 @@ def missing() -> str:
 
 
 def skipped(reason: str) -> run_tests.Tally:
-    """Return the results where nothing can run."""
+    """Return the results if nothing can run."""
     tally = run_tests.Tally()
     tally.skipped, tally.reasons = 1, {f'tempest: {reason}'}
     return tally
 
 
 def broken(reason: str) -> run_tests.Tally:
-    """Return the results where something does not start."""
+    """Return the results if a service does not start."""
     tally = run_tests.Tally()
     tally.fail(f'tempest: {reason}')
     return tally

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What keystone knows: users of the services, and where these are."""
+"""The content of keystone: users and endpoints of the services."""
 
 from keystoneauth1.identity import v3
 from keystoneauth1 import session as keystone_session

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Where everything of a run is: addresses, ports and files."""
+"""Addresses, ports and files of a run."""
 
 import dataclasses
 import pathlib

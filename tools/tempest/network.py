@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A network of our own: the loopback, and a cable to the guest."""
+"""A private network: the loopback, and a link to the guest."""
 
 import os
 import subprocess  # nosec B404

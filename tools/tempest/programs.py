@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Programs that do one thing and end."""
+"""Runs programs that end by themselves."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence

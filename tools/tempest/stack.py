@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Start an OpenStack that has block storage and images, and no more.
+"""Start an OpenStack with block storage and images only.
 
 The database, the broker, keystone, glance, Cinder's API and scheduler and two
 simulated arrays run on this machine; what attaches volumes runs in a guest.
@@ -111,7 +111,7 @@ def _start_arrays(run: layout.Layout, started: list[children.Child]) -> None:
 
 
 def _make_schemas(run: layout.Layout) -> None:
-    """Have all services make their tables, at the same time."""
+    """Create the tables of all services, in parallel."""
     keystone = [f'{BIN}/keystone-manage', '--config-file',
                 str(run.keystone_conf)]
     owner = ['--keystone-user', 'root', '--keystone-group', 'root']
@@ -195,7 +195,7 @@ def wait_for_cinder(run: layout.Layout, guest: children.Child) -> None:
 
 
 def leftovers(run: layout.Layout) -> dict[str, dict[str, array.Objects]]:
-    """Return what arrays still have when nobody deletes anything any more.
+    """Return what is left on the arrays once all deletions have ended.
 
     :returns: objects by resource, of each array that has some
     """

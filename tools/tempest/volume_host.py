@@ -32,14 +32,14 @@ STOP_SECONDS = 20.0
 
 
 def set_up_network() -> None:
-    """Plug the cable in."""
+    """Set up the network link."""
     node.run('ip', 'address', 'add', f'{layout.GUEST}/{layout.PREFIX}', 'dev',
              DEVICE)
     node.run('ip', 'link', 'set', DEVICE, 'up')
 
 
 def watch(services: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait for the word to stop; return the exit status."""
+    """Wait for the request to stop; return the exit status."""
     while not (node.OUT / STOP).exists():
         if any(service.poll() is not None for service in services):
             return 1
