@@ -17,10 +17,10 @@ import sys
 
 # Cinder, whose options are read here, must be set up before it is imported.
 import tests.functional  # noqa: F401
-# How many examples hypothesis tries.
+# Sets the number of Hypothesis examples.
 import tests.unit  # noqa: F401
 
 CHARM = pathlib.Path(__file__).resolve().parents[2] / 'juju-charm'
 
-# A charm's modules stand in its src directory, not in a package.
+# The modules of a charm are in its src directory, not in a package.
 sys.path.insert(0, str(CHARM / 'src'))

@@ -26,7 +26,7 @@ OPTS = [*driver.volume_opts, *driver.image_opts, *san.san_opts,
 
 
 def section(text, name):
-    """The options of one back end, from the text of a cinder.conf."""
+    """Return the options of one back end from the text of a cinder.conf."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, 'cinder.conf')
         path.write_text(text, encoding='utf-8')
@@ -37,7 +37,7 @@ def section(text, name):
 
 
 def render(sections):
-    """Print sections as the cinder charm does: verbatim."""
+    """Render sections like the cinder charm: verbatim."""
     return ''.join(f'[{name}]\n' + ''.join(f'{key} = {value}\n'
                                            for key, value in pairs)
                    for name, pairs in sections.items())

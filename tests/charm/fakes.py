@@ -33,7 +33,7 @@ SECRETS = f'/etc/cinder/cinder.conf.d/{APP}.conf'
 NO_SECRET = 'secret:d0000000000000000000'
 PASSWORD = 'pa$word,"'
 DR_PASSWORD = ' d,r$ '
-# Certificates that nobody has the key of.
+# Certificates whose keys were discarded.
 PEM = '''\
 -----BEGIN CERTIFICATE-----
 MIIBLDCB36ADAgECAhQezQES+3powwBww7PEBHIKwYXLwjAFBgMrZXAwDDEKMAgG
@@ -61,7 +61,7 @@ ARRAY = {'id': 1, 'name': 'k2-1', 'version': '6.5', 'rest_version': '2.3.0',
 
 
 def backend(name='k2a', **changes):
-    """What k2-admin check says of a back end where all is well."""
+    """Return the report of k2-admin check on a back end without problems."""
     port = {'name': None, 'address': '10.0.0.6:3260',
             'target': IQN, 'up': None}
     return {'backend': name, 'protocol': 'iSCSI', 'address': '10.0.0.5',
@@ -76,34 +76,34 @@ def backend(name='k2a', **changes):
 
 
 def target(**changes):
-    """What it says of an array that is replicated to."""
+    """Return its report on a replication target."""
     return {'backend_id': 'dr', 'address': '10.9.0.5', 'problems': [],
             'warnings': [], 'array': ARRAY, 'user': None, 'capacity': None,
             'ports': [], **changes}
 
 
 def finding(kind, text):
-    """A problem or warning as k2-admin tells it."""
+    """Return a problem or warning as k2-admin reports it."""
     return {'kind': kind, 'text': text}
 
 
 class FakeMachine(machine.Machine):
-    """Files below a directory; programs that are played.
+    """A machine with files below a directory, and fake programs.
 
     :ivar installed: names of Debian packages
-    :ivar version: the driver that is installed, or ''
-    :ivar offered: the version that installing brings
-    :ivar backends: what k2-admin check says
-    :ivar commands: what was run, each in one line
-    :ivar failing: what a command that begins so raises or returns; a list
-        holds what it does in turn, and then it succeeds
-    :ivar wheel: where Python finds what a wheel has installed
+    :ivar version: the version of the installed driver, or ''
+    :ivar offered: the version that an installation provides
+    :ivar backends: the report of k2-admin check
+    :ivar commands: the commands that were run, each as one line
+    :ivar failing: results or exceptions by prefix of the command; a list has
+        those of successive calls, after which the command succeeds
+    :ivar wheel: the dist-info directory of an installed wheel
     :ivar reachable: pairs of address and port that accept connections
-    :ivar slept: for how many seconds
+    :ivar slept: total seconds of sleep
     """
 
     def __init__(self, root):
-        """Begin with an empty machine."""
+        """Start with an empty machine."""
         super().__init__(root)
         self.installed = set()
         self.version = ''
@@ -135,7 +135,7 @@ class FakeMachine(machine.Machine):
         return (host, port) in self.reachable
 
     def run(self, *command, seconds, **variables):
-        assert 0 < seconds <= 900, 'no program may run for ever'
+        assert 0 < seconds <= 900, 'a program needs a timeout'
         line = ' '.join(command)
         self.commands.append(line)
         for beginning, answer in self.failing.items():
@@ -144,9 +144,9 @@ class FakeMachine(machine.Machine):
                 if isinstance(now, Exception):
                     raise now
                 return now
-        return self._play(command, line)
+        return self._succeed(command, line)
 
-    def _play(self, command, line):
+    def _succeed(self, command, line):
         if line.startswith('dpkg-query --show --showformat'):
             return machine.Result(
                 0, 'installed' if command[-1] in self.installed else '')
@@ -177,12 +177,12 @@ class FakeMachine(machine.Machine):
                 self.version = self.offered
 
     def ran(self, beginning):
-        """The commands that begin with a text."""
+        """Return the commands that begin with a text."""
         return [line for line in self.commands if line.startswith(beginning)]
 
 
 def write_wheel(path, name='cinder-k2', version='1.2.3'):
-    """A file with as much of a wheel as the charm looks at."""
+    """Write a file with the parts of a wheel that the charm reads."""
     folder = f'{name.replace("-", "_")}-{version}.dist-info'
     with zipfile.ZipFile(path, 'w') as archive:
         archive.writestr('cinder_k2/METADATA', 'Name: decoy\n')
@@ -192,7 +192,7 @@ def write_wheel(path, name='cinder-k2', version='1.2.3'):
 
 
 class UnitCase(unittest.TestCase):
-    """A unit beside cinder with all that it needs, unless a test says else."""
+    """A unit on cinder that has everything it needs by default."""
 
     def setUp(self):
         super().setUp()
@@ -211,7 +211,7 @@ class UnitCase(unittest.TestCase):
         self.context = self.new_context(APP)
 
     def new_context(self, application):
-        """Where events of a unit of an application happen."""
+        """Return the context for events of a unit of an application."""
         kind = type('Charm', (charm.CinderK2Charm,),
                     {'machine': self.machine})
         return testing.Context(
@@ -225,7 +225,7 @@ class UnitCase(unittest.TestCase):
                               **more)
 
     def state(self, **changes):
-        """The state of the model, with changes for this test."""
+        """Return the state of the model, with changes."""
         return testing.State(**{
             'config': self.config, 'relations': [self.relation],
             'secrets': [self.secret, self.dr_secret],
@@ -233,25 +233,25 @@ class UnitCase(unittest.TestCase):
             **changes})
 
     def run_event(self, event=None, **changes):
-        """Let an event happen; return the state after it."""
+        """Run an event; return the state after it."""
         event = event or self.context.on.config_changed()
         return self.context.run(event, self.state(**changes))
 
     def run_other(self, **config):
-        """Let another application beside the same cinder see its options."""
+        """Run config-changed of another application on the same cinder."""
         other = self.new_context('other')
         return other.run(other.on.config_changed(), self.state(config={
             **self.config, 'backend_name': 'other', **config}))
 
     def again(self, state, event=None, **changes):
-        """Let a further event happen on what a former one has left."""
+        """Run a further event on the state after a previous one."""
         event = event or self.context.on.config_changed()
-        known = {name: getattr(state, name) for name in (
+        kept = {name: getattr(state, name) for name in (
             'config', 'relations', 'secrets', 'resources', 'stored_states')}
-        return self.context.run(event, testing.State(**{**known, **changes}))
+        return self.context.run(event, testing.State(**{**kept, **changes}))
 
     def action(self, name, **params):
-        """Run an action on a unit that is up; return its results."""
+        """Run an action on a configured unit; return its results."""
         self.again(self.run_event(), self.context.on.action(
             name, params=params))
         return dict(self.context.action_results)
@@ -262,16 +262,16 @@ class UnitCase(unittest.TestCase):
         return self.context.action_results
 
     def published(self, state):
-        """What the unit has told the cinder charm."""
+        """Return the relation data for the cinder charm."""
         return state.get_relation(self.relation.id).local_unit_data
 
     def sections(self, state):
-        """The published sections of cinder.conf."""
-        told = json.loads(self.published(state)['subordinate_configuration'])
-        return told['cinder']['/etc/cinder/cinder.conf']['sections']
+        """Return the published sections of cinder.conf."""
+        data = json.loads(self.published(state)['subordinate_configuration'])
+        return data['cinder']['/etc/cinder/cinder.conf']['sections']
 
     def pairs(self, state, name='k2a'):
-        """One published section, as a dict."""
+        """Return one published section as a dict."""
         return dict(map(tuple, self.sections(state)[name]))
 
     def assertStatus(self, kind, pattern, state):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the actions show, and how they fail."""
+"""The results and failures of the actions."""
 
 import json
 import shlex
@@ -43,10 +43,10 @@ class ActionCase(fakes.UnitCase):
 
 class CommonTest(ActionCase):
 
-    def test_each_that_is_offered_is_there(self):
+    def test_all_actions_are_implemented(self):
         self.assertEqual(set(fakes.META['actions']), set(actions.ALL))
 
-    def test_wrong_options_fail_them_with_what_to_do(self):
+    def test_invalid_options_fail_them(self):
         self.config['protocol'] = 'nfs'
         for name in set(actions.ALL) - {'collect-diagnostics'}:
             self.assertActionFails('protocol is "nfs": use iscsi or fc', name)
@@ -62,7 +62,7 @@ class CommonTest(ActionCase):
                      'failover-plan'):
             self.assertActionFails('did not finish within 35', name)
 
-    def test_units_beside_nova_cannot_ask_arrays(self):
+    def test_units_on_nova_cannot_check_arrays(self):
         self.relation = testing.SubordinateRelation(
             'juju-info', remote_app_name='nova-compute')
         for name in ('check-array', 'list-capacity', 'discover-paths',
@@ -107,7 +107,7 @@ class CapacityTest(ActionCase):
 class VolumeTypesTest(ActionCase):
 
     def commands(self):
-        """Names of types, and their properties, as a shell reads them."""
+        """Return names and properties of types, as a shell parses them."""
         found = {}
         for line in self.action('show-volume-types')['result'].splitlines():
             words = shlex.split(line)
@@ -196,7 +196,7 @@ class PathsTest(ActionCase):
             self.action('discover-paths',
                         portals='[fd00::1]:3260, 10.0.0.6:3260')['result'])
 
-    def test_what_is_no_portal_is_refused(self):
+    def test_invalid_portals_are_refused(self):
         self.assertActionFails('^10.0.0.6 is not a portal; use address:port',
                                'discover-paths', portals='10.0.0.6')
 
@@ -232,7 +232,7 @@ class FailoverPlanTest(ActionCase):
         self.assertIn('written in the last 60 seconds', text)
 
     def test_arrays_that_have_lost_each_other(self):
-        """That is when it is needed most."""
+        """A failover must still be possible."""
         self.replicate(
             fakes.target(problems=[fakes.finding('peer', 'No link.')]))
         text = self.action('failover-plan')['result']
@@ -247,7 +247,7 @@ class FailoverPlanTest(ActionCase):
         self.assertIn('no array is ready to take over', text)
         self.assertNotIn('failover-host', text)
 
-    def test_nobody_could_look(self):
+    def test_targets_were_not_checked(self):
         self.replicate()
         self.machine.backends[0]['problems'] = [
             fakes.finding('configuration', 'san_ip is wrong.')]
@@ -275,7 +275,7 @@ class FailoverPlanTest(ActionCase):
 class DiagnosticsTest(ActionCase):
 
     def collect(self):
-        """What is in the archive, by names."""
+        """Return the files in the archive, by name."""
         path = self.machine.path(self.action('collect-diagnostics')['path'])
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         with tarfile.open(path) as archive:

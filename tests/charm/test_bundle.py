@@ -18,7 +18,7 @@ from tests.charm import CHARM
 
 
 class BundleTest(unittest.TestCase):
-    """The example names what is there."""
+    """The example uses existing options, relations and files."""
 
     def setUp(self):
         super().setUp()

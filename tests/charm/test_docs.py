@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the pages on the charm say that the charm can contradict."""
+"""The pages on the charm are consistent with the charm."""
 
 import pathlib
 import re

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How the driver gets onto a unit of cinder."""
+"""The installation of the driver on a unit of cinder."""
 
 import io
 import os
@@ -80,7 +80,7 @@ class WheelTest(fakes.UnitCase):
         fakes.write_wheel(self.wheel, version='1.3.0')
         self.again(state, self.context.on.upgrade_charm())
         first, second = self.machine.ran('python3 -m pip')
-        # What apt has installed, pip must not try to uninstall.
+        # pip must not try to uninstall a package from apt.
         self.assertIn(' --ignore-installed ', first)
         self.assertNotIn(' --force-reinstall ', first)
         self.assertIn(' --force-reinstall ', second)
@@ -168,7 +168,7 @@ class WheelTest(fakes.UnitCase):
         self.again(state, self.context.on.update_status())
         self.assertEqual(2, len(self.machine.ran('python3 -m pip install')))
 
-    def test_what_is_no_wheel_of_ours_is_told(self):
+    def test_an_invalid_wheel_is_reported(self):
         self.wheel.write_text('text')
         self.assertStatus('blocked', 'resource driver cannot be used: it is '
                           'not a wheel; attach the wheel of cinder-k2',
@@ -401,7 +401,7 @@ class PackagesTest(fakes.UnitCase):
         self.assertEqual(len(installs), len(set(installs)))
 
     def played(self, **answers):
-        """The last words of apt's commands, when some fail at first."""
+        """Return the last arguments of apt's commands, if some fail first."""
         for word, errors in answers.items():
             self.machine.failing[APT[word]] = [
                 machine.Result(100, '', text) for text in errors]
@@ -452,7 +452,7 @@ class PackagesTest(fakes.UnitCase):
 
 
 class MachineTest(fakes.UnitCase):
-    """The machine itself, with programs that every machine has."""
+    """The real Machine, with programs that every system has."""
 
     def setUp(self):
         super().setUp()
@@ -480,7 +480,7 @@ class MachineTest(fakes.UnitCase):
         os.kill(kill.call_args.args[0], signal.SIGKILL)
         self.assertLess(time.monotonic() - begin, 50)
 
-    def test_a_program_that_is_missing_is_told(self):
+    def test_a_missing_program_is_reported(self):
         with self.assertRaisesRegex(machine.Failed,
                                     'no-such is not installed'):
             self.machine.run('no-such', seconds=1)

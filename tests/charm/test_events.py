@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which events of Juju lead to what."""
+"""The effects of Juju's events."""
 
 import ddt
 from ops import testing
@@ -82,7 +82,7 @@ class EventsTest(fakes.UnitCase):
 
 
 class UpgradeTest(fakes.UnitCase):
-    """From the options and the relation of the original charm."""
+    """Upgrade from the options and relation of the original charm."""
 
     def setUp(self):
         super().setUp()

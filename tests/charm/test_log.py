@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""What an operator reads in juju debug-log: what was done, and why."""
+"""The messages in juju debug-log: what was done, and why."""
 
 import ddt
 from ops import testing
@@ -24,7 +24,7 @@ from tests.charm import fakes
 class LogTest(fakes.UnitCase):
 
     def said(self, *levels):
-        """What has been said of these levels, and forget it."""
+        """Return the messages of these levels, and clear the log."""
         log = self.context.juju_log
         texts = [line.message for line in log
                  if line.level in (levels or ('INFO', 'WARNING', 'ERROR'))]

@@ -39,7 +39,7 @@ CUT = '\n'.join(line for line in PEM.split('\n') if not line.startswith('BA'))
 
 
 def read(**config):
-    """Read options, by their names with underscores for dashes."""
+    """Read options, given with underscores instead of dashes."""
     named = {name.replace('_', '-') if name.replace('_', '-') in
              META['config']['options'] else name: value
              for name, value in config.items()}
@@ -55,7 +55,7 @@ class Case(unittest.TestCase):
 
 
 class HistoricalTest(Case):
-    """The six options of the original charm work as they did."""
+    """The six options of the original charm work as before."""
 
     def test_all_six(self):
         settings = options.read(
@@ -246,13 +246,13 @@ class InvalidOptionsTest(Case):
         ({'backends': '[' * 9999}, 'backends: it is not valid YAML;'),
     )
     @ddt.unpack
-    def test_each_is_told_with_option_and_rule(self, config, expected):
+    def test_each_error_has_option_and_rule(self, config, expected):
         texts = self.errors(**config)
         self.assertTrue(any(text.startswith(expected) for text in texts),
                         texts)
         self.assertNotIn('hush', ' '.join(texts))
 
-    def test_all_are_told_at_once_and_each_once(self):
+    def test_all_are_reported_at_once_and_each_once(self):
         texts = self.errors(protocol='nfs', san_ip='',
                             backend_name='k2a,k2b')
         self.assertEqual(2, len(texts), texts)
@@ -287,7 +287,7 @@ class InvalidOptionsTest(Case):
 
 
 def _typed(value):
-    """A value as a text, whatever kind of option it came out of."""
+    """Return a value as a string, for any type of option."""
     return ','.join(value) if isinstance(value, list) else str(value)
 
 
@@ -354,7 +354,7 @@ class ReplicationTest(Case):
 class SectionsTest(Case):
 
     def devices(self, *logins):
-        """The secret section of a back end that replicates, as read."""
+        """Return the secret section of a replicated back end, as read."""
         text = '\n'.join(f'- {{backend-id: t{number}, san-ip: 10.9.0.{number}'
                          '}' for number in range(len(logins)))
         settings = read(backend_name='k2a', replication_devices=text,

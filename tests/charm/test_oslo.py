@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the charm writes, read by the oslo.config that Cinder reads it with."""
+"""Values that the charm writes, read back by Cinder's oslo.config."""
 
 import pathlib
 import re
@@ -25,7 +25,7 @@ from tests.charm import cinder_conf
 
 EDGES = ('', '$', '$$', '\\$', '\\\\$', '${san_ip}', '$san_ip', '"', "''",
          '" "', ' x ', '#x', 'a,b', 'a:b', '[x]', 'é', '\x85', 'a\nb')
-# Any text, and often what oslo.config gives a meaning to.
+# Any text, often with characters that are special to oslo.config.
 TEXTS = st.one_of(st.text(), st.text('$\\{}\'" ,:=#;[]ab\t\n'),
                   st.sampled_from(EDGES))
 
@@ -89,7 +89,7 @@ class SectionTest(unittest.TestCase):
         self.assertEqual([name, name], joined.k2_iscsi_cidrs)
 
     def test_names_of_cinders_own_sections_are_refused(self):
-        # Read, not imported: it imports every driver with what that needs.
+        # Parsed, not imported: it imports every driver and its dependencies.
         text = pathlib.Path(cinder.__file__).with_name('opts.py').read_text()
         theirs = {*re.findall(r"^ +\('([\w-]+)',$", text, re.M), 'database',
                   'oslo_messaging_rabbit', 'keystone_authtoken'}

@@ -20,13 +20,13 @@ import machine
 from tests.charm import fakes
 from tests.functional import arrays
 
-# k2-admin of this environment, however the test was started.
+# k2-admin of this environment, even if it is not activated.
 ADMIN = (sys.executable, '-W', 'ignore', '-c',
          'from cinder_k2.cmd import admin; admin.main()')
 
 
 class Machine(fakes.FakeMachine):
-    """One whose k2-admin is not played."""
+    """A fake machine with the real k2-admin."""
 
     def run(self, *command, seconds, **variables):
         if command[0] != 'k2-admin':
@@ -40,7 +40,7 @@ class Machine(fakes.FakeMachine):
 class RealCheckTest(fakes.UnitCase):
 
     def test_what_the_array_says_is_the_status(self):
-        """And the played k2-admin says nothing that this one does not."""
+        """And the fake report has no keys that the real one does not have."""
         array = arrays.Served('k2')
         self.addCleanup(array.stop)
         self.machine.__class__ = Machine

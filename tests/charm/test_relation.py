@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the charm tells the cinder charm, and what it keeps to itself."""
+"""The data that the charm publishes to the cinder charm, and its secrets."""
 
 import json
 import pathlib
@@ -146,7 +146,7 @@ class RemovalTest(fakes.UnitCase):
                'volume-backend-name from k2a to gold; back end k2b changes '
                'volume-backend-name from k2b to gold'))
     @ddt.unpack
-    def test_what_would_lose_volumes_must_be_confirmed(self, changes, text):
+    def test_loss_of_volumes_must_be_confirmed(self, changes, text):
         secrets = self.machine.read(fakes.SECRETS)
         after = self.change(**changes)
         self.assertStatus('blocked', f'^{text}: Cinder would lose access to '
@@ -167,7 +167,7 @@ class RemovalTest(fakes.UnitCase):
               ({'cluster': 'one'}, {'stateless': True},
                'stateless changes to true; cluster one is removed'))
     @ddt.unpack
-    def test_so_must_another_name_of_the_service(self, before, after, text):
+    def test_renaming_the_service_must_be_confirmed(self, before, after, text):
         self.config['coordination-url'] = 'etcd3+http://10.0.0.9'
         before = self.again(self.before, config={
             **self.config, **before, 'allow-removal': True})
@@ -200,10 +200,10 @@ class RemovalTest(fakes.UnitCase):
     @ddt.data('no json', '[]', '{"cinder": []}',
               '{"cinder": {"/etc/cinder/cinder.conf": '
               '{"sections": {"k2a": [["one"], 2]}}}}')
-    def test_what_somebody_else_has_published_stops_nothing(self, told):
+    def test_invalid_published_data_is_ignored(self, data):
         self.relation = testing.SubordinateRelation(
             'storage-backend', remote_app_name='cinder', local_unit_data={
-                'backend_name': 'k2a', 'subordinate_configuration': told})
+                'backend_name': 'k2a', 'subordinate_configuration': data})
         state = self.run_event()
         self.assertStatus('active', 'k2a', state)
         self.assertIn('san_ip', self.pairs(state))
@@ -220,7 +220,7 @@ class RemovalTest(fakes.UnitCase):
 
 
 class NeighbourTest(fakes.UnitCase):
-    """Another application beside the same cinder."""
+    """Another application on the same cinder."""
 
     def test_a_back_end_of_another_one_is_not_taken(self):
         self.run_other(backend_name='K2a,other')
@@ -296,7 +296,7 @@ class SecretFileTest(fakes.UnitCase):
         before = self.run_event()
         secret = self.rotated('new')
         self.again(before, secrets=[secret])
-        # What that hook published is lost, as Juju has it.
+        # Juju discards the relation data of a failed hook.
         after = self.again(before, secrets=[secret])
         self.assertNotEqual(self.revision(before), self.revision(after))
 

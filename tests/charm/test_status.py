@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the status of a unit says, and that it names the thing to do."""
+"""The status messages of a unit, which say what to do."""
 
 import ddt
 from ops import testing
@@ -255,7 +255,7 @@ class ComputeTest(fakes.UnitCase):
         self.assertEqual(1, len(self.machine.ran('systemctl')))
 
     def test_find_multipaths_of_the_site(self):
-        """Somebody else's setting counts, also when it comes later."""
+        """A setting in another file has precedence, even if added later."""
         state = self.run_event()
         self.machine.write('/etc/multipath.conf',
                            'defaults {\n\tfind_multipaths greedy\n}\n')
@@ -284,7 +284,7 @@ class ComputeTest(fakes.UnitCase):
         self.assertEqual(1, len(self.machine.ran('udevadm')))
 
     def test_iscsi_sessions(self):
-        """Only if they are set: they hold for all targets."""
+        """Only if they are set, because they apply to all targets."""
         file = '/etc/iscsi/iscsid.conf'
         self.machine.write(file, 'a = 1\nnode.session.nr_sessions = 1\n')
         state = self.run_event()
