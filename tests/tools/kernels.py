@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""A shell script in place of the kernel of a guest."""
+"""A fake kernel for guests: a shell script."""
 
 import os
 import pathlib
@@ -55,7 +55,7 @@ class Kernels:
             test.enterContext(patch)
 
     def kernel(self, text):
-        """What runs in place of the kernel; it knows $work.
+        """Write the script that replaces the kernel; it can use $work.
 
         Where nothing can run so, the test is skipped.
         """
@@ -67,11 +67,11 @@ class Kernels:
         program.chmod(0o755)
 
     def left(self):
-        """What there is in the directory of temporary files."""
+        """Return the entries of the directory for temporary files."""
         return sorted(path.name for path in self._temporary.iterdir())
 
     def wait_for(self, path):
-        """Come back when a guest has written a file."""
+        """Wait until a guest has written a file."""
         deadline = time.monotonic() + _LIMIT
         while not path.exists():
             if time.monotonic() > deadline:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The benchmark of the simulator runs, and knows a missed goal."""
+"""The benchmark of the simulator runs, and detects a missed goal."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ class TestResult(unittest.TestCase):
 class TestRun(unittest.TestCase):
 
     def test_small(self):
-        """Every line is there, and a missed goal is the exit status."""
+        """All rows are printed; a missed goal sets the exit status."""
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             status = bench_sim.main(['--volumes', '150', '--seconds', '0.05'])

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The picture and the tables of the page of the benchmark."""
+"""The chart and the tables on the page of the benchmark."""
 
 from xml.etree import ElementTree
 
@@ -35,7 +35,7 @@ class ChartTest(base.BaseTestCase):
                'known': [row('create volume', 0.2, 2.0)]}
 
     def test_bars(self):
-        """Ten times as long is as far everywhere, and nothing is below 0."""
+        """The scale is logarithmic, without negative lengths."""
         tree = ElementTree.fromstring(chart.picture(self.figures))
         bars = [float(each.get('width')) for each in tree
                 if each.tag.endswith('rect') and each.get('height') == '17']

@@ -25,7 +25,7 @@ INPUTS = ('setup.cfg', 'setup.py', 'pyproject.toml', 'requirements.txt',
 
 
 class BootstrapTest(unittest.TestCase):
-    """Machines that lack something; nothing is installed in these tests."""
+    """Machines with missing requirements; the tests install nothing."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -99,7 +99,7 @@ exec(sys.argv[1])' "$2" """)
         self.assertIn('safe.directory', self.complaint())
 
     def played_venv(self, pip):
-        """A venv whose pip is a line of shell."""
+        """Create a venv with a fake pip."""
         self.good_python()
         self.program('python3', f'''
             [ "$2" != venv ] && exec {sys.executable} "$@"
@@ -111,7 +111,7 @@ exec(sys.argv[1])' "$2" """)
             (self.bin / name).symlink_to(shutil.which(name))
 
     def test_the_driver_comes_before_k2_sim(self):
-        """To upgrade a driver that had its commands would remove these."""
+        """Upgrading a driver that had its commands would remove them."""
         self.played_venv('echo "$@" >>calls')
         done = subprocess.run(
             ['/bin/sh', str(self.checkout / 'tools' / 'bootstrap'),
@@ -125,7 +125,7 @@ exec(sys.argv[1])' "$2" """)
                 calls, ('-e', '-e', 'krest=='))])
 
     def test_a_tag_is_another_version(self):
-        """What is installed tells it, so it is installed again."""
+        """Detected from the installed version, and reinstalled."""
         self.played_venv('echo "$@" >>calls')
         for line, calls in (('exit 128', 2), ('exit 128', 2),
                             ('echo 1.0.0', 4), ('echo 1.0.0', 4)):

@@ -46,7 +46,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def has_ended(pipe):
-    """Whether the pipe's last writer is gone, or goes soon."""
+    """Return whether the last writer of the pipe ends soon."""
     readable, _, _ = select.select([pipe], [], [], 10)
     return bool(readable) and pipe.read() == ''
 

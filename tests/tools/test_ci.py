@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What .ci/run installs before it tests."""
+"""The packages that .ci/run installs before the tests."""
 
 import os
 import pathlib
@@ -56,7 +56,7 @@ class InstallTest(unittest.TestCase):
         path.chmod(0o755)
 
     def run_it(self, *missing, status=0, **variables):
-        """Run it where packages are missing; what apt-get was asked for."""
+        """Run it with missing packages; return the calls of apt-get."""
         done = subprocess.run(
             [self.place / '.ci' / 'run'], text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=120, env={
@@ -74,7 +74,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual([], self.said)
 
     def test_what_is_missing_is_installed(self):
-        """The lists of packages are fetched once."""
+        """The package lists are updated once."""
         install = 'install -y -qq --no-install-recommends '
         self.assertEqual(
             ['update -qq', f'{install}bc flex', f'{install}curl'],
@@ -83,7 +83,7 @@ class InstallTest(unittest.TestCase):
                       self.said)
 
     def test_what_cannot_be_had(self):
-        """The reason is told, and the rest is installed."""
+        """The reason is printed, and the rest is installed."""
         self.assertEqual('curl', self.run_it('tgt', 'curl')[-1].split()[-1])
         self.assertIn('E: no such package', self.said)
 
@@ -97,5 +97,5 @@ class InstallTest(unittest.TestCase):
                       ' tests of the DevStack plugin.', self.said)
 
     def test_no_environment(self):
-        """Nothing can be tested without one."""
+        """Nothing can be tested without it."""
         self.assertEqual([], self.run_it('curl', status=1, BROKEN='1'))

@@ -23,7 +23,7 @@ from tools.cloud import errors
 
 
 class FakeTime:
-    """Time that passes when somebody sleeps."""
+    """A clock that only sleep() advances."""
 
     def __init__(self):
         self.now = 0.0
@@ -36,7 +36,7 @@ class FakeTime:
 
 
 class Resource:
-    """A volume or snapshot whose status changes with every look."""
+    """A volume or snapshot whose status changes with every request."""
 
     id = 'id-1'
     name = 'data'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Writers on a file of SQLite wait for one another."""
+"""Writers to an SQLite file wait for one another."""
 
 from concurrent import futures
 import pathlib
@@ -38,7 +38,7 @@ class DatabaseTest(unittest.TestCase):
         self.execute('INSERT INTO count VALUES (0)')
 
     def execute(self, *statements):
-        """Run them in one transaction; gives the results."""
+        """Run statements in one transaction; return the results."""
         with self.engine.begin() as connection:
             return [connection.execute(sqlalchemy.text(statement))
                     for statement in statements]

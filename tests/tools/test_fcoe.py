@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How the module for Fibre Channel is built, with scripts for compilers."""
+"""The build of the Fibre Channel module, with scripts as compilers."""
 
 import concurrent.futures
 import contextlib
@@ -144,13 +144,13 @@ class FcoeTest(unittest.TestCase):
         return fcoe.module(self.cache, **options)
 
     def count(self, name):
-        """How often a program ran."""
+        """Return how often a program ran."""
         ran = self.notes.read_text().splitlines() \
             if self.notes.exists() else []
         return ran.count(name)
 
     def refusal(self, **options):
-        """Why it cannot be had, in one line; nothing lies about."""
+        """Return the one-line error; check that no files are left."""
         with self.assertRaises(fcoe.BuildError) as caught:
             self.module(**options)
         self.assertEqual([], list(self.cache.glob('*/work-*')))
@@ -187,7 +187,7 @@ class FcoeTest(unittest.TestCase):
             self.assertIn('another process', self.refusal(seconds=0))
 
     def test_installed_source(self):
-        """Taken if it is that of the kernel, and not downloaded."""
+        """Used if it matches the kernel, without a download."""
         with mock.patch.dict(os.environ, INSTALLED='6.1.9-2'):
             self.module()
         self.assertEqual(0, self.count('apt-get'))
@@ -200,7 +200,7 @@ class FcoeTest(unittest.TestCase):
         self.assertEqual(1, self.count('apt-get'))
 
     def test_program_that_fails(self):
-        """It is tried again the next time."""
+        """The next call tries again."""
         self.program('apt-get', 'echo E: not found >&2; exit 100')
         text = self.refusal()
         self.assertIn('apt-get linux-source-6.1=6.1.9-2 ends with status'
@@ -234,7 +234,7 @@ class FcoeTest(unittest.TestCase):
         self.assertIn('does not say', self.refusal())
 
     def test_no_place_for_it(self):
-        """One suite is skipped then, and the others run."""
+        """One suite is skipped, and the others run."""
         self.cache.parent.mkdir(parents=True, exist_ok=True)
         self.cache.write_text('a file')
         self.assertIn(f'{fcoe.MODULE} cannot be built: ', self.refusal())

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host's side of a guest, with a shell script for a kernel."""
+"""The host side of a guest, with a shell script as kernel."""
 
 import contextlib
 import io
@@ -40,7 +40,7 @@ BESIDE = {'fsck.ext4', 'insmod', 'mount', 'umount'}
 
 
 class GuestCase(unittest.TestCase):
-    """A guest that a script plays."""
+    """A guest with a fake kernel."""
 
     def setUp(self):
         super().setUp()
@@ -82,7 +82,7 @@ class GuestTest(GuestCase):
                          (self.out / machine.CONSOLE).read_bytes())
 
     def test_cable(self):
-        """The kernel is told the other end, if there is one."""
+        """The kernel gets the other end, if there is one."""
         self.kernel('echo "$@" >"$work/out/words"\n' + VERDICT)
         for options, found in (
                 ({'tap': 'tap7'}, [
@@ -121,7 +121,7 @@ class GuestTest(GuestCase):
         self.assert_no_verdict(134, "the guest's kernel panicked: no luck")
 
     def test_no_room_for_its_memory(self):
-        """What the kernel says of that comes before its consoles."""
+        """The kernel's message comes before its consoles exist."""
         self.kernel('echo "<3>Bus error - the host /dev/shm or /tmp mount'
                     ' likely just ran out of space"; kill -ABRT $$')
         self.assert_no_verdict(
@@ -159,7 +159,7 @@ class GuestTest(GuestCase):
 
 
 class RefusedTest(unittest.TestCase):
-    """A machine that lets nobody make namespaces."""
+    """A machine on which namespaces cannot be created."""
 
     def unshare(self, text):
         place = self.enterContext(tempfile.TemporaryDirectory())
@@ -189,7 +189,7 @@ class PackagesTest(unittest.TestCase):
                              {'/no/such/*.so': 'p1'}))
 
     def test_what_is_to_be_installed(self):
-        """The page and bindep.txt name just what is looked for."""
+        """The page and bindep.txt name exactly the required packages."""
         compiler = {*processor.PROGRAMS.values(), *processor.FILES.values()}
         for lists, profile, first, apart in (
                 ((packages.PROGRAMS, packages.FILES), 'guest',
@@ -206,20 +206,20 @@ class PackagesTest(unittest.TestCase):
                          self.profile('guest-amx'))
 
     def installed(self, first):
-        """The packages of the page's command whose list begins with one."""
+        """Return the packages of a command on the page, found by the first."""
         page = ROOT / 'doc/source/contributor/guest.rst'
         text = re.sub(r'\\\n *', '', page.read_text())
         return sorted(re.search(f'{first} [a-z0-9. -]+$', text, re.M)[0]
                       .split())
 
     def profile(self, name):
-        """The packages that bindep.txt has for Debian in a profile."""
+        """Return the Debian packages of a profile in bindep.txt."""
         rules = depends.Depends((ROOT / 'bindep.txt').read_text())
         return sorted(rule[0] for rule in rules.active_rules(
             [name, 'platform:dpkg']))
 
     def test_every_program_is_asked_for(self):
-        """No test fails in a guest for a program that nobody named."""
+        """No test in a guest needs a program that is not listed."""
         for path in (machine.HERE.parents[1] / 'tests' / 'guest').glob('*.py'):
             for name in re.findall(r"node\.run\(\s*'([^']+)'",
                                    path.read_text()):
@@ -227,7 +227,7 @@ class PackagesTest(unittest.TestCase):
 
 
 class ProcessorTest(GuestCase):
-    """A processor that the kernel of the guest does not know."""
+    """A processor that the kernel of the guest does not support."""
 
     def setUp(self):
         super().setUp()
@@ -247,7 +247,7 @@ class ProcessorTest(GuestCase):
             self.assertEqual(is_newer, REAL_IS_NEWER(info))
 
     def test_kernel_with_help(self):
-        """What was compiled is loaded with the kernel."""
+        """The compiled library is loaded with the kernel."""
         self.compiler('while [ "$1" != -o ]; do shift; done; echo >"$2"')
         self.kernel('echo "$LD_PRELOAD" >"$work/out/loaded";'
                     ' ls "$LD_PRELOAD" >>"$work/out/loaded";'
@@ -294,7 +294,7 @@ class ScratchTest(unittest.TestCase):
                              self.kernels.left())
 
     def test_what_is_just_being_made(self):
-        """It has no mark before it has its lock."""
+        """It has no marker before it is locked."""
         made = pathlib.Path(tempfile.mkdtemp(prefix=scratch.PREFIX))
         other = pathlib.Path(tempfile.mkdtemp())
         with scratch.directory():

@@ -84,7 +84,7 @@ list(children.run([children.Task('it', forever, 3600)], 1))
 
 
 def found_in(text):
-    """The lines of all mutants of a source, as (before, after)."""
+    """Return the lines of all mutants of a source, as (before, after)."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, 'small.py')
         path.write_text(textwrap.dedent(text))
@@ -130,7 +130,7 @@ class MutantsTest(unittest.TestCase):
             """))
 
     def test_what_is_decorated(self):
-        """Its decorator is none of it."""
+        """Its decorator is not part of it."""
         self.assertEqual([('return 1', 'return 2')], found_in("""
             @functools.lru_cache(7)
             def f():
@@ -284,7 +284,7 @@ class MainTest(unittest.TestCase):
             stdout=subprocess.DEVNULL)
 
     def test_verdicts(self):
-        """What no test runs counts as survived."""
+        """Mutants that no test runs count as survived."""
         status, lines = self.run_tool()
         self.assertEqual(0, status, lines)
         self.assertEqual([
@@ -306,7 +306,7 @@ class MainTest(unittest.TestCase):
             self.run_tool()[1][-1])
 
     def test_time_out(self):
-        """It is no part of the share."""
+        """It does not count for the share."""
         self.write('tests/unit/test_small.py', HANGING)
         status, lines = self.run_tool('--package', 'flows', seconds=0.5)
         self.assertEqual(
@@ -368,7 +368,7 @@ class MainTest(unittest.TestCase):
             'Less than 80% of the mutants were killed.'], lines[-2:])
 
     def test_full(self):
-        """Survivors of the unit tests are given to functional tests."""
+        """Functional tests run on the survivors of the unit tests."""
         self.write('tests/functional/test_small.py',
                    TEST.format(sum=5, x=5)
                    + '        self.assertEqual(5, small.add(2, 3))\n')

@@ -26,7 +26,7 @@ from tools import pack_charm
 class PackTest(unittest.TestCase):
 
     def missing(self, programs=(), root=True, bindings=True):
-        """What is said of a machine that has these."""
+        """Return the message on a machine that has these programs."""
         done = subprocess.CompletedProcess([], int(not bindings))
         with mock.patch.multiple(shutil, which=programs.__contains__), \
                 mock.patch.multiple(os, geteuid=lambda: int(not root)), \

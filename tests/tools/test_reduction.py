@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The story of a database and its replicas, in short."""
+"""The savings of data reduction, on a small database."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ from tools import reduction
 
 
 class StoryTest(testtools.TestCase):
-    """What it prints, with a database of a few MiB."""
+    """The output, with a database of a few MiB."""
 
     def setUp(self):
         super().setUp()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The number of the release to come is the same wherever it is written."""
+"""The number of the next release is the same in all files."""
 
 import configparser
 import re
@@ -32,7 +32,7 @@ class ReleaseTest(unittest.TestCase):
         self.release = setup['metadata']['version']
 
     def found(self, pattern, name):
-        """What a file has in place of the group of a pattern."""
+        """Return the group of a pattern from a file."""
         found = re.findall(pattern, (ROOT / name).read_text())
         self.assertTrue(found, name)
         return found

@@ -118,7 +118,7 @@ class RulesTest(unittest.TestCase):
             self.assertLessEqual(set(point['rules']), set(self.rules))
 
     def test_every_rule_of_the_array_has_a_test(self):
-        """And no test cites what is no rule, or a range."""
+        """And no test cites an unknown rule, or a range."""
         cited = rule_table.cite(
             self.rules, rule_table.load_citations(rule_table.ROOT))
         self.assertEqual([], rule_table.problems(self.rules, cited))
@@ -156,7 +156,7 @@ class ProblemsTest(unittest.TestCase):
         return rule_table.problems(rules, rule_table.cite(rules, citations))
 
     def test_all_is_well(self):
-        """A client's rule, and one that is missing, need no test."""
+        """A rule for clients, and a missing one, need no test."""
         self.assertEqual([], self.problems(citation('VOL-1')))
 
     def test_no_test(self):
@@ -188,7 +188,7 @@ class RenderTest(unittest.TestCase):
                         citation('VOL-1', 'unit/rest/test_c')])).splitlines()
 
     def row(self, first):
-        """The lines of the row that begins with a cell."""
+        """Return the lines of the row that begins with a cell."""
         begin = self.lines.index(f'   * - {first}')
         row = [self.lines[begin]]
         for line in self.lines[begin + 1:]:
@@ -252,7 +252,7 @@ class MainTest(unittest.TestCase):
         self.assertEqual((0, ''), self.main('--check'))
 
     def test_out_of_date(self):
-        """No page, other tests, other rules, a change by hand."""
+        """No page, other tests, other rules, a manual change."""
         self.assert_stale()
         self.main()
         self.test.write_text(MODULE.replace('test_one', 'test_1'))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The pictures that the documentation shows."""
+"""The pictures of the documentation."""
 
 import pathlib
 import tempfile

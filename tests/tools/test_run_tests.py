@@ -30,7 +30,7 @@ MIME = 'text/plain;charset=utf8'
 class TallyTest(unittest.TestCase):
 
     def tally(self, *events):
-        """What came of a stream of these events, and what was shown."""
+        """Return the tally of a stream of these events, and the output."""
         stream = io.BytesIO()
         writer = subunit.StreamResultToBytes(stream)
         for event in events:
@@ -123,7 +123,7 @@ class EndTest(unittest.TestCase):
 class CommandTest(unittest.TestCase):
 
     def run_command(self, script):
-        """What comes of a suite that is a shell script."""
+        """Run a suite that is a shell script; return the results."""
         with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
             return run_tests.run_command(
                 'unit', ['sh', '-c', script], pathlib.Path(), {**os.environ})
@@ -133,7 +133,7 @@ class CommandTest(unittest.TestCase):
                          self.run_command('exit 3').failures)
 
     def test_a_suite_that_does_not_end(self):
-        """It is told to, and killed if it does not listen."""
+        """It gets SIGTERM, and is killed if it ignores that."""
         for script in ('sleep 1000', 'trap "" TERM; sleep 1000; sleep 1000'):
             with mock.patch.multiple(
                     run_tests, SUITE_SECONDS=0.1, END_SECONDS=0.1):
@@ -172,7 +172,7 @@ class SuiteTest(unittest.TestCase):
         run.assert_called_once()
 
     def test_suites_of_k2_sim(self):
-        """They run in its folder; browsers do not run beside others."""
+        """They run in its folder; browsers run on their own."""
         for suite, place, argument in (
                 ('unit', run_tests.ROOT, 'stestr'),
                 ('k2-sim', run_tests.ROOT / 'k2-sim', '--exclude-regex'),

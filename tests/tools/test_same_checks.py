@@ -40,14 +40,14 @@ class ToxTest(unittest.TestCase):
         cls.make = (ROOT / 'Makefile').read_text()
 
     def section(self, name):
-        """An environment of tox, with what it inherits."""
+        """Return an environment of tox, with inherited settings."""
         found = dict(self.tox['testenv'])
         if f'testenv:{name}' in self.tox:
             found.update(self.tox[f'testenv:{name}'])
         return found
 
     def test_what_is_run_without_arguments(self):
-        """All of "make test", in its order, and nothing else."""
+        """The same as "make test", in the same order."""
         suites = [ENVIRONMENTS.get(suite, suite)
                   for suite in run_tests.SUITES]
         self.assertEqual(['pep8', *suites, 'pages'],
@@ -109,7 +109,7 @@ class ToxTest(unittest.TestCase):
                 self.assertIn(f'testenv:{name}', self.tox)
 
     def test_github(self):
-        """It runs what everybody else runs, where that can install."""
+        """It runs the same as the others, where packages can be installed."""
         path = ROOT / '.github' / 'workflows' / 'ci.yaml'
         job, = yaml.safe_load(path.read_text())['jobs'].values()
         commands = [step.get('run') for step in job['steps']]

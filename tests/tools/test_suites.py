@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How the tests in guests are started and what comes back of them."""
+"""The start and the results of tests in guests."""
 
 import contextlib
 import io
@@ -83,11 +83,11 @@ class SuitesTest(unittest.TestCase):
         self.guest('echo 0 >"$work/verdict"')
 
     def guest(self, end):
-        """What runs in place of a guest, and how it ends."""
+        """Replace the guest with a script, and set how it ends."""
         self.kernels.kernel(RESULTS + end)
 
     def main(self, *names):
-        """Exit status, stream, and complaints."""
+        """Return exit status, stream and error messages."""
         error, stream = io.StringIO(), Stream()
         with mock.patch('sys.stdout', stream), \
                 contextlib.redirect_stderr(error):
@@ -96,7 +96,7 @@ class SuitesTest(unittest.TestCase):
         return status, stream.buffer.getvalue(), error.getvalue().strip()
 
     def test_all(self):
-        """In their order, also what a guest that panicked has left."""
+        """In order, including the results of a guest that panicked."""
         self.assertEqual(
             (1, b'<one><two>', 'two: dmesg: Aborted\n'
              "two: guest: the guest's kernel panicked: signal 6"),
@@ -108,7 +108,7 @@ class SuitesTest(unittest.TestCase):
                       (self.place / 'one' / 'command').read_text())
 
     def plane(self, suite):
-        """What the guest of a suite is told."""
+        """Return the environment of a suite's guest."""
         self.main(suite)
         return re.findall('K2_PLANE=(.*)', (
             self.place / suite / 'command').read_text())
@@ -122,7 +122,7 @@ class SuitesTest(unittest.TestCase):
                          (self.plane('one'), self.plane('two')))
 
     def test_one_that_is_not_there(self):
-        """The usual status of a command line that is wrong."""
+        """The usual status of an invalid command line."""
         error = io.StringIO()
         with contextlib.redirect_stderr(error), \
                 self.assertRaises(SystemExit) as end:
@@ -132,13 +132,13 @@ class SuitesTest(unittest.TestCase):
                       error.getvalue())
 
     def test_status(self):
-        """Tests that do not come to their end are no success."""
+        """Tests that do not finish are failures."""
         self.guest('echo 3 >"$work/verdict"')
         self.assertEqual((1, b'<one>', 'one: ended with status 3'),
                          self.main('one'))
 
     def test_last_words(self):
-        """What its programs and its kernel said last."""
+        """The last lines of its programs and its kernel."""
         self.guest('echo here; echo there >&2; echo 3 >"$work/verdict"')
         self.assertEqual((1, b'<one>', 'one: console.log: here\n'
                           'one: dmesg: there\n'
@@ -193,7 +193,7 @@ class SuitesTest(unittest.TestCase):
             self.place / 'one' / 'command').read_text())
 
     def test_one_deadline(self):
-        """What the module took, its guest has not."""
+        """The time for the module is not available to its guest."""
         began = time.monotonic
         lost = []
         self.enterContext(mock.patch.object(

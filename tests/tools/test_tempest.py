@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which tests of tempest run, how they are judged, and what Cinder is told."""
+"""The selection and results of Tempest tests, and Cinder's settings."""
 
 import configparser
 import contextlib
@@ -62,7 +62,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual((3, 0), (found.passed, found.failed))
 
     def test_no_excuse(self):
-        """A feature that was not switched on."""
+        """A feature that was not enabled."""
         found, out = self.run_with(tally(
             3, ['Cinder volume revert feature disabled']))
         self.assertEqual(1, found.failed)
@@ -77,7 +77,7 @@ class CommandTest(unittest.TestCase):
             run_tests, 'keep', autospec=True))
 
     def main(self, *arguments):
-        """Exit status, and what is printed."""
+        """Return exit status and output."""
         with contextlib.redirect_stdout(io.StringIO()) as out, \
                 contextlib.redirect_stderr(out):
             try:
@@ -138,14 +138,14 @@ class CommandTest(unittest.TestCase):
             self.assertTrue(self.is_long(f'tempest.api.volume.{name}'))
 
     def is_long(self, name):
-        """Whether the sample goes without it."""
+        """Return whether --quick skips it."""
         return any(re.search(long, name) for long in tempest.LONG)
 
 
 class LookAroundTest(unittest.TestCase):
 
     def found(self, tally, ended=()):
-        """What is counted, where an array has something left."""
+        """Return the tally if an array has leftovers."""
         leftovers = self.enterContext(mock.patch.object(
             command.stack, 'leftovers', autospec=True,
             return_value={'k2-a': {'volumes': [{'name': 'left-over'}]}}))
@@ -166,7 +166,7 @@ class LookAroundTest(unittest.TestCase):
         self.assertEqual((1, '', False), self.found(tally(3, failed=['a.b'])))
 
     def test_a_service_that_has_ended(self):
-        """Its array cannot be asked."""
+        """Its array cannot be read."""
         self.assertEqual((1, 'k2-b: ended\n', False),
                          self.found(tally(3), ['k2-b: ended']))
 
@@ -190,7 +190,7 @@ class NetworkTest(unittest.TestCase):
 class ProgramsTest(unittest.TestCase):
 
     def test_one_that_fails(self):
-        """What it said is told, and the next one does not run."""
+        """Its output is reported, and the next one does not run."""
         with self.assertRaisesRegex(
                 errors.CloudError, r'sh -c echo no; exit 3 failed:\nno'):
             programs.run_all([['true'], ['sh', '-c', 'echo no; exit 3'],
@@ -208,7 +208,7 @@ class FilesTest(unittest.TestCase):
         files.write(self.run_)
 
     def parsed(self, path):
-        """Sections and settings of a file."""
+        """Return sections and settings of a file."""
         parser = configparser.ConfigParser(interpolation=None, strict=True)
         parser.read_string(path.read_text())
         return parser
