@@ -154,7 +154,7 @@ def pack() -> pathlib.Path:
         analysis = run(own or 'charmcraft', 'analyse', '--ignore',
                        ','.join(let_pass(charm)), packed, cwd=charm)
         DIST.mkdir(exist_ok=True)
-        # Whoever deploys by a pattern must find this one.
+        # Keep only this one, so that a pattern matches a single file.
         for old in DIST.glob('*.charm'):
             old.unlink()
         shutil.copy(packed, DIST)
