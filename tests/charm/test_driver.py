@@ -400,7 +400,7 @@ class PackagesTest(fakes.UnitCase):
                     if ' install ' in line]
         self.assertEqual(len(installs), len(set(installs)))
 
-    def played(self, **answers):
+    def run_apt(self, **answers):
         """Return the last arguments of apt's commands, if some fail first."""
         for word, errors in answers.items():
             self.machine.failing[APT[word]] = [
@@ -411,35 +411,35 @@ class PackagesTest(fakes.UnitCase):
                 if line.startswith(('apt-get', 'dpkg '))]
 
     def test_lists_are_fetched_only_where_they_are_needed(self):
-        self.assertEqual(['a'], self.played())
+        self.assertEqual(['a'], self.run_apt())
         self.machine.installed.clear()
-        self.assertEqual(['a', 'update', 'a'], self.played(
+        self.assertEqual(['a', 'update', 'a'], self.run_apt(
             install=['E: Unable to locate package a\n']))
         with self.assertRaisesRegex(machine.Failed, '^apt-get failed: E: b$'):
             self.machine.installed.clear()
-            self.played(install=['E: a\n', 'E: b\n'])
+            self.run_apt(install=['E: a\n', 'E: b\n'])
 
     def test_it_waits_for_the_lock_of_lists(self):
         locked = ('E: Could not get lock /var/lib/apt/lists/lock.\n'
                   'E: Unable to lock directory /var/lib/apt/lists/\n')
-        self.assertEqual(['a', *['update'] * 3, 'a'], self.played(
+        self.assertEqual(['a', *['update'] * 3, 'a'], self.run_apt(
             install=['E: a\n'], update=[locked] * 2))
         self.assertEqual(10, self.machine.slept)
 
     def test_it_does_not_wait_for_it_without_end(self):
         locked = 'E: Could not get lock /var/lib/apt/lists/lock.\n'
         with self.assertRaisesRegex(machine.Failed, 'Could not get lock'):
-            self.played(install=['E: a\n'], update=[locked] * 99)
+            self.run_apt(install=['E: a\n'], update=[locked] * 99)
         self.assertLess(0, self.machine.slept)
         self.assertLessEqual(self.machine.slept, 120)
 
     def test_lists_that_fail_otherwise_are_told_at_once(self):
         with self.assertRaisesRegex(machine.Failed, 'apt-get failed: E: why'):
-            self.played(install=['E: a\n'], update=['E: why\n'])
+            self.run_apt(install=['E: a\n'], update=['E: why\n'])
         self.assertEqual(0, self.machine.slept)
 
     def test_what_a_killed_installation_left_is_ended_first(self):
-        self.assertEqual(['a', '-a', 'a'], self.played(install=[
+        self.assertEqual(['a', '-a', 'a'], self.run_apt(install=[
             "E: dpkg was interrupted, you must manually run 'dpkg "
             "--configure -a' to correct the problem.\n"]))
         self.assertIn('a', self.machine.installed)

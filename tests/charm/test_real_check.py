@@ -58,8 +58,8 @@ class RealCheckTest(fakes.UnitCase):
             told['problems'], told['warnings'], told['protocol']))
         self.assertSameKeys(fakes.backend(), told)
 
-    def assertSameKeys(self, played, real):
-        self.assertEqual(set(played), set(real))
+    def assertSameKeys(self, fake, real):
+        self.assertEqual(set(fake), set(real))
         for name in ('array', 'user', 'capacity'):
-            self.assertEqual(set(played[name]), set(real[name]))
-        self.assertEqual(set(played['ports'][0]), set(real['ports'][0]))
+            self.assertEqual(set(fake[name]), set(real[name]))
+        self.assertEqual(set(fake['ports'][0]), set(real['ports'][0]))
