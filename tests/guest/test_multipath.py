@@ -59,9 +59,9 @@ class TestMultipath(base.GuestTest):
         """
         path = self.attached.path
         writer = load.Writer(path)
+        large = [load.Rewriter(path, offset) for offset in LARGE_WRITES]
         with contextlib.ExitStack() as stack:
-            for each in (writer, *(load.Rewriter(path, offset)
-                                    for offset in LARGE_WRITES)):
+            for each in (writer, *large):
                 stack.enter_context(each.running())
             with self.lost(0):
                 node.wait_until(lambda: 'failed' in self.states(),

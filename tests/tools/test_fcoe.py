@@ -94,7 +94,8 @@ PROGRAMS = {
            'mkdir linux-source-6.1 && cp -r "$TREE/." linux-source-6.1',
     'make': 'case " $* " in *" modules "*)'
             ' for word; do case $word in M=*) cd "${word#M=}";; esac; done;'
-            ' cp fcoe.c fcoe.ko; cat tfc_*.c >tcm_fc.ko;; *) mkdir -p include/config;'
+            ' cp fcoe.c fcoe.ko; cat tfc_*.c >tcm_fc.ko;;'
+            ' *) mkdir -p include/config;'
             ' echo "$RELEASE" >include/config/kernel.release;; esac'}
 
 
