@@ -399,17 +399,17 @@ class Array:
             request.method, path.strip('/'),
             lambda: subjects.of(request, self.store))
         entry.fault, entry.carried_out = plan.fault, plan.is_carried_out
-        return self._struck(request, plan)
+        return self._faulty(request, plan)
 
-    def _struck(self, request: Request,
+    def _faulty(self, request: Request,
                 plan: faults_module.Plan) -> Exchange:
-        """The reply after the fault rules have done their work on it."""
+        """The reply after the fault rules have been applied to it."""
         done = Response(200)
         with self.outages.during(plan.outages):
             if plan.is_carried_out:
                 done = _replied(
                     request, lambda: self._serve(request, plan.weather))
-        return faults_module.spoilt(done, plan)
+        return faults_module.apply(done, plan)
 
     def _serve(self, request: Request,
                weather: visibility.Weather) -> Response:

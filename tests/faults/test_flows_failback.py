@@ -115,6 +115,6 @@ class FailBackTest(pair.AwayTest):
                     kind=kind, commit=commit, times=1, after=after)
                 self.assert_home(self.back())
                 place.control.clear_faults()
-                if not fault.struck:
+                if not fault.triggered:
                     break
             self.assertIn(after, range(10, 39))

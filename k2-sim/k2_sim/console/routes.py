@@ -13,7 +13,7 @@
 """The front door of the console: paths to replies, and who may come in.
 
 The console is no part of the array's API: its requests are not in the
-journal, not limited, and no fault strikes them.
+journal, not rate limited, and not subject to faults.
 """
 
 from collections.abc import Callable

@@ -87,7 +87,8 @@ class Control:
                   **fields: Any) -> FaultRule:
         """Add a fault rule, given whole or by its fields.
 
-        The result counts: rule.struck is how many requests it struck.
+        The rule that is returned counts: rule.triggered is how many requests
+        it affected.
         """
         checked = fault_rules.read(fields if rule is None else rule)
         self._check_port(checked.port)

@@ -13,7 +13,6 @@
 """The control of an array over HTTP, below /sim/v1."""
 
 from collections.abc import Callable
-import dataclasses
 import re
 from typing import Any
 
@@ -74,7 +73,7 @@ def _index(control: control_module.Control, request: Request) -> object:
 
 
 def _add_fault(control: control_module.Control, request: Request) -> object:
-    return dataclasses.asdict(control.add_fault(_fields(request)))
+    return control.add_fault(_fields(request)).shown()
 
 
 def _number(request: Request) -> int:
@@ -83,13 +82,13 @@ def _number(request: Request) -> int:
 
 
 def _fault(control: control_module.Control, request: Request) -> object:
-    return dataclasses.asdict(control.fault(_number(request)))
+    return control.fault(_number(request)).shown()
 
 
 def _change_fault(control: control_module.Control, request: Request
                   ) -> object:
-    return dataclasses.asdict(control.change_fault(
-        _number(request), **_fields(request)))
+    return control.change_fault(
+        _number(request), **_fields(request)).shown()
 
 
 def _latency(control: control_module.Control, request: Request) -> object:

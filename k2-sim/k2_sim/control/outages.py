@@ -14,7 +14,7 @@
 
 An outage is what the control can bring about by hand: another state, no
 space left, a port without its link, no way to the peers. It begins before
-the request that the rule strikes is carried out, and lasts for the rule's
+the request that triggers the rule is carried out, and lasts for the rule's
 seconds on the array's clock, or else until that request has its reply. Then
 all is as it was before.
 """
@@ -115,7 +115,7 @@ class Outages:
 
     def during(self, rules: Sequence[FaultRule]
                ) -> contextlib.AbstractContextManager[None]:
-        """A request that these rules have struck is carried out inside."""
+        """Carry out a request that has triggered these rules inside."""
         if not rules and not self._active:
             return contextlib.nullcontext()
         return self._during(rules)

@@ -48,7 +48,7 @@ STATUSES = {
     502: 'Bad gateway',
     503: 'System is busy',
     504: 'Gateway timeout'}
-# When a fault strikes if the rule does not say.
+# The default of commit, by kind.
 _COMMIT = {
     'busy': 'before', 'status': 'before', 'reset': 'before',
     'garbage': 'after', 'truncated': 'after', 'empty': 'after',
@@ -56,19 +56,19 @@ _COMMIT = {
     'late': 'after', 'linger': 'after', 'offline': 'after',
     'full': 'after', 'port_down': 'after', 'peer_lost': 'after'}
 KINDS = tuple(_COMMIT)
-# What the whole array suffers.
+# Faults of the whole array.
 OUTAGES = ('offline', 'full', 'port_down', 'peer_lost')
-# Kinds that leave the reply whole, so that each goes along with another.
+# Kinds that leave the reply intact: one of each can apply with another kind.
 MILD = ('latency', 'late', 'linger', *OUTAGES)
 _WRITES = ('POST', 'PATCH', 'DELETE')
 _METHODS = {'*', 'GET', 'HEAD', 'PUT', *_WRITES}
-# What only the array counts or gives.
-_OWN = ('id', 'matched', 'struck')
+# Set by the array, read-only for callers.
+_OWN = ('id', 'matched', 'triggered')
 
 
 @dataclasses.dataclass
 class FaultRule:
-    """One rule: which requests it strikes, and what it does to them.
+    """One rule: which requests it affects, and how.
 
     kind: busy (400 with code), status (status with its usual text), reset
         (connection broken before the reply), truncated (broken inside the
@@ -89,14 +89,15 @@ class FaultRule:
         protocol.safe_regex).
     where: fields of the object, the query or the body (see subjects.of),
         each with a glob that one of its values must match.
-    times: how many requests it strikes, None for no end; after: how many
-        matching ones it lets pass first; probability: of the rest.
+    times: how many requests it affects, None for no limit; after: how many
+        matching requests pass first; probability: of the rest.
     commit: before = the request is not carried out; after = it is, and only
-        its reply suffers. Default: after, but before for busy, status and
-        reset. What suffers of the body before the commit is a refusal with
-        this status. A hang before the commit ends with a broken connection.
-    id: given by the array. matched, struck: how many requests it was about,
-        and how many of them it struck.
+        its reply is affected. Default: after, but before for busy, status
+        and reset. Kinds that damage the body send an error with this status
+        before the commit. A hang before the commit ends with a broken
+        connection.
+    id: assigned by the array. matched, triggered: how many requests matched
+        the rule, and how many of them it affected.
     """
 
     kind: str
@@ -119,7 +120,7 @@ class FaultRule:
     enabled: bool = True
     id: int = 0
     matched: int = 0
-    struck: int = 0
+    triggered: int = 0
 
     def __post_init__(self) -> None:
         self.commit = self.commit or _COMMIT.get(self.kind, '')
@@ -155,7 +156,7 @@ class FaultRule:
 
     @property
     def is_carried_out(self) -> bool:
-        """Whether the requests that it strikes are carried out."""
+        """Whether the affected requests are carried out."""
         return self.commit == 'after'
 
     @property
@@ -190,6 +191,16 @@ class FaultRule:
         return all(any(fnmatch.fnmatchcase(value, glob)
                        for value in subject.get(name, ()))
                    for name, glob in self.where.items())
+
+    @property
+    def struck(self) -> int:
+        """Deprecated name of triggered."""
+        return self.triggered
+
+    def shown(self) -> dict[str, Any]:
+        """The fields of the rule for the control API."""
+        # struck is the deprecated name of triggered.
+        return {**dataclasses.asdict(self), 'struck': self.triggered}
 
     def change(self, values: Mapping[str, Any]) -> None:
         """Change fields, all or none; commit follows a new kind.

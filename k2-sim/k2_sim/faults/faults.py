@@ -36,18 +36,17 @@ from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
 
 
-# Where rules meet that cannot all have their way with one reply.
+# The slot of all kinds of which only one can apply to a reply.
 _REPLY = 'reply'
 _FAIR = Weather()
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What strikes one request.
+    """The faults of one request.
 
-    rule: what its reply suffers, if anything. weather: what reads do not
-    see of it. delay: seconds that its reply takes. fault: the kind to note
-    in the journal, or ''. outages: what the whole array suffers from then
-    on.
+    rule: the fault of its reply, if any. weather: what reads do not see of
+    it. delay: seconds that its reply takes. fault: the kind for the
+    journal, or ''. outages: faults of the whole array that begin with it.
     """
 
     rule: FaultRule | None
@@ -64,19 +63,19 @@ class Plan(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True)
 class _Chances:
-    """The random numbers of one rule: whether it strikes, and how slowly.
+    """The random numbers of one rule: whether it triggers, and its delay.
 
-    Each request that the rule is about takes one of both, whatever comes of
-    it: so no other rule shifts what this one draws.
+    Each request that matches the rule draws one of both, triggered or not,
+    so that no other rule shifts the sequence of this one.
     """
 
-    strikes: random.Random
+    triggers: random.Random
     delays: random.Random
 
 
 @dataclasses.dataclass(frozen=True)
-class _Strike:
-    """A rule that strikes a request; delay: seconds, if it is of latency."""
+class _Trigger:
+    """A rule that a request triggered; delay: seconds, of kind latency."""
 
     rule: FaultRule
     delay: float
@@ -103,7 +102,7 @@ class Faults:
             self._chance = chance_module.Chance(seed)
             self._delays = self._chance.stream('latency')
             for rule in self._rules.values():
-                rule.matched = rule.struck = 0
+                rule.matched = rule.triggered = 0
                 self._chances[rule.id] = self._chances_of(rule)
 
     @property
@@ -117,7 +116,7 @@ class Faults:
                         self._chance.stream(f'{name} latency'))
 
     def add(self, rule: FaultRule | Mapping[str, Any]) -> FaultRule:
-        """Add a rule; the first one that strikes wins."""
+        """Add a rule; the first one that triggers wins."""
         checked = fault_rules.read(rule)
         with self._lock:
             self._last_id += 1
@@ -154,82 +153,81 @@ class Faults:
             self._last_id = 0
 
     def rules(self) -> list[dict[str, Any]]:
-        """The rules with their counts, for people."""
+        """The rules with their counts, for the control API."""
         with self._lock:
-            return [dataclasses.asdict(rule)
-                    for rule in self._rules.values()]
+            return [rule.shown() for rule in self._rules.values()]
 
-    def struck(self) -> collections.Counter[str]:
-        """How many requests each kind has struck."""
+    def triggered(self) -> collections.Counter[str]:
+        """How many requests triggered each kind."""
         counts: collections.Counter[str] = collections.Counter()
         for rule in self.rules():
-            counts[rule['kind']] += rule['struck']
+            counts[rule['kind']] += rule['triggered']
         return counts
 
     def delay(self) -> float:
-        """Seconds that a reply takes which no rule strikes."""
+        """Seconds that a reply takes without a rule."""
         with self._lock:
             return self.latency.draw(self._delays)
 
     def plan(self, method: str, path: str,
              subject: Callable[[], Subject]) -> Plan:
-        """What strikes a request; subject is called if a rule needs it."""
+        """The faults of a request; subject is called if a rule needs it."""
         delay = self.delay()
         if not self._rules:
             return Plan(None, _FAIR, delay, '')
-        strikes = self._strikes(method, path, functools.cache(subject))
-        struck = {place: strike.rule for place, strike in strikes.items()}
-        noted = next((struck[kind] for kind in (_REPLY, *fault_rules.MILD)
-                      if kind in struck), None)
-        late, linger = map(struck.get, ('late', 'linger'))
+        triggers = self._triggers(method, path, functools.cache(subject))
+        rules = {place: trigger.rule for place, trigger in triggers.items()}
+        noted = next((rules[kind] for kind in (_REPLY, *fault_rules.MILD)
+                      if kind in rules), None)
+        late, linger = map(rules.get, ('late', 'linger'))
         weather = Weather(late.spell if late else Spell(),
                           linger.spell if linger else None)
         return Plan(
-            struck.get(_REPLY), weather,
-            strikes['latency'].delay if 'latency' in strikes else delay,
+            rules.get(_REPLY), weather,
+            triggers['latency'].delay if 'latency' in triggers else delay,
             noted.kind if noted else '',
-            tuple(struck[kind] for kind in fault_rules.OUTAGES
-                  if kind in struck))
+            tuple(rules[kind] for kind in fault_rules.OUTAGES
+                  if kind in rules))
 
-    def _strikes(self, method: str, path: str,
-                 subject: Callable[[], Subject]) -> dict[str, _Strike]:
-        """The first rule of each mild kind that strikes, and of others."""
-        found: dict[str, _Strike] = {}
+    def _triggers(self, method: str, path: str,
+                  subject: Callable[[], Subject]) -> dict[str, _Trigger]:
+        """The first rule that triggers of each mild kind, and of the rest."""
+        found: dict[str, _Trigger] = {}
         with self._lock:
             for rule in self._rules.values():
                 place = rule.kind if rule.kind in fault_rules.MILD \
                     else _REPLY
                 if rule.matches(method, path) and rule.is_about(
                         subject() if rule.where else {}):
-                    strike = self._strike(rule, place not in found)
-                    if strike is not None:
-                        found[place] = strike
+                    trigger = self._trigger(rule, place not in found)
+                    if trigger is not None:
+                        found[place] = trigger
         return found
 
-    def _strike(self, rule: FaultRule, may: bool) -> _Strike | None:
-        """What a rule does to a request that it is about, if it may."""
+    def _trigger(self, rule: FaultRule, may: bool) -> _Trigger | None:
+        """Count a matching request; gives the trigger, if it may have one."""
         chances = self._chances[rule.id]
-        drawn = chances.strikes.random()
+        drawn = chances.triggers.random()
         delay = rule.distribution.draw(chances.delays)
         rule.matched += 1
         if (not may or rule.matched <= rule.after
-                or rule.times is not None and rule.struck >= rule.times
+                or rule.times is not None and rule.triggered >= rule.times
                 or drawn >= rule.probability):
             return None
-        rule.struck += 1
-        return _Strike(rule, delay)
+        rule.triggered += 1
+        return _Trigger(rule, delay)
 
 
-def spoilt(done: Response, plan: Plan) -> Exchange:
-    """What comes of a reply after the plan's rule.
+def apply(done: Response, plan: Plan) -> Exchange:
+    """The exchange after the rule of the plan has changed the reply.
 
-    done: the array's, of no matter if the request was not carried out.
+    done: the array's reply, ignored if the request was not carried out.
     """
     rule, delay = plan.rule, plan.delay
     if rule is None:
         return Exchange(done, delay)
     if not rule.is_carried_out or rule.kind == 'status':
-        # Without a reply of the array, of somebody in front of it.
+        # Not a reply of the array: as of a proxy in front of it.
         done = messages.refusal(
             rule.status, fault_rules.STATUSES[rule.status])
     if rule.kind == 'busy':

@@ -32,9 +32,9 @@ class Entry(msgspec.Struct, gc=False):
     """One request. Times are the array's monotonic seconds.
 
     in_flight: how many requests, this one included, the array had not yet
-    answered when it came. status: None while it runs, 0 if the connection
-    was broken on purpose. fault: the kind that struck it, or ''.
-    carried_out: False if a fault struck before it was.
+    answered when it came. status: None while it runs, 0 if a fault broke
+    the connection. fault: the kind of the fault, or ''. carried_out: False
+    if the fault prevented it.
     """
 
     method: str

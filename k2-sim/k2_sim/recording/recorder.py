@@ -38,7 +38,7 @@ class Record:
 
     started: seconds since the epoch; seconds: how long it took, both on the
     array's clock. response: status 0 if the connection was broken. fault:
-    the kind that struck it, or ''. carried_out: whether it was, then.
+    its fault kind, or ''. carried_out: False if the fault prevented it.
     """
 
     started: float

@@ -307,7 +307,7 @@ class Writes:
             self.control.add_fault(**fault, times=1)
         self.assertEqual('CTRL', ep.get('volumes', 1).name)
         self.assertEqual([1, 1, 1], [
-            rule['struck'] for rule in self.control.faults()])
+            rule['triggered'] for rule in self.control.faults()])
 
     def test_too_fast(self):
         """ERR-5: two that do nothing but ask are too fast."""

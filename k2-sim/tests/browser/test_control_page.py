@@ -36,7 +36,7 @@ class TestControlPage(browser.BrowserTest):
         self.one('#login')
         self.assertEqual([], self.all('#page'))
 
-    def test_a_fault_strikes(self):
+    def test_a_fault_triggers(self):
         self.open_control()
         self.fill('#faults [name=method]', 'POST')
         self.fill('#faults [name=path]', 'volume_groups')

@@ -93,7 +93,7 @@ class TestCommand(base.ServedTest):
         self.assertEqual((None, {}), (changed['times'], changed['where']))
         self.assertEqual(502, self.call().status)
         listed, = self.json('faults', 'list')['hits']
-        self.assertEqual(1, listed['struck'])
+        self.assertEqual(1, listed['triggered'])
         self.json('faults', 'add', 'busy')
         self.json('faults', 'add', 'latency', 'latency.kind=pareto',
                   'latency.minimum=2', 'latency.shape=1.5')

@@ -141,7 +141,7 @@ class TestDoors(ConsoleTest):
                 'GET', f'/console/{path}', headers={'Cookie': cookie}).status)
 
     def test_it_is_not_the_api(self):
-        """Not in the journal, not limited, and no fault strikes it."""
+        """Not in the journal, not rate limited, not subject to faults."""
         self.control.set_behaviors(rate_limit=1.0, rate_burst=1)
         self.control.add_fault(kind='status', status=503)
         for _ in range(3):

@@ -50,7 +50,7 @@ class TestFaults(base.ArrayTest):
             self.assertEqual(code, self.refused(
                 'POST', 'host_groups', BODY))
         self.post('host_groups', BODY)
-        self.assertEqual((2, 3), (rule.struck, rule.matched))
+        self.assertEqual((2, 3), (rule.triggered, rule.matched))
 
     @ddt.data(401, 403, 429, 500, 502, 503)
     def test_status_before(self, status):
@@ -128,23 +128,23 @@ class TestFaults(base.ArrayTest):
               ({'after': 1}, False), ({'probability': 0.0}, False),
               ({'times': 0}, False))
     @ddt.unpack
-    def test_matching(self, fields, strikes):
+    def test_matching(self, fields, triggers):
         self.control.add_fault({'kind': 'status', **fields})
-        self.assertEqual(strikes, self._post().response.status == 503)
+        self.assertEqual(triggers, self._post().response.status == 503)
 
     def test_chance_is_repeatable(self):
-        def strikes():
+        def counts():
             array = k2_sim.Array(seed=5)
             rule = array.control.add_fault(kind='busy', probability=0.5)
-            struck = []
+            found = []
             for _ in range(40):
                 array.handle('GET', '/api/v2/volumes',
                              headers=base.authorization())
-                struck.append(rule.struck)
-            return struck
+                found.append(rule.triggered)
+            return found
 
-        first = strikes()
-        self.assertEqual(first, strikes())
+        first = counts()
+        self.assertEqual(first, counts())
         self.assertTrue(5 < first[-1] < 35)
 
     def test_first_rule_wins(self):
@@ -164,18 +164,18 @@ class TestFaults(base.ArrayTest):
               {'kind': 'status', 'status': 418}, {'kind': 'busy', 'x': 1},
               {'kind': 'busy', 'commit': 'never'},
               {'kind': 'busy', 'times': '1'}, {'kind': 'busy', 'regexp': '('},
-              {'kind': 'busy', 'struck': 0}, {'kind': 5},
+              {'kind': 'busy', 'triggered': 0}, {'kind': 5},
               {'kind': 'busy', 'enabled': 1})
     def test_rules_without_sense(self, rule):
         self.assertRaises(k2_sim.ApiError, self.control.add_fault, rule)
 
-    def test_faults_do_not_strike_strangers_or_the_control(self):
+    def test_no_faults_for_strangers_or_the_control(self):
         rule = self.control.add_fault(kind='busy')
         self.assertEqual(
             401, self.array.handle('GET', '/api/v2').status)
         self.assertEqual(200, self.array.handle(
             'GET', '/sim/v1/faults', headers=base.authorization()).status)
-        self.assertEqual(0, rule.struck)
+        self.assertEqual(0, rule.triggered)
 
 
 class TestRateLimit(base.ArrayTest):
@@ -402,6 +402,19 @@ class TestControlApi(base.ArrayTest):
         self.assertEqual(message, self.sim(400, 'POST', name, body)[
             'error_msg'])
 
+    def test_former_name_of_triggered(self):
+        """struck has the same count, in replies and in Python."""
+        added = self.sim(200, 'POST', 'faults', {'kind': 'busy'})
+        rule = self.control.fault(added['id'])
+        self.refused('POST', 'host_groups', BODY)
+        for shown in (self.sim(200, 'GET', 'faults')['hits'][0],
+                      self.sim(200, 'GET', 'faults/1'),
+                      self.sim(200, 'PATCH', 'faults/1', {'times': 5}),
+                      self.control.faults()[0]):
+            self.assertEqual(
+                (1, 1), (shown['triggered'], shown['struck']))
+        self.assertEqual((0, 1), (added['struck'], rule.struck))
+
     def test_numbers_without_a_point(self):
         self.assertEqual(5.0, self.sim(
             200, 'PATCH', 'behaviors', {'rate_limit': 5})['rate_limit'])
@@ -422,7 +435,7 @@ class TestControlApi(base.ArrayTest):
         self.sim(200, 'POST', 'faults', {'kind': 'busy', 'times': 1})
         self.refused('POST', 'host_groups', BODY)
         self.assertEqual(1, self.sim(200, 'GET', 'faults')['hits'][0][
-            'struck'])
+            'triggered'])
         self.sim(204, 'DELETE', 'faults')
         self.assertEqual([], self.control.faults())
         self.sim(400, 'POST', 'faults', {'kind': 'x'})

@@ -50,11 +50,11 @@ class TestObjects(WeatherTest):
         self.volume(self.first, 'cv-1')
         self.volume(self.other, 'vol-2')
 
-    def _struck(self, where, method, path, body=None):
+    def _is_triggered(self, where, method, path, body=None):
         self.control.clear_faults()
         rule = self.control.add_fault(kind='status', where=where)
         self.exchange(method, path, body)
-        return rule.struck == 1
+        return rule.triggered == 1
 
     @ddt.data(
         ({'name': 'cv-*'}, 'GET', 'volumes/31', None),
@@ -82,8 +82,8 @@ class TestObjects(WeatherTest):
         ({'name': 'new'}, 'PATCH', 'volumes/31', {'name': 'new'}),
         ({'name': 'cv-1'}, 'PATCH', 'volumes/31', {'name': 'new'}))
     @ddt.unpack
-    def test_struck(self, where, method, path, body):
-        self.assertTrue(self._struck(where, method, path, body))
+    def test_triggered(self, where, method, path, body):
+        self.assertTrue(self._is_triggered(where, method, path, body))
 
     @ddt.data(
         ({'name': 'cv-*'}, 'GET', 'volumes/32', None),
@@ -97,7 +97,7 @@ class TestObjects(WeatherTest):
         ({'name': '*'}, 'POST', 'volumes', 5))
     @ddt.unpack
     def test_spared(self, where, method, path, body):
-        self.assertFalse(self._struck(where, method, path, body))
+        self.assertFalse(self._is_triggered(where, method, path, body))
 
     def test_a_body_that_is_no_json_names_nothing(self):
         rule = self.control.add_fault(kind='busy', where={'name': '*'})
@@ -113,7 +113,7 @@ class TestObjects(WeatherTest):
                     for path in ('volumes/32', 'volumes/31', 'volumes/32',
                                  'volumes/31', 'volumes/31')]
         self.assertEqual([200, 200, 200, 400, 200], statuses)
-        self.assertEqual((3, 1), (rule.matched, rule.struck))
+        self.assertEqual((3, 1), (rule.matched, rule.triggered))
 
     @ddt.data({'where': 'x'}, {'where': {'name': 5}}, {'where': []})
     def test_without_sense(self, fields):
@@ -148,9 +148,9 @@ class TestRules(WeatherTest):
             'status': 503, 'times': 2})
         self.assertEqual((1, 503, 2, 1), (
             changed['id'], changed['status'], changed['times'],
-            changed['struck']))
+            changed['triggered']))
         self.assertEqual([503, 502], [self._status(), self._status()])
-        self.assertEqual(2, rule.struck)
+        self.assertEqual(2, rule.triggered)
         self.sim(200, 'PATCH', 'faults/2', {'enabled': False})
         self.assertEqual(200, self._status())
 
@@ -161,9 +161,9 @@ class TestRules(WeatherTest):
 
     def test_change_without_sense(self):
         before = self.control.faults()
-        for body in ({'kind': 'fire'}, {'id': 5}, {'struck': 0}, {'x': 1},
-                     {'regexp': '('}, {'times': 'x'}, {'number': 1},
-                     {'self': 1}, []):
+        for body in ({'kind': 'fire'}, {'id': 5}, {'triggered': 0},
+                     {'struck': 0}, {'x': 1}, {'regexp': '('}, {'times': 'x'},
+                     {'number': 1}, {'self': 1}, []):
             self.sim(400, 'PATCH', 'faults/1', body)
         self.assertEqual(before, self.control.faults())
 
@@ -185,7 +185,7 @@ class TestRegexps(WeatherTest):
         rule = self.control.add_fault(kind='busy', regexp='^vol.*s$')
         for path in ('volumes', 'volume_groups', 'hosts'):
             self.exchange('GET', path)
-        self.assertEqual(2, rule.struck)
+        self.assertEqual(2, rule.triggered)
 
     def test_one_that_takes_too_long(self):
         """The rule rests, the request is answered, the log tells."""
@@ -200,7 +200,7 @@ class TestRegexps(WeatherTest):
                       ' long for a path', log.output)
         self.control.change_fault(rule.id, regexp='a$', enabled=True)
         self.exchange('GET', 'volumes/a')
-        self.assertEqual(1, rule.struck)
+        self.assertEqual(1, rule.triggered)
 
     def test_without_sense(self):
         for regexp in ('(', 'a' * 1001, '(?P<', '*', 'a{100001}',
@@ -349,7 +349,7 @@ class TestSeed(testtools.TestCase):
         self.assertEqual(first, self.run_through(self.array(7)))
         rules = array.control.faults()
         array.control.set_seed(7)
-        self.assertEqual({(0, 0)}, {(rule['matched'], rule['struck'])
+        self.assertEqual({(0, 0)}, {(rule['matched'], rule['triggered'])
                                     for rule in array.control.faults()})
         array.control.reset()
         array.control.set_latency({
@@ -357,7 +357,7 @@ class TestSeed(testtools.TestCase):
         for rule in rules:
             array.control.add_fault({
                 name: value for name, value in rule.items()
-                if name not in ('id', 'matched', 'struck')})
+                if name not in ('id', 'matched', 'triggered', 'struck')})
         self.assertEqual(first, self.run_through(array))
 
     def test_rules_do_not_disturb_each_other(self):
@@ -372,8 +372,8 @@ class TestSeed(testtools.TestCase):
             [seen[0] for seen in self.run_through(plain)],
             [seen[0] for seen in self.run_through(more)])
 
-    def test_strikes_shift_nothing(self):
-        """One that strikes, or rests, leaves the others their numbers."""
+    def test_triggers_shift_nothing(self):
+        """Triggered or disabled, a rule leaves the others their numbers."""
         def run(**changes):
             array = self.array(7)
             array.control.change_fault(1, **changes)
@@ -394,7 +394,7 @@ class TestSeed(testtools.TestCase):
         self.assertEqual(delays, [delay for _, _, delay
                                   in run(enabled=False)[0]])
 
-    def test_a_latency_that_strikes_shifts_nothing(self):
+    def test_a_latency_that_triggers_shifts_nothing(self):
         """Nor what the array draws, nor another rule of the same kind."""
         def run(probability):
             array = self.array(7)
@@ -585,7 +585,7 @@ class TestOutageRules(WeatherTest):
         self.assertEqual('ONLINE', self.get('system/state/1')['state'])
 
     def test_an_outage_goes_on(self):
-        """Each strike begins its seconds anew."""
+        """Each trigger restarts its seconds."""
         rule = self.control.add_fault(kind='full', seconds=10)
         for _ in range(2):
             self.clock.advance(9)
@@ -707,7 +707,7 @@ class TestOutageRules(WeatherTest):
 class TestPeerLost(pairs.PairTest):
 
     def test_by_a_rule(self):
-        """REP-19: lost at the request that is struck, and back in time."""
+        """REP-19: lost at the request that triggers it, and back in time."""
         self.start()
         self.a.control.add_fault(kind='peer_lost', method='GET',
                                  path='volumes', times=1, seconds=30)

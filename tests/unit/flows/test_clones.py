@@ -96,7 +96,7 @@ class ThinTest(ClonesTest):
             except (rest.RestError, exceptions.K2Error):
                 self.assertEqual(self.before, self.leftovers())
             else:
-                self.assertEqual(0, fault.struck)
+                self.assertEqual(0, fault.triggered)
                 self.remove(clone)
             self.sim.control.clear_faults()
 

@@ -88,7 +88,7 @@ class RegroupTest(simulated.SimulatedTest):
                 self.assertEqual(self.before, self.places())
             else:
                 # Beyond the last call, or it was repeated.
-                self.assertTrue(fault.struck == 0 or status == 500)
+                self.assertTrue(fault.triggered == 0 or status == 500)
                 self.sim.control.clear_faults()
                 self.regroup([dataclasses.replace(
                     m, source=m.target, target=m.source)
@@ -177,7 +177,7 @@ class MakeTest(simulated.SimulatedTest):
             except rest.RestError:
                 self.assertEqual(before, self.leftovers())
             else:
-                self.assertEqual(0, fault.struck)
+                self.assertEqual(0, fault.triggered)
                 break
             self.sim.control.clear_faults()
         self.assertEqual(0 if path != 'volume_groups' else 1,

@@ -108,7 +108,7 @@ class HostsTest(simulated.SimulatedTest):
         try:
             self.attach(self.array.fc_hosts, PORTS)
         except rest.RestError:
-            self.assertEqual(1, fault.struck)
+            self.assertEqual(1, fault.triggered)
             self.assertEqual(loose, self.leftovers())
         else:
             self.detach(self.array.fc_hosts, PORTS)

@@ -209,7 +209,7 @@ function faultRow(rule) {
     el('td', {}, pill(rule.kind, rule.enabled ? 'fault' : '')),
     el('td', {class: 'code wide'}, about), el('td', {}, often),
     el('td', {}, details),
-    el('td', {class: 'number'}, `${rule.struck} of ${rule.matched}`),
+    el('td', {class: 'number'}, `${rule.triggered} of ${rule.matched}`),
     el('td', {}, el('span', {class: 'row'},
       button(rule.enabled ? 'Disable' : 'Enable', {
         'data-focus': 'enable', 'aria-label':
@@ -227,7 +227,7 @@ function faults(value) {
   const none = emptiness('Nothing goes wrong.');
   byId('faults').append(table('Faults', [
     ['Id', 'number'], ['Kind'], ['Requests'], ['How often'], ['Details'],
-    ['Struck', 'number'], ['Change']], body), none,
+    ['Triggered', 'number'], ['Change']], body), none,
   el('details', {open: true}, el('summary', {}, 'Add a fault'),
     faultForm(value)));
   return (now) => {

@@ -181,7 +181,7 @@ class FailOverTest(pair.PairTest):
                 kind=kind, commit=commit, times=1, after=after)
             self.assert_served(self.two, self.over())
             self.two.control.clear_faults()
-            if not fault.struck:
+            if not fault.triggered:
                 break
             self.assert_home(self.back())
         self.assertGreater(after, 4)
