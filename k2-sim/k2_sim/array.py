@@ -408,16 +408,16 @@ class Array:
         with self.outages.during(plan.outages):
             if plan.is_carried_out:
                 done = _replied(
-                    request, lambda: self._serve(request, plan.weather))
+                    request, lambda: self._serve(request, plan.stale))
         return faults_module.apply(done, plan)
 
     def _serve(self, request: Request,
-               weather: visibility.Weather) -> Response:
+               stale: visibility.StaleReads) -> Response:
         talk = request_context.RequestContext(self.core.contents)
         try:
             self._attend()
             response = self._discuss(talk, lambda: self._service.answer(
-                request, weather, talk))
+                request, stale, talk))
             self.links.tell(talk.touched)
             if not self.core.is_tended:
                 self.links.deliver()

@@ -162,7 +162,7 @@ class ArrayTest(DirectoryTest):
             visibility.Visibility(self.array.clock), self.array.core.io)
         whole = fresh.answer(
             messages.Request('GET', '__full', role='admin'),
-            visibility.Weather(), request_context.RequestContext())
+            visibility.StaleReads(), request_context.RequestContext())
         self.array.store.listeners[:] = known
         self.assertEqual(whole.json(), self.get('__full'))
 

@@ -38,7 +38,7 @@ class Found(NamedTuple):
     """What a search found: ids in order, and which of them linger."""
 
     numbers: Sequence[int]
-    ghosts: dict[int, visibility_module.Ghost]
+    deleted: dict[int, visibility_module.DeletedRecord]
 
 
 def find(scope: Scope, rules: Rules, query: Query,
@@ -50,15 +50,15 @@ def find(scope: Scope, rules: Rules, query: Query,
     numbers = _matching(scope, rules, tests)
     if visibility.is_clear:
         return Found(numbers, {})
-    ghosts = {}
-    for ghost in visibility.ghosts(rules.name):
-        if all(test(ghost.value(condition.field))
+    deleted = {}
+    for record in visibility.deleted_records(rules.name):
+        if all(test(record.value(condition.field))
                for condition, test in tests):
-            ghosts[ghost.reply['id']] = ghost
-            visibility.seen(rules.name, ghost)
+            deleted[record.reply['id']] = record
+            visibility.count_read(rules.name, record)
     seen = [number for number in numbers
             if visibility.shows(rules.name, number)]
-    return Found(sorted([*seen, *ghosts]), ghosts)
+    return Found(sorted([*seen, *deleted]), deleted)
 
 
 def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
@@ -141,25 +141,25 @@ def _sorted_by(rules: Rules, query: Query) -> str:
 def order(scope: Scope, rules: Rules, query: Query, found: Found,
           turn: int) -> Found:
     """What was found as __sort asks; turn rotates it if it does not."""
-    numbers, ghosts = found
+    numbers, deleted = found
     field = _sorted_by(rules, query)
     if not field:
         turn = turn % len(numbers) if turn and numbers else 0
-        return Found([*numbers[turn:], *numbers[:turn]], ghosts) \
+        return Found([*numbers[turn:], *numbers[:turn]], deleted) \
             if turn else found
     if field == 'id':
-        return Found(numbers[::-1], ghosts) if query.descending else found
+        return Found(numbers[::-1], deleted) if query.descending else found
     return Found(sorted(
         numbers, reverse=query.descending, key=lambda number:
         query_module.sort_key(_value(scope, rules, found, number, field))),
-        ghosts)
+        deleted)
 
 
 def _value(scope: Scope, rules: Rules, found: Found, number: int,
            field: str) -> Any:
-    ghost = found.ghosts.get(number)
-    if ghost is not None:
-        return ghost.value(field)
+    record = found.deleted.get(number)
+    if record is not None:
+        return record.value(field)
     return rules.value(
         scope, scope.store.tables[rules.name].rows[number], field)
 

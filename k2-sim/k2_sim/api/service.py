@@ -71,11 +71,11 @@ class Service:
         self._retention = retention.Retention(store)
         self._turn = 0
 
-    def answer(self, request: Request, weather: visibility_module.Weather,
+    def answer(self, request: Request, stale: visibility_module.StaleReads,
                talk: request_context.RequestContext) -> Response:
         """The reply to one request.
 
-        weather says how late reads see what a write does (OBJ-6).
+        stale: how long reads do not see a write (OBJ-6).
         Raises ApiError for a refusal, and UnansweredError if a peer must
         be asked first (see talk.open); then nothing has changed.
         """
@@ -96,7 +96,7 @@ class Service:
             raise errors.no_resource()
         if request.method == 'GET':
             return self._read(scope, request, path)
-        return self._write(scope, request, path, weather)
+        return self._write(scope, request, path, stale)
 
     def _known_path(self, path: str) -> str:
         """The path under its usual name (section 14)."""
@@ -202,11 +202,11 @@ class Service:
                numbers: Sequence[int], query: query_module.Query
                ) -> Sequence[object]:
         """Some objects of a search."""
-        if not found.ghosts and not query.fields:
+        if not found.deleted and not query.fields:
             return self._renderings.of_all(scope, rules, numbers)
         rows = self._store.tables[rules.name].rows
-        return [found.ghosts[number].shown(query.fields)
-                if number in found.ghosts
+        return [found.deleted[number].shown(query.fields)
+                if number in found.deleted
                 else self._row(scope, rules, rows[number], query.fields)
                 for number in numbers]
 
@@ -227,17 +227,17 @@ class Service:
 
     def _show(self, scope: Scope, rules: Rules, number: str,
               fields: frozenset[str]) -> object:
-        ghost = self._visibility.ghost(rules.name, _number(number))
-        if ghost is not None:
-            self._visibility.seen(rules.name, ghost)
-            return ghost.shown(fields)
+        record = self._visibility.deleted_record(rules.name, _number(number))
+        if record is not None:
+            self._visibility.count_read(rules.name, record)
+            return record.shown(fields)
         row = _existing(self._store, rules, number)
         if not self._visibility.shows(rules.name, row['id']):
             raise errors.missing(f'/{rules.name}/{number}')
         return self._row(scope, rules, row, fields)
 
     def _write(self, scope: Scope, request: Request, path: str,
-               weather: visibility_module.Weather) -> Response:
+               stale: visibility_module.StaleReads) -> Response:
         """A write, all of it or nothing."""
         rules, rest = _split(path)
         self._check_method(scope, request.method, rules, rest)
@@ -249,7 +249,7 @@ class Service:
             else:
                 rows = [self._one(scope, request.method, rules, rest, body)]
             events.record_write(scope, request.method, rules.name, rows)
-        self._after_write(scope, request.method, rules, rows, weather)
+        self._after_write(scope, request.method, rules, rows, stale)
         return self._written(scope, request.method, rules, rest, rows)
 
     def _check_method(self, scope: Scope, method: str, rules: Rules,
@@ -321,24 +321,24 @@ class Service:
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,
                      rows: list[Row],
-                     weather: visibility_module.Weather) -> None:
+                     stale: visibility_module.StaleReads) -> None:
         if method == 'POST':
             for row in rows:
-                self._visibility.hide(rules.name, row['id'], weather.late)
+                self._visibility.hide(rules.name, row['id'], stale.late)
         if method == 'DELETE':
             for row in rows:
                 self._visibility.forget(rules.name, row['id'])
         for resource, reply in scope.deleted:
             self._visibility.linger(
-                resource, reply, self._linger(resource, weather))
+                resource, reply, self._linger(resource, stale))
 
-    def _linger(self, resource: str, weather: visibility_module.Weather
-                ) -> visibility_module.Spell:
+    def _linger(self, resource: str, stale: visibility_module.StaleReads
+                ) -> visibility_module.StaleWindow:
         """How long a deleted record is still listed (QRY-10, VOL-17)."""
         if resource == 'volumes':
-            return visibility_module.Spell(
+            return visibility_module.StaleWindow(
                 seconds=self._behaviors.delete_seconds)
-        return weather.linger or visibility_module.Spell(
+        return stale.linger or visibility_module.StaleWindow(
             self._behaviors.linger_reads, self._behaviors.linger_seconds)
 
     def _written(self, scope: Scope, method: str, rules: Rules, rest: str,

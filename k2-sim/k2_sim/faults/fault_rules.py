@@ -30,7 +30,7 @@ import msgspec
 from k2_sim import errors
 from k2_sim.faults import latency as latency_module
 from k2_sim.faults.subjects import Subject
-from k2_sim.faults.visibility import Spell
+from k2_sim.faults.visibility import StaleWindow
 from k2_sim.protocol import safe_regex
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ class FaultRule:
         return self.commit == 'after'
 
     @property
-    def spell(self) -> Spell:
-        """For how long reads are wrong, if it is late or linger."""
-        return Spell(self.reads, self.seconds)
+    def window(self) -> StaleWindow:
+        """How long reads are stale, for the kinds late and linger."""
+        return StaleWindow(self.reads, self.seconds)
 
     @property
     def _methods(self) -> list[str]:

@@ -29,8 +29,8 @@ from k2_sim.faults import fault_rules
 from k2_sim.faults.fault_rules import FaultRule
 from k2_sim.faults.latency import Latency
 from k2_sim.faults.subjects import Subject
-from k2_sim.faults.visibility import Spell
-from k2_sim.faults.visibility import Weather
+from k2_sim.faults.visibility import StaleReads
+from k2_sim.faults.visibility import StaleWindow
 from k2_sim.protocol import messages
 from k2_sim.protocol.messages import Exchange
 from k2_sim.protocol.messages import Response
@@ -38,19 +38,19 @@ from k2_sim.protocol.messages import Response
 
 # The slot of all kinds of which only one can apply to a reply.
 _REPLY = 'reply'
-_FAIR = Weather()
+_FRESH = StaleReads()
 
 
 class Plan(msgspec.Struct, frozen=True):
     """The faults of one request.
 
-    rule: the fault of its reply, if any. weather: what reads do not see of
-    it. delay: seconds that its reply takes. fault: the kind for the
+    rule: the fault of its reply, if any. stale: how long reads do not see
+    its write. delay: seconds that its reply takes. fault: the kind for the
     journal, or ''. outages: faults of the whole array that begin with it.
     """
 
     rule: FaultRule | None
-    weather: Weather
+    stale: StaleReads
     delay: float
     fault: str
     outages: tuple[FaultRule, ...] = ()
@@ -174,16 +174,16 @@ class Faults:
         """The faults of a request; subject is called if a rule needs it."""
         delay = self.delay()
         if not self._rules:
-            return Plan(None, _FAIR, delay, '')
+            return Plan(None, _FRESH, delay, '')
         triggers = self._triggers(method, path, functools.cache(subject))
         rules = {place: trigger.rule for place, trigger in triggers.items()}
         noted = next((rules[kind] for kind in (_REPLY, *fault_rules.MILD)
                       if kind in rules), None)
         late, linger = map(rules.get, ('late', 'linger'))
-        weather = Weather(late.spell if late else Spell(),
-                          linger.spell if linger else None)
+        stale = StaleReads(late.window if late else StaleWindow(),
+                           linger.window if linger else None)
         return Plan(
-            rules.get(_REPLY), weather,
+            rules.get(_REPLY), stale,
             triggers['latency'].delay if 'latency' in triggers else delay,
             noted.kind if noted else '',
             tuple(rules[kind] for kind in fault_rules.OUTAGES

@@ -10,10 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Objects that show late (OBJ-6) and deleted ones that linger (QRY-10).
+"""Stale reads: new objects missing (OBJ-6), deleted ones listed (QRY-10).
 
-Both last for some reads, or for some time, and are kept in memory only:
-they model a moment.
+Both last for a number of reads or of seconds, and are kept in memory only.
 """
 
 import dataclasses
@@ -24,32 +23,32 @@ from k2_sim import clock as clock_module
 from k2_sim.state.schema import Row
 
 
-# What is over is thrown away when there are twice as many as were left the
-# last time, and at least so many; more than the second number never stay.
+# Expired entries are purged when the number of entries has doubled since the
+# last purge, and is at least the first number; at most the second are kept.
 _FEW, _MOST = 100, 10000
 
 
-class Spell(NamedTuple):
-    """How long reads do not see a change: so many seconds, else reads."""
+class StaleWindow(NamedTuple):
+    """How long reads do not see a change: in seconds, or else in reads."""
 
     reads: int = 0
     seconds: float = 0.0
 
 
-class Weather(NamedTuple):
-    """What reads do not see of one write.
+class StaleReads(NamedTuple):
+    """How long reads do not see one write.
 
-    late: what a POST makes. linger: that a snapshot is deleted; None
-    leaves it to the behaviors.
+    late: the object that a POST creates. linger: the deletion of a
+    snapshot; None means as the behaviors say.
     """
 
-    late: Spell = Spell()
-    linger: Spell | None = None
+    late: StaleWindow = StaleWindow()
+    linger: StaleWindow | None = None
 
 
 @dataclasses.dataclass
 class Countdown:
-    """What is left of a spell; until is None if reads are counted."""
+    """The rest of a stale window; until is None if reads are counted."""
 
     reads: int
     until: float | None
@@ -59,7 +58,7 @@ class Countdown:
         return self.reads <= 0 if self.until is None else now >= self.until
 
 
-class Ghost:
+class DeletedRecord:
     """A deleted record that is still listed, as replies showed it."""
 
     def __init__(self, reply: Row, left: Countdown) -> None:
@@ -78,53 +77,53 @@ class Ghost:
 
 
 class Visibility:
-    """Which objects reads do not show yet, and which they still show."""
+    """The new objects that reads omit, and the deleted ones they list."""
 
     def __init__(self, clock: clock_module.Clock) -> None:
         self._clock = clock
         self._hidden: dict[tuple[str, int], Countdown] = {}
-        self._ghosts: dict[tuple[str, int], Ghost] = {}
+        self._deleted: dict[tuple[str, int], DeletedRecord] = {}
         self._limit = _FEW
 
     @property
     def is_clear(self) -> bool:
-        """Whether reads show what is there, and nothing else."""
-        return not self._hidden and not self._ghosts
+        """Whether no read is stale."""
+        return not self._hidden and not self._deleted
 
-    def hide(self, resource: str, number: int, spell: Spell) -> None:
-        """Leave an object out of reads for a while."""
-        if any(spell):
-            self._hidden[(resource, number)] = self._countdown(spell)
+    def hide(self, resource: str, number: int, window: StaleWindow) -> None:
+        """Omit an object from reads for a while."""
+        if any(window):
+            self._hidden[(resource, number)] = self._countdown(window)
             self._purge()
 
     def forget(self, resource: str, number: int) -> None:
-        """An object that may have been left out of reads is gone."""
+        """An object is deleted: do not omit its id any more."""
         self._hidden.pop((resource, number), None)
 
-    def linger(self, resource: str, reply: Row, spell: Spell) -> None:
-        """Show a deleted record to reads for a while."""
-        if any(spell):
-            self._ghosts[(resource, reply['id'])] = Ghost(
-                reply, self._countdown(spell))
+    def linger(self, resource: str, reply: Row, window: StaleWindow) -> None:
+        """List a deleted record in reads for a while."""
+        if any(window):
+            self._deleted[(resource, reply['id'])] = DeletedRecord(
+                reply, self._countdown(window))
             self._purge()
 
     def _purge(self) -> None:
-        """Throw away what is over, and the oldest of far too many."""
-        if len(self._hidden) + len(self._ghosts) < self._limit:
+        """Remove expired entries, and the oldest beyond the limit."""
+        if len(self._hidden) + len(self._deleted) < self._limit:
             return
         now = self._clock.time()
         self._hidden = dict([
             item for item in self._hidden.items()
             if not item[1].is_over(now)][-_MOST:])
-        self._ghosts = dict([
-            item for item in self._ghosts.items()
+        self._deleted = dict([
+            item for item in self._deleted.items()
             if not item[1].left.is_over(now)][-_MOST:])
         self._limit = max(
-            _FEW, 2 * (len(self._hidden) + len(self._ghosts)))
+            _FEW, 2 * (len(self._hidden) + len(self._deleted)))
 
-    def _countdown(self, spell: Spell) -> Countdown:
-        until = self._clock.time() + spell.seconds
-        return Countdown(spell.reads, until if spell.seconds else None)
+    def _countdown(self, window: StaleWindow) -> Countdown:
+        until = self._clock.time() + window.seconds
+        return Countdown(window.reads, until if window.seconds else None)
 
     def shows(self, resource: str, number: int) -> bool:
         """Whether a read shows the object; counts as one read of it."""
@@ -139,32 +138,33 @@ class Visibility:
         left.reads -= 1
         return False
 
-    def ghosts(self, resource: str) -> list[Ghost]:
+    def deleted_records(self, resource: str) -> list[DeletedRecord]:
         """The deleted records of a resource; counts nothing."""
         now = self._clock.time()
-        return [ghost for (name, _), ghost in self._ghosts.items()
-                if name == resource and not ghost.left.is_over(now)]
+        return [record for (name, _), record in self._deleted.items()
+                if name == resource and not record.left.is_over(now)]
 
-    def ghost(self, resource: str, number: int) -> Ghost | None:
+    def deleted_record(self, resource: str, number: int
+                       ) -> DeletedRecord | None:
         """One deleted record; counts nothing."""
-        found = self._ghosts.get((resource, number))
+        found = self._deleted.get((resource, number))
         if found is None or found.left.is_over(self._clock.time()):
             return None
         return found
 
     def knows(self, resource: str, number: int) -> bool:
-        """Whether reads still have to do with what had this id."""
+        """Whether reads of this id may still be stale."""
         left = self._hidden.get((resource, number))
-        return (self.ghost(resource, number) is not None
+        return (self.deleted_record(resource, number) is not None
                 or left is not None and not left.is_over(self._clock.time()))
 
-    def seen(self, resource: str, ghost: Ghost) -> None:
+    def count_read(self, resource: str, record: DeletedRecord) -> None:
         """Count one read of a deleted record."""
-        ghost.left.reads -= 1
-        if ghost.left.is_over(self._clock.time()):
-            self._ghosts.pop((resource, ghost.reply['id']), None)
+        record.left.reads -= 1
+        if record.left.is_over(self._clock.time()):
+            self._deleted.pop((resource, record.reply['id']), None)
 
     def clear(self) -> None:
-        """Show what is there, and nothing else."""
+        """End all stale reads."""
         self._hidden.clear()
-        self._ghosts.clear()
+        self._deleted.clear()

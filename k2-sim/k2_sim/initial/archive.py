@@ -102,7 +102,7 @@ def _check(archive: Archive) -> None:
             visibility.Visibility(clock), performance.Performance(clock))
         store.at('/system/state/1')
         whole.answer(messages.Request('GET', '__full'),
-                     visibility.Weather(), request_context.RequestContext())
+                     visibility.StaleReads(), request_context.RequestContext())
     except errors.StateError:
         raise
     except Exception as exc:

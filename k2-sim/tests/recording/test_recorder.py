@@ -24,7 +24,7 @@ import testtools
 
 from k2_sim.recording import masking
 from tests import base
-from tests.faults import test_weather
+from tests.faults import test_faults
 
 SECRET = 'very-secret-1'
 # The structure of HTTP Archive 1.2; fields of our own begin with "_".
@@ -64,7 +64,7 @@ HAR = _object({'log': _object({
     'entries': {'type': 'array', 'items': _ENTRY}})})
 
 
-class TestRecorder(test_weather.WeatherTest):
+class TestRecorder(test_faults.FaultsTest):
 
     def setUp(self):
         super().setUp()

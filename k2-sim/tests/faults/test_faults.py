@@ -28,7 +28,7 @@ from tests import base
 from tests import pairs
 
 
-class WeatherTest(base.ArrayTest):
+class FaultsTest(base.ArrayTest):
 
     def exchange(self, method='GET', path='volumes', body=None):
         path, _, query = path.partition('?')
@@ -41,7 +41,7 @@ class WeatherTest(base.ArrayTest):
 
 
 @ddt.ddt
-class TestObjects(WeatherTest):
+class TestObjects(FaultsTest):
 
     def setUp(self):
         super().setUp()
@@ -121,7 +121,7 @@ class TestObjects(WeatherTest):
                           kind='busy', **fields)
 
 
-class TestRules(WeatherTest):
+class TestRules(FaultsTest):
     """Fault rules, one by one."""
 
     def setUp(self):
@@ -178,7 +178,7 @@ class TestRules(WeatherTest):
             self.sim(404, 'GET', name)
 
 
-class TestRegexps(WeatherTest):
+class TestRegexps(FaultsTest):
     """They are tried while others wait, so not for long."""
 
     def test_found(self):
@@ -211,7 +211,7 @@ class TestRegexps(WeatherTest):
                               kind='busy', regexp=regexp)
 
 
-class TestLatencies(WeatherTest):
+class TestLatencies(FaultsTest):
 
     def _delays(self, count=400):
         return [self.exchange().delay for _ in range(count)]
@@ -302,7 +302,7 @@ class TestLatencies(WeatherTest):
 
 
 class TestSeed(testtools.TestCase):
-    """The same seed and the same requests: the same weather."""
+    """The same seed and the same requests: the same faults."""
 
     def array(self, seed=None):
         array = k2_sim.Array(clock=k2_sim.FakeClock(), seed=seed)
@@ -423,7 +423,7 @@ class TestSeed(testtools.TestCase):
         self.assertGreater(len(seeds), 1)
 
 
-class TestVisibility(WeatherTest):
+class TestVisibility(FaultsTest):
 
     def test_late_by_the_clock(self):
         """OBJ-6: however often it is read, until the time has come."""
@@ -449,7 +449,7 @@ class TestVisibility(WeatherTest):
             snapshot = self.snapshot(group, f's{number}')
             self.expect(204, 'DELETE', f'snapshots/{snapshot["id"]}')
             self.clock.advance(60)
-        self.assertLess(len(known._hidden) + len(known._ghosts), 110)
+        self.assertLess(len(known._hidden) + len(known._deleted), 110)
 
     def test_linger(self):
         """QRY-10: by a rule on one snapshot, by reads."""
@@ -482,7 +482,7 @@ class TestVisibility(WeatherTest):
         self.refused('GET', path, status=404)
 
 
-class TestOutages(WeatherTest):
+class TestOutages(FaultsTest):
 
     def test_full(self):
         """CAP-3: what needs space is refused, all else works."""
@@ -552,7 +552,7 @@ class TestOutages(WeatherTest):
 
 
 @ddt.ddt
-class TestOutageRules(WeatherTest):
+class TestOutageRules(FaultsTest):
     """Outages that begin and end by a rule."""
 
     PORT = '/system/net_ports/2'
