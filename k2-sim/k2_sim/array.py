@@ -73,8 +73,8 @@ from k2_sim.state import reused_ids
 from k2_sim.state import store as store_module
 
 LOG = logging.getLogger(__name__)
-# How often one request may find that it has more to ask for.
-_ASKINGS = 4
+# How often one request may need further calls to peers or copies.
+_MAX_CALLS = 4
 # What may have to wait for files; beside all of the control API.
 _WITH_COPIES = ('/snapshots', '/replication/sessions')
 T = TypeVar('T')
@@ -181,7 +181,7 @@ class Array:
 
     @property
     def is_open(self) -> bool:
-        """Whether peers can speak to it."""
+        """Whether peers can reach it."""
         return self.links.is_open
 
     @property
@@ -358,7 +358,7 @@ class Array:
     def _controlled(self, request: Request) -> Response:
         header = request.headers.get('authorization', '')
         if request.path in (peering.PATH, peering.DATA_PATH):
-            # Arrays talk as those who replicate.
+            # The account of a peer must be allowed to replicate.
             user = self._accounts.users.authenticate(header)
             roles.check(user.role, request.method, replicas.SESSIONS)
             request = msgspec.structs.replace(request, role=user.role)
@@ -413,51 +413,51 @@ class Array:
 
     def _serve(self, request: Request,
                stale: visibility.StaleReads) -> Response:
-        talk = request_context.RequestContext(self.core.contents)
+        context = request_context.RequestContext(self.core.contents)
         try:
-            self._attend()
-            response = self._discuss(talk, lambda: self._service.answer(
-                request, stale, talk))
-            self.links.tell(talk.touched)
-            if not self.core.is_tended:
-                self.links.deliver()
+            self._run_due()
+            response = self._carry_out(context, lambda: self._service.answer(
+                request, stale, context))
+            self.links.notify(context.touched)
+            if not self.core.has_maintenance:
+                self.links.send_data()
             return response
         except errors.ApiError:
-            self.links.cancel(talk)
+            self.links.cancel(context)
             raise
 
-    def _discuss(self, talk: request_context.RequestContext,
-                 carry_out: Callable[[], T]) -> T:
-        """What comes of it, after all was answered that it asks for."""
+    def _carry_out(self, context: request_context.RequestContext,
+                   action: Callable[[], T]) -> T:
+        """The result, after the calls and copies that it needs."""
         try:
             with self.lock:
-                return carry_out()
-        except request_context.UnansweredError:
-            return self._ask(talk, carry_out)
+                return action()
+        except request_context.PendingError:
+            return self._resolve(context, action)
 
-    def _ask(self, talk: request_context.RequestContext,
-             carry_out: Callable[[], T]) -> T:
-        """Ask what is open, and what it leads to; then carry it out."""
+    def _resolve(self, context: request_context.RequestContext,
+                 action: Callable[[], T]) -> T:
+        """Make the pending calls and copies, and carry it out again."""
         with contextlib.ExitStack() as until:
-            until.callback(self.core.data_store.end, talk)
-            for _ in range(_ASKINGS):
-                self.links.ask(talk, until)
-                self.core.data_store.freeze(talk, until)
-                talk.begin()
+            until.callback(self.core.data_store.end, context)
+            for _ in range(_MAX_CALLS):
+                self.links.call(context, until)
+                self.core.data_store.freeze(context, until)
+                context.begin()
                 with contextlib.suppress(
-                        request_context.UnansweredError), self.lock:
-                    return carry_out()
-            raise errors.refused('The peer has no answer that lasts')
+                        request_context.PendingError), self.lock:
+                    return action()
+            raise errors.refused('The replies of the peer keep changing')
 
-    def _attend(self) -> None:
-        """Do what is due; a request that comes then is not to blame."""
-        if self.core.is_tended:
-            self.links.look_near()
+    def _run_due(self) -> None:
+        """Do what is due; a failure does not fail the current request."""
+        if self.core.has_maintenance:
+            self.links.sync_local()
             return
         try:
             self.run_maintenance()
         except (errors.ApiError, errors.StateError) as exc:
-            LOG.error('what was due failed: %s', exc)
+            LOG.error('maintenance failed: %s', exc)
 
     def look(self) -> None:
         """Do all that is due by the clock, and take samples of figures."""
@@ -465,25 +465,25 @@ class Array:
         self.console.look()
 
     def run_maintenance(self) -> None:
-        """Do all that is due by the clock, also what takes its time.
+        """Do all that is due by the clock, including slow work.
 
-        Raises what went wrong after all has been tried.
+        Raises an error after everything has been tried.
         """
         if self.core.closed:
             return
         with contextlib.ExitStack() as steps:
-            # The last goes first, and each whatever became of the others:
-            # a disk that is full must not keep files from being removed.
+            # In reverse order, and each even if others fail: a full disk
+            # must not prevent the removal of files.
             steps.callback(self.core.data_store.run_maintenance)
-            steps.callback(self.links.deliver)
-            steps.callback(self.links.look)
-            steps.callback(self._do_due, self.links.settle)
-            steps.callback(self._do_due, self._service.expire)
+            steps.callback(self.links.send_data)
+            steps.callback(self.links.sync)
+            steps.callback(self._run_due_rules, self.links.settle)
+            steps.callback(self._run_due_rules, self._service.expire)
 
-    def _do_due(self, carry_out: Callable[[base.Scope], object]) -> None:
-        talk = request_context.RequestContext(self.core.contents)
-        self._discuss(talk, functools.partial(carry_out, base.Scope(
-            self.store, self.behaviors, self.clock, talk=talk)))
+    def _run_due_rules(self, action: Callable[[base.Scope], object]) -> None:
+        context = request_context.RequestContext(self.core.contents)
+        self._carry_out(context, functools.partial(action, base.Scope(
+            self.store, self.behaviors, self.clock, context=context)))
 
     def may_wait(self, path: str) -> bool:
         """Whether a request may have to wait for a peer, or for files.

@@ -44,7 +44,7 @@ def connect(first: array_module.Array,
     if other is not first:
         _part_ids(other)
     for array in dict.fromkeys((first, other)):
-        array.links.look()
+        array.links.sync()
 
 
 def _part_ids(array: array_module.Array) -> None:

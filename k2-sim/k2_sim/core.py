@@ -35,9 +35,9 @@ class Core:
 
     lock: held while rows are read or changed, and never while another array
     is waited for. io: what moves data notes there what statistics show.
-    contents: the bytes of volumes, if there are any. is_tended: what is due
-    is done all the time, so that no request has to. closed: for its peers
-    the array is lost.
+    contents: the bytes of volumes, if there are any. has_maintenance: what
+    is due is done in the background, so that no request has to. closed: its
+    peers cannot reach the array.
     """
 
     profile: str
@@ -52,10 +52,11 @@ class Core:
     lock: threading.RLock
     data_store: data_store_module.DataStore | null.NullDataStore
     usage_scanner: usage_scanner_module.UsageScanner | null.NullUsageScanner
-    is_tended: bool = False
+    has_maintenance: bool = False
     closed: bool = False
 
     def scope(self, role: str = 'admin') -> base.Scope:
         """The rows as a user of a role sees and changes them."""
-        return base.Scope(self.store, self.behaviors, self.clock, role,
-                          talk=request_context.RequestContext(self.contents))
+        return base.Scope(
+            self.store, self.behaviors, self.clock, role,
+            context=request_context.RequestContext(self.contents))

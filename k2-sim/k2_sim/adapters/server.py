@@ -117,7 +117,7 @@ class _Uvicorn(uvicorn.Server):
                       ) -> None:
         """Begin to listen."""
         await super().startup(sockets)
-        if self._array.core.is_tended:
+        if self._array.core.has_maintenance:
             self._maintenance = asyncio.create_task(_maintain(self._array))
             self._maintenance.add_done_callback(self._stop)
         self.on_ready()
@@ -138,7 +138,7 @@ async def _maintain(array: array_module.Array) -> None:
         except errors.StateError as exc:
             LOG.error('%s', exc)
         except Exception:
-            LOG.exception('what was due failed')
+            LOG.exception('maintenance failed')
 
 
 def _is_news(record: logging.LogRecord) -> bool:

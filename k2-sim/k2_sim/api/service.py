@@ -72,21 +72,21 @@ class Service:
         self._turn = 0
 
     def answer(self, request: Request, stale: visibility_module.StaleReads,
-               talk: request_context.RequestContext) -> Response:
+               context: request_context.RequestContext) -> Response:
         """The reply to one request.
 
         stale: how long reads do not see a write (OBJ-6).
-        Raises ApiError for a refusal, and UnansweredError if a peer must
-        be asked first (see talk.open); then nothing has changed.
+        Raises ApiError for a refusal, and PendingError if a peer must
+        be asked first (see context.pending); then nothing has changed.
         """
         scope = Scope(self._store, self._behaviors, self._clock,
-                      request.role, request.login, talk=talk)
+                      request.role, request.login, context=context)
         try:
             self.expire(scope)
-        except request_context.UnansweredError:
+        except request_context.PendingError:
             # Left to Array.run_maintenance(), so that this request need not
             # wait for it.
-            talk.begin()
+            context.begin()
         self._renderings.check(self._behaviors)
         path = self._known_path(request.path.strip('/'))
         if path in ('', '__full'):
@@ -107,13 +107,13 @@ class Service:
     def expire(self, scope: Scope) -> None:
         """Take due snapshots; remove what is too old or in the way.
 
-        Raises UnansweredError if copies must be made first.
+        Raises PendingError if copies must be made first.
         """
         due = schedulers.due(scope)
         if due:
             own = _own(scope)
             with self._store.transaction():
-                own.talk.for_each(due, lambda row: schedulers.run(own, row))
+                own.context.for_each(due, lambda row: schedulers.run(own, row))
         rows = self._retention.expired(scope)
         if rows:
             own = _own(scope)
@@ -309,14 +309,14 @@ class Service:
             try:
                 rows.append(self._one(
                     scope, method, rules, number, item, lenient=True))
-            except request_context.UnansweredError:
+            except request_context.PendingError:
                 # Peers are asked for all items at once.
                 continue
             except errors.ApiError:
-                if not scope.talk.is_open:
+                if not scope.context.is_pending:
                     raise
-        if scope.talk.is_open:
-            raise request_context.UnansweredError('a bulk call')
+        if scope.context.is_pending:
+            raise request_context.PendingError('a bulk call')
         return rows
 
     def _after_write(self, scope: Scope, method: str, rules: Rules,

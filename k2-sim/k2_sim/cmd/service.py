@@ -192,7 +192,7 @@ def _array(settings: Settings, directory: pathlib.Path, known: Passwords,
         except k2_sim.ApiError as exc:
             raise StartError(f'cannot add the fault rule of kind'
                              f' {rule["kind"]}: {exc}') from exc
-    array.core.is_tended = True
+    array.core.has_maintenance = True
     return array
 
 

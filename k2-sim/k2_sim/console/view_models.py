@@ -112,7 +112,7 @@ class ViewModels:
         if view is None:
             raise errors.no_resource()
         core = self._core
-        if not core.is_tended:
+        if not core.has_maintenance:
             self._look()
         with core.lock:
             return view(base.Scope(

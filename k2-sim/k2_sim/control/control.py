@@ -220,7 +220,7 @@ class Control:
         write to the volume's image in this view instead; in a snapshot
         nothing can be written (SNP-5).
         """
-        self._links.look()
+        self._links.sync()
         resource, row = self._place(volume, snapshot)
         if not isinstance(token, str):
             raise errors.refused('A token must be a text')
@@ -293,14 +293,14 @@ class Control:
         links = self._links
         self._life.run_maintenance()
         links.transport.cut = True
-        links.look()
+        links.sync()
 
     def mend_link(self) -> None:
         """The peers can be reached again."""
         links = self._links
         links.transport.cut = False
         links.reset()
-        links.look()
+        links.sync()
 
     @property
     def is_cut(self) -> bool:

@@ -230,24 +230,24 @@ class DataStore:
             finally:
                 busy.clear()
 
-    def freeze(self, talk: request_context.RequestContext,
+    def freeze(self, context: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
         """Make the copies that a request asks for, all of one moment.
 
         until: nothing else changes before it is closed, so that what needs
         no copy is of that moment, too.
         """
-        if not talk.unfrozen:
+        if not context.unfrozen:
             return
         until.enter_context(self.contents.writing)
         with contextlib.ExitStack() as stack:
-            for token in talk.unfrozen:
+            for token in context.unfrozen:
                 stack.enter_context(self.pinned(lambda: token))
             stack.enter_context(self.contents.quiesced())
-            for token in filter(self.contents.has, talk.unfrozen):
+            for token in filter(self.contents.has, context.unfrozen):
                 copy = self.contents.clone(token)
-                self.release(talk.copies.get(token, ''))
-                talk.copies[token] = copy
+                self.release(context.copies.get(token, ''))
+                context.copies[token] = copy
 
     def release(self, token: str) -> None:
         """A file was made for a row; without one it can go."""
@@ -255,9 +255,9 @@ class DataStore:
             if token and not self._counts[token]:
                 self._unnamed.add(token)
 
-    def end(self, talk: request_context.RequestContext) -> None:
+    def end(self, context: request_context.RequestContext) -> None:
         """The request is over: copies that no row took can go."""
-        for token in talk.copies.values():
+        for token in context.copies.values():
             self.release(token)
 
     def run_maintenance(self) -> None:

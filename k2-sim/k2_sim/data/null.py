@@ -62,11 +62,11 @@ class NullDataStore:
     def drop_missing(self) -> None:
         """No token has a file, and none needs one."""
 
-    def freeze(self, talk: request_context.RequestContext,
+    def freeze(self, context: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
         """Nothing is asked for."""
 
-    def end(self, talk: request_context.RequestContext) -> None:
+    def end(self, context: request_context.RequestContext) -> None:
         """Nothing was made."""
 
     def sweep(self) -> None:

@@ -10,14 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The links between arrays: who asks whom, and when.
+"""The links between arrays: calls to peers, and session updates.
 
-No lock of an array is held while another array is waited for. A request
-that changes sessions first asks the peer what it must know, then changes
-this array, then tells the peer the news. What is not told, because a
-process ended or the link was cut, is told when the arrays meet again: at
-the first contact, and after each loss, both sides show each other all
-their sessions.
+No lock of an array is held while waiting for another array. A request that
+changes sessions first calls the peer, then changes this array, then sends
+the peer an update of the sessions. If it is not sent, because a process
+ended or the link was cut, it follows on the next contact: on the first one,
+and after each loss, both arrays exchange all their sessions.
 """
 
 from collections.abc import Iterable
@@ -36,10 +35,10 @@ from k2_sim import errors
 from k2_sim.peers import transport
 from k2_sim.protocol import peering
 from k2_sim.protocol.request_context import Address
-from k2_sim.protocol.request_context import Answer
-from k2_sim.protocol.request_context import Question
+from k2_sim.protocol.request_context import PeerReply
+from k2_sim.protocol.request_context import PeerRequest
+from k2_sim.protocol.request_context import PendingError
 from k2_sim.protocol.request_context import RequestContext
-from k2_sim.protocol.request_context import UnansweredError
 from k2_sim.rules import base
 from k2_sim.rules import pairing
 from k2_sim.rules import peer_requests
@@ -54,24 +53,24 @@ from k2_sim.state.schema import Row
 LOG = logging.getLogger(__name__)
 # Real seconds between two attempts at a peer in another process.
 _PROBE_EVERY = 1.0
-# News may call for more news; after so many turns the next look goes on.
-_TURNS = 4
+# An update can require another one; the rest is left to the next sync().
+_MAX_ROUNDS = 4
 _NEVER = 1e9
-# Questions that a peer makes something for.
-_MAKING = ('create', 'add_volume')
+# Requests that create objects on the peer.
+_CREATING = ('create', 'add_volume')
 
 
 @dataclasses.dataclass
 class _State:
-    """What is known of the link to one peer, in memory only.
+    """The state of the link to one peer, in memory only.
 
-    met: whether both sides have shown each other all their sessions since
-    the link came up. contact_at: the array's time at which the peer has
-    something new. tried: the real time of the last message. wanted: what
-    the peer needs before parcels can arrive (see peering.Reply).
+    synced: whether both sides have exchanged all their sessions since the
+    link came up. contact_at: the array's time of the next change on the
+    peer. tried: the real time of the last message. wanted: the data that
+    the peer needs before parcels can arrive (see peering.UpdateReply).
     """
 
-    met: bool = False
+    synced: bool = False
     contact_at: float = 0.0
     tried: float = -math.inf
     wanted: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -80,7 +79,7 @@ class _State:
 class Links:
     """The links of one array.
 
-    transport: the way to the peers. address: how they reach this array.
+    transport: sends to the peers. address: where they reach this array.
     """
 
     def __init__(self, core: core_module.Core) -> None:
@@ -88,31 +87,31 @@ class Links:
         self.transport = transport.Transport()
         self.address = ''
         self._states: dict[int, _State] = {}
-        self._untold: dict[int, int] = {}
+        self._unsent: dict[int, int] = {}
         self._due = 0.0
-        # Held while a peer is waited for; never wanted by what answers.
-        self._meeting = threading.RLock()
-        # How many requests make something on a peer right now.
-        self._makes = 0
-        # Held while data is sent; nothing else waits for that.
-        self._outbound = threading.Lock()
+        # Held while waiting for a peer; not needed to handle its messages.
+        self._sync_lock = threading.RLock()
+        # How many requests are creating objects on a peer now.
+        self._creating_requests = 0
+        # Held while data is sent; nothing else waits for it.
+        self._data_lock = threading.Lock()
 
     def reset(self) -> None:
-        """Forget what was known of the peers."""
-        with self._meeting:
+        """Discard the state of all links."""
+        with self._sync_lock:
             self._states.clear()
-            self._untold.clear()
+            self._unsent.clear()
             self._due = 0.0
 
     def forget(self, number: int) -> None:
-        """Another peer gets the id of one that is gone."""
+        """Discard the state of a link, as its peer was deleted."""
         self._states.pop(number, None)
 
     def may_wait(self, path: str) -> bool:
         """Whether a request may have to wait for another array.
 
-        It waits for that one's process, or at least for its disk. What a
-        peer says never does: it is answered by what is here.
+        It waits for the process of the peer, or at least for its disk. A
+        message of a peer never waits: it is handled with local state.
         """
         if replicas.PEERS in path:
             return True
@@ -133,62 +132,64 @@ class Links:
         return self._core.scope(role)
 
     def add_peer(self, name: str, address: Address) -> None:
-        """Know a peer from the start, as part of the equipment."""
+        """Add a peer as part of the equipment."""
         core = self._core
         with core.lock, core.store.transaction():
             peers.add(core.store, name, address)
         self.reset()
 
-    # Speaking.
+    # Outgoing.
 
-    def ask(self, talk: RequestContext, until: contextlib.ExitStack) -> None:
-        """Ask the peers all open questions of a request.
+    def call(self, context: RequestContext,
+             until: contextlib.ExitStack) -> None:
+        """Send the peers all pending calls of a request.
 
-        until: what they make for it is no leftover before it is closed.
+        until: the objects that they create are kept until it is closed.
         """
-        if any(question.kind in _MAKING for question in talk.open.values()):
-            until.enter_context(self._making())
-        by_address: dict[Address, list[Question]] = {}
-        for question in talk.open.values():
-            by_address.setdefault(question.address, []).append(question)
-        for address, asked in by_address.items():
-            for answer in self._answers(address, asked):
-                talk.answers[answer.question.key] = answer
+        if any(request.kind in _CREATING
+               for request in context.pending.values()):
+            until.enter_context(self._creating())
+        by_address: dict[Address, list[PeerRequest]] = {}
+        for request in context.pending.values():
+            by_address.setdefault(request.address, []).append(request)
+        for address, requests in by_address.items():
+            for reply in self._send_requests(address, requests):
+                context.replies[reply.request.key] = reply
 
     @contextlib.contextmanager
-    def _making(self) -> Iterator[None]:
-        """Inside, no peer is told all there is: what it makes is missing."""
-        with self._meeting:
-            self._makes += 1
+    def _creating(self) -> Iterator[None]:
+        """Mark updates as incomplete inside: new sessions are missing."""
+        with self._sync_lock:
+            self._creating_requests += 1
             try:
                 yield
             finally:
-                self._makes -= 1
+                self._creating_requests -= 1
 
-    def _answers(self, address: Address,
-                 asked: list[Question]) -> list[Answer]:
-        message = peering.Ask(self._sender(), [
-            (question.kind, question.fields) for question in asked])
+    def _send_requests(self, address: Address, requests: list[PeerRequest]
+                       ) -> list[PeerReply]:
+        message = peering.Requests(self._sender(), [
+            (request.kind, request.fields) for request in requests])
         try:
-            reply = self._send(address, message, peering.Answers)
+            reply = self._send(address, message, peering.Replies)
         except transport.LinkDownError as exc:
             text = f'Peer {address.host} cannot be reached: {exc}'
-            return [Answer(question, {}, text) for question in asked]
-        self._meet_soon(address)
-        return [Answer(question, *answer)
-                for question, answer in zip(asked, reply.answers)]
+            return [PeerReply(request, {}, text) for request in requests]
+        self._retry_soon(address)
+        return [PeerReply(request, *answer)
+                for request, answer in zip(requests, reply.replies)]
 
-    def _meet_soon(self, address: Address) -> None:
-        """A peer that has answered is back: the next look is not early."""
+    def _retry_soon(self, address: Address) -> None:
+        """A peer has replied: do not delay the next sync with it."""
         for peer in self._peers():
             state = self._states.get(peer['id'])
-            if state is not None and not state.met and (
+            if state is not None and not state.synced and (
                     peers.address_of(peer) == address):
                 state.tried = -math.inf
 
     def _send(self, address: Address, message: peering.Message,
               kind: type[transport.R]) -> transport.R:
-        """A message and its reply; what it tells is on disk before."""
+        """Send a message, after its content is on disk; gives the reply."""
         self._core.store.flush()
         return self.transport.send(address, message, kind)
 
@@ -198,118 +199,119 @@ class Links:
         return peering.Sender(row['system_id'], row['system_name'],
                               self.address, self._core.data_store.has_files)
 
-    def cancel(self, talk: RequestContext) -> None:
-        """Undo what peers made for a request that was refused after all."""
-        for answer in talk.answers.values():
-            if (answer.question.kind in _MAKING
-                    and not answer.refusal):
-                self._answers(answer.question.address, [Question(
-                    answer.question.address, 'cancel', {
-                        'session': answer.fields.get('session', 0),
-                        'volume': answer.fields.get('volume', 0)})])
+    def cancel(self, context: RequestContext) -> None:
+        """Remove what peers created for a request that was refused later."""
+        for reply in context.replies.values():
+            if (reply.request.kind in _CREATING
+                    and not reply.refusal):
+                self._send_requests(reply.request.address, [PeerRequest(
+                    reply.request.address, 'cancel', {
+                        'session': reply.fields.get('session', 0),
+                        'volume': reply.fields.get('volume', 0)})])
 
-    def tell(self, touched: Iterable[int]) -> None:
-        """Let the peers know that sessions have changed."""
+    def notify(self, touched: Iterable[int]) -> None:
+        """Send the peers the sessions that have changed."""
         if touched:
-            self._touch(touched)
-            self.look()
+            self._mark_unsent(touched)
+            self.sync()
 
-    def _touch(self, touched: Iterable[int]) -> None:
+    def _mark_unsent(self, touched: Iterable[int]) -> None:
         with self._core.lock:
             self._due = 0.0
             for number in touched:
-                self._untold[number] = self._untold.get(number, 0) + 1
+                self._unsent[number] = self._unsent.get(number, 0) + 1
 
-    def look(self) -> None:
-        """Do what is due by the clock, and see how the peers are."""
+    def sync(self) -> None:
+        """Do what is due by the clock, and exchange updates with all peers."""
         if self._core.closed or self._is_alone:
             return
-        with self._meeting:
-            self._settle()
+        with self._sync_lock:
+            self._run_due()
             for peer in self._peers():
-                self._meet(peer['id'])
+                self._sync_peer(peer['id'])
 
-    def look_near(self) -> None:
-        """Do what is due by the clock, and see peers of this process.
+    def sync_local(self) -> None:
+        """Do what is due by the clock, and sync with peers of this process.
 
-        Those of other processes are left to the next look(): it may have
-        to wait for them.
+        Peers in other processes are left to the next sync(), which can wait
+        for them.
         """
         if self._core.closed or self._is_alone:
             return
-        self._settle()
+        self._run_due()
         near = [peer['id'] for peer in self._peers()
                 if peer['mgmt_host'] in self.transport.network]
-        if near and self._meeting.acquire(blocking=False):
+        if near and self._sync_lock.acquire(blocking=False):
             try:
                 for number in near:
-                    self._meet(number)
+                    self._sync_peer(number)
             finally:
-                self._meeting.release()
+                self._sync_lock.release()
 
-    def _settle(self) -> None:
-        """Do what is due here, unless copies must be made first."""
-        with self._core.lock, contextlib.suppress(UnansweredError):
+    def _run_due(self) -> None:
+        """Do what is due on this array, unless copies must be made first."""
+        with self._core.lock, contextlib.suppress(PendingError):
             self.settle(self._scope())
 
     def settle(self, scope: base.Scope) -> None:
-        """Do what is due here; the peers may have to hear of it.
+        """Do what is due on this array, and mark sessions to be sent.
 
-        Comes with the lock. Raises UnansweredError if copies must be made
+        Call it with the lock. Raises PendingError if copies must be made
         first.
         """
         if scope.now < self._due:
             return
         with scope.store.transaction():
             states.settle(scope)
-        self._untold.update(
-            (number, self._untold.get(number, 0) + 1)
-            for number in scope.talk.touched)
+        self._unsent.update(
+            (number, self._unsent.get(number, 0) + 1)
+            for number in scope.context.touched)
         self._due = transfers.due(scope)
 
-    def _meet(self, number: int) -> None:
+    def _sync_peer(self, number: int) -> None:
         state = self._states.setdefault(number, _State())
-        for _ in range(_TURNS):
+        for _ in range(_MAX_ROUNDS):
             with self._core.lock:
                 peer = self._core.store.get(replicas.PEERS, number)
                 if peer is None:
                     return
-                message, told = self._news(peer, state)
+                message, sent = self._next_update(peer, state)
             if message is None:
                 return
             try:
                 reply = self._send(
-                    peers.address_of(peer), message, peering.Reply)
+                    peers.address_of(peer), message, peering.UpdateReply)
             except transport.LinkDownError:
-                self._lose(number, state)
+                self._mark_lost(number, state)
                 return
-            self._hear(number, state, reply, told)
+            self._process_reply(number, state, reply, sent)
 
-    def _news(self, peer: Row, state: _State
-              ) -> tuple[peering.News | None, dict[int, int]]:
-        """What is to be said to a peer now, and the touches it covers."""
-        if not state.met and self._is_early(peer, state):
+    def _next_update(self, peer: Row, state: _State
+                     ) -> tuple[peering.SessionUpdate | None,
+                                dict[int, int]]:
+        """The next update for a peer, and the changes that it covers."""
+        if not state.synced and self._is_early(peer, state):
             return None, {}
         scope = self._scope()
         rows = replicas.sessions_with(scope, peer['id'])
-        told = {row['id']: self._untold[row['id']] for row in rows
-                if row['id'] in self._untold}
-        if state.met:
-            rows = [row for row in rows if row['id'] in told
+        sent = {row['id']: self._unsent[row['id']] for row in rows
+                if row['id'] in self._unsent}
+        if state.synced:
+            rows = [row for row in rows if row['id'] in sent
                     or transfers.arrived(scope, row) and not state.wanted]
             if (not rows and scope.now < state.contact_at
                     and not self._must_probe(peer, state)):
                 return None, {}
-        return peering.News(
+        return peering.SessionUpdate(
             self._sender(), [session_sync.view(scope, row) for row in rows],
-            not state.met, self._next_in(scope)), told
+            not state.synced, self._next_in(scope)), sent
 
     def _next_in(self, scope: base.Scope) -> float:
-        """In how many seconds this array will have news by itself."""
+        """Seconds until the next change of this array by the clock."""
         return min(max(0.0, transfers.due(scope) - scope.now), _NEVER)
 
     def _is_early(self, peer: Row, state: _State) -> bool:
-        """Whether a lost peer in another process was tried just now."""
+        """Whether it is too early to retry a lost peer in another process."""
         return (peer['mgmt_host'] not in self.transport.network
                 and time.monotonic() < state.tried + _PROBE_EVERY)
 
@@ -320,9 +322,9 @@ class Links:
         return self.transport.cut or (array is None and time.monotonic()
                                       >= state.tried + _PROBE_EVERY)
 
-    def _lose(self, number: int, state: _State) -> None:
-        """The peer is lost (REP-19)."""
-        state.met = False
+    def _mark_lost(self, number: int, state: _State) -> None:
+        """The peer is unreachable (REP-19)."""
+        state.synced = False
         state.wanted = {}
         state.tried = time.monotonic()
         core = self._core
@@ -335,9 +337,10 @@ class Links:
             states.suspend_all(self._scope(), number)
             self._due = 0.0
 
-    def _hear(self, number: int, state: _State, reply: peering.Reply,
-              told: dict[int, int]) -> None:
-        """Take in what the peer said in return."""
+    def _process_reply(self, number: int, state: _State,
+                       reply: peering.UpdateReply, sent: dict[int, int]
+                       ) -> None:
+        """Process the reply to an update."""
         core = self._core
         with core.lock:
             scope = self._scope()
@@ -345,37 +348,37 @@ class Links:
                 peer = core.store.get(replicas.PEERS, number)
                 if peer is None:
                     return
-                if not state.met:
+                if not state.synced:
                     peers.note(scope, peer, reply.about)
                 session_sync.merge(scope, peer, reply.views,
-                                   reply.whole and not state.met)
+                                   reply.whole and not state.synced)
                 if reply.whole:
                     session_sync.forget(scope, reply.unknown)
-            for told_id, count in told.items():
-                if self._untold.get(told_id) == count:
-                    del self._untold[told_id]
-            self._touch(scope.talk.touched)
+            for sent_id, count in sent.items():
+                if self._unsent.get(sent_id) == count:
+                    del self._unsent[sent_id]
+            self._mark_unsent(scope.context.touched)
             self._due = 0.0
             state.contact_at = scope.now + reply.next_in
-        state.met = state.met or reply.whole
+        state.synced = state.synced or reply.whole
         state.wanted = reply.wanted
         state.tried = time.monotonic()
 
-    def deliver(self) -> None:
-        """Send the peers the data that they want, and then the news.
+    def send_data(self) -> None:
+        """Send the peers the data that they want, and then the updates.
 
-        It takes its time, but requests need not wait for it.
+        It can take long, but requests need not wait for it.
         """
-        with self._outbound:
-            for _ in range(_TURNS):
+        with self._data_lock:
+            for _ in range(_MAX_ROUNDS):
                 waiting = [(number, state) for number, state
                            in list(self._states.items()) if state.wanted]
                 for number, state in waiting:
-                    self._deliver(number, state)
+                    self._send_data(number, state)
                 if waiting:
-                    self.look()
+                    self.sync()
 
-    def _deliver(self, number: int, state: _State) -> None:
+    def _send_data(self, number: int, state: _State) -> None:
         with self._core.lock:
             peer = self._core.store.get(replicas.PEERS, number)
         try:
@@ -383,13 +386,13 @@ class Links:
                 if peer is not None:
                     self._push(peers.address_of(peer), token, known)
         except transport.LinkDownError:
-            with self._meeting:
-                self._lose(number, state)
-        # If something is missing still, the next news tell.
+            with self._sync_lock:
+                self._mark_lost(number, state)
+        # The reply to the next update lists what is still missing.
         state.wanted = {}
 
     def _push(self, address: Address, token: str, known: str) -> None:
-        """Send one file to who knows another one; note how much it was."""
+        """Send a file as the difference from a known one; count the bytes."""
         core = self._core
         sent = outbound.send(core.data_store, token, known, functools.partial(
             self.transport.push, address))
@@ -397,29 +400,29 @@ class Links:
             with core.lock, core.store.transaction():
                 transfers.note_sent(self._scope(), token, sent)
 
-    # Listening.
+    # Incoming.
 
     @property
     def is_open(self) -> bool:
-        """Whether peers can speak to this array."""
+        """Whether peers can reach this array."""
         return not self.transport.cut and not self._core.closed
 
     def receive(self, body: object, role: str
-                ) -> peering.Answers | peering.Reply:
+                ) -> peering.Replies | peering.UpdateReply:
         """The reply to a peer's message; raises ApiError (400, 503).
 
-        role: that of the account with which the peer logs in.
+        role: the role of the account with which the peer logs in.
         """
         if not self.is_open:
             raise errors.ApiError(503, 'The link is cut')
         message = peering.read(body)
         try:
             with self._core.lock:
-                if isinstance(message, peering.News):
+                if isinstance(message, peering.SessionUpdate):
                     return self._follow(message)
-                return peering.Answers([
-                    self._answer(role, message.sender, *question)
-                    for question in message.questions])
+                return peering.Replies([
+                    self._handle(role, message.sender, *request)
+                    for request in message.requests])
         except errors.ApiError:
             raise
         except Exception as exc:
@@ -432,43 +435,44 @@ class Links:
             raise errors.ApiError(503, 'The link is cut')
         return self._core.data_store.inbound.take(peering.read_piece(body))
 
-    def _answer(self, role: str, sender: peering.Sender, kind: str,
+    def _handle(self, role: str, sender: peering.Sender, kind: str,
                 fields: peering.Fields) -> tuple[peering.Fields, str]:
         self._due = 0.0
         try:
             with self._core.store.transaction():
-                return peer_requests.answer(
+                return peer_requests.handle(
                     self._scope(role), sender, kind, fields), ''
         except errors.ApiError as exc:
             return {}, exc.message
 
-    def _follow(self, said: peering.News) -> peering.Reply:
-        """Follow the peer, and say how things stand here."""
+    def _follow(self, update: peering.SessionUpdate) -> peering.UpdateReply:
+        """Apply an update of the peer; gives the state of sessions here."""
         self._due = 0.0
-        self._settle()
+        self._run_due()
         scope = self._scope()
         with self._core.store.transaction():
-            peer = pairing.find_peer(scope, said.sender)
+            peer = pairing.find_peer(scope, update.sender)
             if peer is None:
                 raise errors.refused('No peer of this array')
-            unknown = session_sync.merge(scope, peer, said.views, said.full)
+            unknown = session_sync.merge(
+                scope, peer, update.views, update.full)
         self._due = 0.0
         state = self._states.setdefault(peer['id'], _State())
-        state.contact_at = scope.now + said.next_in
-        if not state.met:
+        state.contact_at = scope.now + update.next_in
+        if not state.synced:
             state.tried = -math.inf
-        rows = self._concerned(scope, peer, said)
-        return peering.Reply(
+        rows = self._sessions_for(scope, peer, update)
+        return peering.UpdateReply(
             [session_sync.view(scope, row) for row in rows], unknown,
             self._next_in(scope),
-            peer_requests.about(scope) if said.full else {}, scope.talk.wanted,
-            not self._makes)
+            peer_requests.describe(scope) if update.full else {},
+            scope.context.wanted, not self._creating_requests)
 
-    def _concerned(self, scope: base.Scope, peer: Row, said: peering.News
-                   ) -> list[Row]:
-        """The sessions that the peer spoke of, or must hear of."""
-        named = {item['remote'] for item in said.views}
+    def _sessions_for(self, scope: base.Scope, peer: Row,
+                      update: peering.SessionUpdate) -> list[Row]:
+        """The sessions in the update, and others that the peer needs."""
+        named = {item['remote'] for item in update.views}
         return [row for row in replicas.sessions_with(scope, peer['id'])
-                if said.full or row['id'] in named
-                or row['id'] in self._untold
+                if update.full or row['id'] in named
+                or row['id'] in self._unsent
                 or transfers.arrived(scope, row)]

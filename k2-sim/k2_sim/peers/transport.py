@@ -34,7 +34,7 @@ from k2_sim.protocol.request_context import Address
 
 # Real seconds; a file may have to be copied before data can be taken.
 _TIMEOUTS = {peering.PATH: 5.0, peering.DATA_PATH: 60.0}
-R = TypeVar('R', peering.Answers, peering.Reply, peering.Taken)
+R = TypeVar('R', peering.Replies, peering.UpdateReply, peering.Taken)
 
 
 class Neighbor(Protocol):

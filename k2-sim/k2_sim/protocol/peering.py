@@ -28,7 +28,7 @@ _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who speaks; address is where it can be reached, or ''.
+    """The array that sends; address is where it can be reached, or ''.
 
     has_data: whether its tokens have files.
     """
@@ -39,23 +39,23 @@ class Sender(msgspec.Struct, frozen=True):
     has_data: bool = False
 
 
-class Ask(msgspec.Struct, tag='ask'):
-    """Questions, each a kind and its fields."""
+class Requests(msgspec.Struct, tag='ask'):
+    """Requests to a peer, each a kind and its fields."""
 
     sender: Sender
-    questions: list[tuple[str, Fields]]
+    requests: list[tuple[str, Fields]] = msgspec.field(name='questions')
 
 
-class Answers(msgspec.Struct):
-    """For each question what was asked for, or the text of a refusal."""
+class Replies(msgspec.Struct):
+    """For each request the fields that it returns, or an error message."""
 
-    answers: list[tuple[Fields, str]]
+    replies: list[tuple[Fields, str]] = msgspec.field(name='answers')
 
 
-class News(msgspec.Struct, tag='news'):
-    """How sessions stand with the sender, all of them if full.
+class SessionUpdate(msgspec.Struct, tag='news'):
+    """The state of sessions on the sender, all of them if full.
 
-    next_in: seconds until there is something new by itself.
+    next_in: seconds until the next change that is due by the clock.
     """
 
     sender: Sender
@@ -64,12 +64,12 @@ class News(msgspec.Struct, tag='news'):
     next_in: float
 
 
-class Reply(msgspec.Struct):
-    """How sessions stand here; unknown ones have no match here.
+class UpdateReply(msgspec.Struct):
+    """The state of sessions on the receiver; unknown ones have no match.
 
-    about: what the array tells about itself, if the news were full.
-    wanted: tokens whose data is missing here, each with one that is here,
-    or ''. whole: false while a session is made, which has no match yet.
+    about: the description of the array, if the update was full. wanted:
+    tokens whose data is missing here, each with one that is here, or ''.
+    whole: False while a session is being created, which has no match yet.
     """
 
     views: list[Fields]
@@ -96,17 +96,17 @@ class Piece(msgspec.Struct):
 
 
 class Taken(msgspec.Struct):
-    """Whether a piece fitted to what is there, and the file is whole."""
+    """Whether a piece matched the file that is here, which is then whole."""
 
     fits: bool
     whole: bool
 
 
-Message = Ask | News
+Message = Requests | SessionUpdate
 
 
 def read(body: object) -> Message:
-    """A message that came in; raises ApiError (400) if it is none."""
+    """Parse a message; raises ApiError (400) if it is invalid."""
     try:
         message: Message = msgspec.convert(body, Message)
     except msgspec.ValidationError as exc:
@@ -115,7 +115,7 @@ def read(body: object) -> Message:
 
 
 def read_piece(body: bytes) -> Piece:
-    """A piece that came in; raises ApiError (400) if it is none."""
+    """Parse a piece; raises ApiError (400) if it is invalid."""
     try:
         return msgspec.msgpack.decode(body, type=Piece)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:

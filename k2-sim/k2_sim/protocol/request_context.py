@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one request has to ask for, and what came of it.
+"""Calls to peers, and copies of files, during one request.
 
-Rules of one request run under the array's lock, which must never be held
-while another array is waited for. A rule that needs an answer of the peer
-asks for it; if it is not there yet, the request is undone, the question is
-asked without the lock, and the request starts anew with the answer. Copies
-of files that change are asked for in the same way.
+The rules of a request run under the array's lock, which must never be held
+while waiting for another array. If a rule needs a reply of a peer that is
+not there yet, the request is rolled back, the peer is called without the
+lock, and the request starts again with the reply. Copies of files that
+change are made in the same way.
 """
 
 from collections.abc import Callable
@@ -35,13 +35,13 @@ from k2_sim import errors
 T = TypeVar('T')
 
 
-class UnansweredError(Exception):
-    """The request needs an answer of a peer, or a copy, first."""
+class PendingError(Exception):
+    """The request needs the reply of a peer, or a copy of a file, first."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """Where a peer is, and how to log in there."""
+    """The address of a peer and the login there."""
 
     host: str
     login: str
@@ -49,8 +49,8 @@ class Address:
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
-    """Something asked of the peer at an address."""
+class PeerRequest:
+    """One call to the peer at an address."""
 
     address: Address
     kind: str
@@ -58,89 +58,90 @@ class Question:
 
     @property
     def key(self) -> bytes:
-        """Equal for equal questions."""
+        """Equal for equal requests."""
         return msgspec.json.encode(
             (self.address.host, self.kind, self.fields), order='sorted')
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """What came back: fields, or the text of a refusal."""
+class PeerReply:
+    """The fields that a call returned, or the text of a refusal."""
 
-    question: Question
+    request: PeerRequest
     fields: dict[str, Any]
     refusal: str = ''
 
 
 class RequestContext:
-    """The questions and answers of one request.
+    """The calls, copies and side effects of one request.
 
-    contents: the array's files, if it has some. touched: ids of the
-    sessions that the request changed, of which their peers must hear.
-    unfrozen: tokens of which copies are asked for. copies: the tokens of
-    those by that of what was copied, all of one moment. wanted: tokens of
-    a peer whose data is missing here, each with one that is here, or ''.
+    contents: the array's files, if it has some. pending: calls without a
+    reply. touched: ids of the sessions that the request changed, which
+    their peers must be sent. unfrozen: tokens to copy. copies: tokens of
+    the copies by that of their original, all from the same moment. wanted:
+    tokens of a peer whose data is missing here, each with one that is
+    here, or ''.
     """
 
     def __init__(self, contents: contents_module.Contents | None = None
                  ) -> None:
         self.contents = contents
-        self.answers: dict[bytes, Answer] = {}
+        self.replies: dict[bytes, PeerReply] = {}
         self.copies: dict[str, str] = {}
         self.begin()
 
     def begin(self) -> None:
-        """The request starts, for the first time or anew."""
-        self.open: dict[bytes, Question] = {}
+        """The request starts, or starts again."""
+        self.pending: dict[bytes, PeerRequest] = {}
         self.unfrozen: set[str] = set()
         self.touched: set[int] = set()
         self.wanted: dict[str, str] = {}
 
     @property
-    def is_open(self) -> bool:
-        """Whether something was asked that has no answer yet."""
-        return bool(self.open or self.unfrozen)
+    def is_pending(self) -> bool:
+        """Whether a reply or a copy is missing."""
+        return bool(self.pending or self.unfrozen)
 
-    def ask(self, address: Address, kind: str, **fields: Any
-            ) -> dict[str, Any]:
-        """The peer's answer.
+    def call(self, address: Address, kind: str, **fields: Any
+             ) -> dict[str, Any]:
+        """The reply of the peer to a call.
 
-        Raises UnansweredError if it was not asked yet, and ApiError (400)
+        Raises PendingError if it was not called yet, and ApiError (400)
         with the reason if it refused or cannot be reached.
         """
-        question = Question(address, kind, fields)
-        answer = self.answers.get(question.key)
-        if answer is None:
-            self.open[question.key] = question
-            raise UnansweredError(kind)
-        if answer.refusal:
-            raise errors.refused(answer.refusal)
-        return answer.fields
+        request = PeerRequest(address, kind, fields)
+        reply = self.replies.get(request.key)
+        if reply is None:
+            self.pending[request.key] = request
+            raise PendingError(kind)
+        if reply.refusal:
+            raise errors.refused(reply.refusal)
+        return reply.fields
 
     def frozen(self, tokens: Iterable[str]) -> dict[str, str]:
-        """By token, one with the same data that does not change.
+        """A token with the same data that does not change, by token.
 
-        Raises UnansweredError if copies must be made for that first.
+        Raises PendingError if copies must be made for that first.
         """
         found = {token: token for token in tokens}
-        # What does not change any more may have, since it was copied.
+        # A copied file may have changed before it stopped changing.
         changing = {token for token in found if self.contents is not None
                     and (token in self.copies
                          or self.contents.is_changing(token))}
         if changing - self.copies.keys():
-            # All anew: they must be of the same moment.
+            # Copy all again: they must be from the same moment.
             self.unfrozen |= changing
-            raise UnansweredError('a copy')
+            raise PendingError('a copy')
         return {**found, **{token: self.copies[token] for token in changing}}
 
     def for_each(self, items: Iterable[T],
                  carry_out: Callable[[T], object]) -> None:
         """Do something with each item, all or none.
 
-        Raises UnansweredError with what all of them ask for together.
+        Raises PendingError after the calls of all of them are known.
         """
         for item in items:
-            with contextlib.suppress(UnansweredError):
+            with contextlib.suppress(PendingError):
                 carry_out(item)
-        if self.is_open:
-            raise UnansweredError('several')
+        if self.is_pending:
+            raise PendingError('several')

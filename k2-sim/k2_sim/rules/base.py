@@ -32,7 +32,7 @@ class Scope(msgspec.Struct, frozen=True):
     """What the rules of one request can see and change.
 
     deleted keeps records that were removed and are still to be listed for
-    a while (QRY-10, VOL-17), as (resource, reply). talk asks the peers.
+    a while (QRY-10, VOL-17), as (resource, reply). context calls the peers.
     login is '' for what the array does by itself.
     """
 
@@ -42,7 +42,7 @@ class Scope(msgspec.Struct, frozen=True):
     role: str = 'admin'
     login: str = ''
     deleted: list[tuple[str, Row]] = []
-    talk: request_context.RequestContext = msgspec.field(
+    context: request_context.RequestContext = msgspec.field(
         default_factory=request_context.RequestContext)
 
     @property

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one array asks another one, and the answers.
+"""The requests that an array handles for its peers.
 
-A question is answered at once and may make something here; what the asker
-does not keep in the end is unconfirmed and goes again.
+A request is handled at once and may create objects; they are unconfirmed
+until the caller confirms them, and removed if it does not.
 """
 
 from collections.abc import Callable
@@ -44,8 +44,8 @@ _GROUPS = groups.GroupRules(catalogue.VOLUME_GROUPS)
 _CAPACITY = system.CapacityRules(catalogue.SYSTEM_CAPACITY)
 
 
-def about(scope: Scope) -> dict[str, Any]:
-    """What an array tells about itself."""
+def describe(scope: Scope) -> dict[str, Any]:
+    """The description of this array for a peer."""
     state = scope.store.at('/system/state/1')
     capacity = _CAPACITY.render(scope, scope.store.at('/system/capacity/1'))
     return {
@@ -58,24 +58,24 @@ def about(scope: Scope) -> dict[str, Any]:
             if row['wan_port'] is not None]}
 
 
-def answer(scope: Scope, sender: peering.Sender, kind: str,
+def handle(scope: Scope, sender: peering.Sender, kind: str,
            fields: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one question; raises ApiError for a refusal."""
+    """The reply to one request; raises ApiError for a refusal."""
     peer = None if kind in _FOR_ALL else _known_peer(scope, sender)
     if kind not in _FIELDS:
-        raise errors.refused(f'Unknown question: {kind}')
+        raise errors.refused(f'Unknown request of a peer: {kind}')
     try:
         fields = msgspec.convert(fields, _FIELDS[kind])
     except msgspec.ValidationError as exc:
-        raise errors.refused(f'Not a question to a peer: {kind}') from exc
+        raise errors.refused(f'Invalid request of a peer: {kind}') from exc
     if peer is None:
         return _introduce(scope, sender, fields) if kind == 'introduce' \
-            else about(scope)
+            else describe(scope)
     if kind in _FOR_DATA and sender.has_data != (
-            scope.talk.contents is not None):
+            scope.context.contents is not None):
         raise errors.refused('One of the arrays keeps data and the other'
                              ' one tokens only: use two of a kind')
-    return _ANSWERS[kind](scope, peer, fields)
+    return _HANDLERS[kind](scope, peer, fields)
 
 
 def _known_peer(scope: Scope, sender: peering.Sender) -> Row:
@@ -87,7 +87,7 @@ def _known_peer(scope: Scope, sender: peering.Sender) -> Row:
 
 def _introduce(scope: Scope, sender: peering.Sender,
                fields: dict[str, Any]) -> dict[str, Any]:
-    """Get to know the array that adds this one as its peer."""
+    """Add the array that adds this one as its peer."""
     roles.check(scope.role, 'POST', replicas.PEERS)
     own = scope.store.at('/system/state/1')['system_id']
     if (sender.system_id != own and sender.address
@@ -96,7 +96,7 @@ def _introduce(scope: Scope, sender: peering.Sender,
             'name': sender.name, 'mgmt_host': sender.address,
             'username': fields['login'], 'password': fields['password'],
             'system_id': sender.system_id}))
-    return about(scope)
+    return describe(scope)
 
 
 def _create(scope: Scope, peer: Row, fields: dict[str, Any]
@@ -286,7 +286,7 @@ _FIELDS: dict[str, Any] = {
     'introduce': _Introduce, 'hello': dict[str, Any], 'create': _Create,
     'add_volume': _AddVolume, 'rename': _Rename, 'follow': _Follow,
     'reverse': _Follow, 'cancel': _Cancel}
-_ANSWERS: dict[str, Callable[
+_HANDLERS: dict[str, Callable[
     [Scope, Row, dict[str, Any]], dict[str, Any]]] = {
     'create': _create, 'add_volume': _add_volume, 'rename': _rename,
     'follow': _follow, 'reverse': _reverse, 'cancel': _cancel}

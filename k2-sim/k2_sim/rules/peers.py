@@ -31,24 +31,24 @@ _LOGIN = ('mgmt_host', 'username', 'password')
 
 
 def address_of(row: Row) -> request_context.Address:
-    """Where a peer is, from its record."""
+    """The address and login of a peer, from its record."""
     return request_context.Address(*(row[name] for name in _LOGIN))
 
 
-def ask(scope: Scope, peer: Row, kind: str, **fields: Any
-        ) -> dict[str, Any]:
-    """Ask a peer something; raises ApiError if it is lost (REP-19)."""
-    return scope.talk.ask(address_of(peer), kind, **fields)
+def call(scope: Scope, peer: Row, kind: str, **fields: Any
+         ) -> dict[str, Any]:
+    """The reply of a peer; raises ApiError if it is unreachable (REP-19)."""
+    return scope.context.call(address_of(peer), kind, **fields)
 
 
 def new_row(values: Row) -> Row:
-    """What a peer is stored with that nothing is known of yet."""
+    """The record of a peer that has not been reached yet."""
     return {'bandwidth_limit': None, 'system_id': '', 'capacity': {},
             'mgmt_connectivity_state': LOST, **values}
 
 
 def note(scope: Scope, row: Row, about: dict[str, Any]) -> None:
-    """Keep what a peer has told about itself."""
+    """Store the description that a peer has sent of itself."""
     scope.store.update(
         replicas.PEERS, row['id'], system_id=about['system_id'],
         capacity=about['capacity'], mgmt_connectivity_state='ok')
@@ -66,9 +66,9 @@ class PeerRules(base.Rules):
                 for name in (*replication.CAPACITIES, 'state')}
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Get to know a peer, and let it know this array."""
+        """Add a peer, and introduce this array to it."""
         self._check_unique(scope, values)
-        about = scope.talk.ask(
+        about = scope.context.call(
             address_of(values), 'introduce',
             login=values['local_username'],
             password=values['local_password'])
@@ -87,11 +87,11 @@ class PeerRules(base.Rules):
                     scope, self.name, name, values[name], 'Peer', own_id)
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Rename a peer, or say where it is now."""
+        """Rename a peer, or change its address or login."""
         self._check_unique(scope, values, row['id'])
         changed = super().update(scope, row, values)
         if any(name in values for name in _LOGIN):
-            about = ask(scope, changed, 'hello')
+            about = call(scope, changed, 'hello')
             if about['system_id'] != row['system_id']:
                 raise errors.refused(
                     f'{changed["mgmt_host"]} is another array')
@@ -99,7 +99,7 @@ class PeerRules(base.Rules):
         return scope.store.at(self.ref(row))
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Forget a peer that no session needs."""
+        """Remove a peer that no session needs."""
         if replicas.sessions_with(scope, row['id']):
             raise errors.refused(f'Peer {row["name"]} has sessions')
         for port in scope.store.find(
@@ -110,7 +110,7 @@ class PeerRules(base.Rules):
 
 
 class WanPortRules(base.Rules):
-    """The peer's addresses for replication, found out by the array."""
+    """The replication addresses of the peer, which the array discovers."""
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Add the peer's next WAN port."""
@@ -118,7 +118,7 @@ class WanPortRules(base.Rules):
         known = {row['remote_wan_port_ip_address'] for row
                  in scope.store.find(
                      self.name, 'replication_peer_k2array', ref)}
-        for name, address in ask(
+        for name, address in call(
                 scope, scope.store.at(ref), 'hello')['wan_ports']:
             if address not in known:
                 return super().create(scope, {

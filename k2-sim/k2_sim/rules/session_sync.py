@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How sessions stand, told from one array to another.
+"""Session updates between arrays.
 
-News are views of sessions: each side tells how its own record stands, the
-other follows as far as it is bound to (section 10.4, right-hand columns).
+An update has views of sessions: each array sends the state of its own
+record, and the other one follows where the rules require it (section 10.4,
+right-hand columns).
 """
 
 from collections.abc import Iterable
@@ -31,7 +32,7 @@ View = dict[str, Any]
 
 
 def view(scope: Scope, row: Row) -> View:
-    """How a session stands here, for the other side."""
+    """The state of a session on this array, for the peer."""
     group = scope.store.at(row['local_volume_group'])
     return {
         **{name: row[name] for name in (
@@ -51,10 +52,10 @@ def _pair_view(scope: Scope, pair: Row) -> list[Any]:
 
 def merge(scope: Scope, peer: Row, views: Iterable[View],
           full: bool = False) -> list[int]:
-    """Follow the other side; gives ids of its sessions without a match.
+    """Apply views of the peer; gives ids of its sessions without a match.
 
-    full: the views are all that the other side has. A session that is
-    changed in a way the other side must hear of is marked as touched.
+    full: the views are all sessions of the peer. A session is marked as
+    touched if it is changed in a way that the peer must be sent.
     """
     unknown, mentioned = [], set()
     for item in views:
@@ -74,10 +75,10 @@ def merge(scope: Scope, peer: Row, views: Iterable[View],
 
 
 def _is_of(row: Row, item: View) -> bool:
-    """Whether a session is the one that the other side means.
+    """Whether a session is the one in a view of the peer.
 
-    Before it was told of an id it knows the name: the id may have been that
-    of an earlier session, which the other side still has (OBJ-7).
+    Until the id of the peer is known the name decides: the id may be that
+    of an earlier session, which the peer still has (OBJ-7).
     """
     number = row['remote_replication_session_id']
     return bool(number == item['id'] or number is None and item['name']
@@ -85,7 +86,7 @@ def _is_of(row: Row, item: View) -> bool:
 
 
 def forget(scope: Scope, numbers: Iterable[int]) -> None:
-    """The other side has no session for these."""
+    """The peer has no session for these."""
     for number in numbers:
         row = scope.store.get(replicas.SESSIONS, number)
         if row is None:
@@ -103,8 +104,8 @@ def _is_running(row: Row) -> bool:
 
 
 def _merge_one(scope: Scope, row: Row, item: View) -> None:
-    # None of this is news for the other side: the version stays.
-    row = _updated(scope, replicas.SESSIONS, row, _news(row, item))
+    # The peer knows all of this: the version stays.
+    row = _updated(scope, replicas.SESSIONS, row, _remote_values(row, item))
     generation = item['generation_number']
     if generation is not None and item['role'] == replicas.TARGET and (
             row['epoch'] == item['epoch']):
@@ -122,21 +123,21 @@ def _updated(scope: Scope, resource: str, row: Row,
     return scope.store.update(resource, row['id'], **values)
 
 
-def _news(row: Row, item: View) -> dict[str, Any]:
-    """What is simply taken over from the other side."""
-    news = {'remote_replication_session_id': item['id'], 'confirmed': True,
-            'remote_replication_session_name': item['name'],
-            'peer_version': item['version']}
+def _remote_values(row: Row, item: View) -> dict[str, Any]:
+    """The values that are copied from the peer."""
+    values = {'remote_replication_session_id': item['id'], 'confirmed': True,
+              'remote_replication_session_name': item['name'],
+              'peer_version': item['version']}
     if row['current_role'] == replicas.TARGET:
-        news.update(rpo=item['rpo'],
-                    target_exposure=item['target_exposure'])
-    return news
+        values.update(rpo=item['rpo'],
+                      target_exposure=item['target_exposure'])
+    return values
 
 
 def _merge_pairs(scope: Scope, row: Row, item: View, full: bool) -> None:
-    """Follow names on the other side, and which volumes are in pairs.
+    """Follow names on the peer, and the volumes that are in pairs.
 
-    full: a volume made for a pair that never came to be is not kept.
+    full: the volume of a pair that was never completed is removed.
     """
     _updated(scope, replicas.PEER_GROUPS,
              scope.store.at(row['replication_peer_volume_group']),
@@ -155,7 +156,7 @@ def _merge_pairs(scope: Scope, row: Row, item: View, full: bool) -> None:
 
 
 def _followed(row: Row, item: View) -> dict[str, Any]:
-    """The change that the other side's state asks for here, or nothing."""
+    """The change that the state of the peer requires here, or nothing."""
     if item['epoch'] > row['epoch']:
         return _swapped(row, item)
     if row['current_role'] == replicas.TARGET:
@@ -174,7 +175,7 @@ def _followed(row: Row, item: View) -> dict[str, Any]:
 
 
 def _swapped(row: Row, item: View) -> dict[str, Any]:
-    """The other side has become the source (row 7)."""
+    """The peer has become the source (row 7)."""
     if row['state'] not in (replicas.SUSPENDED, replicas.IN_SYNC):
         return {}
     return states.to(item['state'], current_role=replicas.TARGET,
@@ -206,7 +207,7 @@ def _take_parcels(scope: Scope, row: Row,
         if parcel['generation'] > (row['generation_number'] or 0):
             missing = transfers.missing(scope, row, parcel)
             if missing:
-                scope.talk.wanted.update(missing)
+                scope.context.wanted.update(missing)
                 return
             row = transfers.receive(scope, row, parcel)
-            scope.talk.touched.add(row['id'])
+            scope.context.touched.add(row['id'])

@@ -104,7 +104,7 @@ class SessionRules(base.Rules):
         group = scope.store.at(values['local_volume_group'])
         peer = scope.store.at(values['replication_peer_k2array'])
         wanted = _wanted_there(scope, values, group)
-        made = peers.ask(scope, peer, 'create', **wanted)
+        made = peers.call(scope, peer, 'create', **wanted)
         row = pairing.insert_session(scope, {
             **{name: values[name] for name in _GIVEN},
             'remote_replication_session_name': wanted['name'],
@@ -114,7 +114,7 @@ class SessionRules(base.Rules):
         }, wanted['group'], made['group'])
         for local, remote, name in made['volumes']:
             pairing.insert_pair(scope, row, local, remote, name)
-        scope.talk.touched.add(row['id'])
+        scope.context.touched.add(row['id'])
         return row
 
     def _check_new(self, scope: Scope, values: Row) -> None:
@@ -142,7 +142,7 @@ class SessionRules(base.Rules):
             kept['next_round'] = scope.now + kept['rpo']
         if kept:
             row = replicas.change(scope, row, **kept)
-            scope.talk.touched.add(row['id'])
+            scope.context.touched.add(row['id'])
         if state is None or (state == row['state']
                              and scope.behaviors.repeat_commands):
             return row
@@ -208,7 +208,7 @@ def _command(scope: Scope, row: Row, state: str,
             state != replicas.FAILED_OVER):
         raise errors.refused(
             f'Session {row["name"]} is a {row["current_role"]}')
-    scope.talk.touched.add(row['id'])
+    scope.context.touched.add(row['id'])
     return command(scope, row, restored)
 
 
@@ -218,10 +218,10 @@ def _need(row: Row, *allowed: str) -> None:
                              + ' or '.join(allowed))
 
 
-def _ask(scope: Scope, row: Row, kind: str) -> dict[str, Any]:
-    """Ask the other side whether it can follow; brings its numbers."""
+def _call(scope: Scope, row: Row, kind: str) -> dict[str, Any]:
+    """Ask the peer whether it can follow; gives its ids."""
     peer = scope.store.at(row['replication_peer_k2array'])
-    return peers.ask(
+    return peers.call(
         scope, peer, kind, session=row['remote_replication_session_id'],
         asker=row['id'], epoch=row['epoch'], sizes=_sizes(scope, row))
 
@@ -246,7 +246,7 @@ def _start(scope: Scope, row: Row, restored: str | None) -> Row:
     """Rows 2 and 3: copy to the peer (REP-6)."""
     _need(row, replicas.IDLE, replicas.SUSPENDED)
     behaviors, new = scope.behaviors, row['state'] == replicas.IDLE
-    there = _ask(scope, row, 'follow')
+    there = _call(scope, row, 'follow')
     if new and behaviors.start_seconds > profiles.START_LIMIT:
         raise errors.refused('MC_ERR_START_TIMEOUT')
     seconds = behaviors.copy_seconds if new else behaviors.round_seconds
@@ -295,7 +295,7 @@ def _fail_over(scope: Scope, row: Row, restored: str | None) -> Row:
 def _reverse(scope: Scope, row: Row, restored: str | None) -> Row:
     """Row 7: the roles swap, data flows back (REP-11)."""
     _need(row, replicas.FAILED_OVER)
-    there = _ask(scope, row, 'reverse')
+    there = _call(scope, row, 'reverse')
     row = replicas.change(
         scope, row, current_role=replicas.SOURCE, opened=False,
         epoch=row['epoch'] + 1, last_generation=max(
@@ -335,12 +335,12 @@ class PeerVolumeRules(base.Rules):
             raise errors.refused(
                 f'Volume {volume["name"]} has a peer volume already')
         base.check_name(values['name'], scope.behaviors.name_limit)
-        made = peers.ask(
+        made = peers.call(
             scope, scope.store.at(session['replication_peer_k2array']),
             'add_volume', session=session['remote_replication_session_id'],
             asker=session['id'], name=values['name'], size=volume['size'],
             vmware_support=volume['vmware_support'])
-        scope.talk.touched.add(session['id'])
+        scope.context.touched.add(session['id'])
         # The peer hears of the new record with the session's next version.
         replicas.change(scope, session)
         return pairing.insert_pair(
@@ -350,7 +350,7 @@ class PeerVolumeRules(base.Rules):
         """Rename the volume on the peer."""
         if 'name' in values:
             session = scope.store.at(row['replication_session'])
-            peers.ask(
+            peers.call(
                 scope, scope.store.at(session['replication_peer_k2array']),
                 'rename', resource='volumes', asker=session['id'],
                 number=row['remote_volume_id'], name=values['name'])
@@ -360,7 +360,7 @@ class PeerVolumeRules(base.Rules):
         """End the pair; the volume on the peer stays there."""
         session = _changeable(scope, row['replication_session'])
         replicas.change(scope, session)
-        scope.talk.touched.add(session['id'])
+        scope.context.touched.add(session['id'])
         super().delete(scope, row)
 
 
@@ -390,7 +390,7 @@ class PeerGroupRules(base.Rules):
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
         """Rename the group on the peer."""
         if 'name' in values:
-            peers.ask(
+            peers.call(
                 scope, scope.store.at(row['replication_peer_k2array']),
                 'rename', resource='volume_groups',
                 asker=schema.split_ref(row['replication_session'])[1],

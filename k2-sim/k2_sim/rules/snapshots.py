@@ -176,7 +176,7 @@ def _replicated_by_user(scope: Scope, values: Row) -> Row:
         is_application_consistent=bool(values['is_application_consistent']))
     replicas.enqueue(scope, session, row,
                      scope.behaviors.snapshot_seconds, user=True)
-    scope.talk.touched.add(session['id'])
+    scope.context.touched.add(session['id'])
     return row
 
 
@@ -219,7 +219,7 @@ def _group_images(scope: Scope, values: Row, group: Row) -> list[Row]:
 
 def _volume_images(scope: Scope, group_ref: str) -> list[Row]:
     volumes = groups.volumes_of(scope, group_ref)
-    frozen = scope.talk.frozen(map(replicas.content, volumes))
+    frozen = scope.context.frozen(map(replicas.content, volumes))
     return [{'source': schema.make_ref('volumes', volume['id']),
              'size': volume['size'], 'short_name': volume['name'],
              'content': frozen[replicas.content(volume)]}
@@ -233,7 +233,7 @@ def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
     if not source['is_exposable'] and not values['is_exposable']:
         raise errors.refused('A snapshot of a snapshot must be a view')
     images = volsnaps_in(scope, source)
-    frozen = scope.talk.frozen(map(replicas.content, images))
+    frozen = scope.context.frozen(map(replicas.content, images))
     return [{**{name: image[name]
                 for name in ('source', 'size', 'short_name')},
              'content': frozen[replicas.content(image)]}

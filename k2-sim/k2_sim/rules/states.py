@@ -67,7 +67,7 @@ def settle(scope: Scope) -> None:
 
     A session that changes so is marked as touched.
     """
-    scope.talk.for_each(
+    scope.context.for_each(
         (row for row in scope.store.rows(replicas.SESSIONS)
          if row['pending'] is not None
          and row['pending']['due'] <= scope.now),
@@ -76,7 +76,7 @@ def settle(scope: Scope) -> None:
 
 
 def _carry_out(scope: Scope, row: Row, pending: dict[str, Any]) -> None:
-    scope.talk.touched.add(row['id'])
+    scope.context.touched.add(row['id'])
     if pending['own']:
         start(scope, row, pending['seconds'])
     else:

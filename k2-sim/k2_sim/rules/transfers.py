@@ -84,7 +84,7 @@ def abort(scope: Scope, row: Row, forget: bool = False) -> Row:
 
 def settle(scope: Scope) -> None:
     """Start the rounds that are due."""
-    scope.talk.for_each(
+    scope.context.for_each(
         (row for row in scope.store.rows(replicas.SESSIONS)
          if row['next_round'] is not None and row['next_round'] <= scope.now),
         lambda row: _run_rounds(scope, row))
@@ -166,7 +166,7 @@ def _bytes(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Sent]:
     With contents it is known what was sent.
     """
     now = _held(scope, _snapshot_ref(item))
-    if scope.talk.contents is not None:
+    if scope.context.contents is not None:
         sent = item.get('sent', {})
         return {ref: sent.get(held, _NOTHING) for ref, held in now.items()}
     before = _latest(scope, row)
@@ -203,7 +203,7 @@ def missing(scope: Scope, row: Row, parcel: dict[str, Any]
 
     That is what both sides have of the volume, or ''.
     """
-    contents, before = scope.talk.contents, _latest(scope, row)
+    contents, before = scope.context.contents, _latest(scope, row)
     return {} if contents is None else {
         image['content']: before.get(
             schema.make_ref('volumes', image['volume']), '')

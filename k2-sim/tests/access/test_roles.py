@@ -176,9 +176,9 @@ class TestPeerRoles(RoleTest):
 
     @ddt.data('introduce', 'create', 'add_volume', 'rename', 'follow',
               'reverse', 'cancel')
-    def test_questions_without_fields(self, kind):
+    def test_requests_without_fields(self, kind):
         self.ask('root', 'introduce', login='repl', password='secret')
-        self.assertEqual([{}, f'Not a question to a peer: {kind}'],
+        self.assertEqual([{}, f'Invalid request of a peer: {kind}'],
                          self.ask('root', kind))
 
 

@@ -585,12 +585,12 @@ class TestTime(ConsoleTest):
 
     def test_what_is_due_is_left_to_who_tends_the_array(self):
         """A page must not keep others from being served meanwhile."""
-        self.array.core.is_tended = True
+        self.array.core.has_maintenance = True
         with mock.patch.object(self.array, 'run_maintenance',
                                autospec=True) as run_maintenance:
             self.visitor.feed('overview')
             run_maintenance.assert_not_called()
-            self.array.core.is_tended = False
+            self.array.core.has_maintenance = False
             self.visitor.feed('overview')
             run_maintenance.assert_called_once_with()
 

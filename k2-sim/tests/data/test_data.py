@@ -368,7 +368,7 @@ class TestLive(DataTest):
             'snapshot_scheduler': base.ref('snapshot_scheduler', scheduler),
             'volume_group': base.ref('volume_groups', group)})
         self.serve('volumes/31')
-        self.array.core.is_tended = True
+        self.array.core.has_maintenance = True
         self.clock.advance(3601)
         self.assertEqual(0, self.get('snapshots')['total'])
         self.control.look()

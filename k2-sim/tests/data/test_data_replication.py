@@ -218,7 +218,7 @@ class TestLoss(DataPairTest):
     def test_cut_when_all_was_due(self):
         """What was due before has arrived with its data."""
         self.prepare()
-        self.a.array.core.is_tended = True
+        self.a.array.core.has_maintenance = True
         self.put(0, b'a')
         self.write('in_sync')
         self.a.control.cut_link()
@@ -294,7 +294,7 @@ class TestLoss(DataPairTest):
         self.prepare()
         self.put(0, b'a' * 5 * MIB)
         line = self.lay()
-        line.meanwhile = self.a.array.links.look
+        line.meanwhile = self.a.array.links.sync
         self.write('in_sync')
         self.assertSame(b'a' * 5 * MIB)
         self.assertLess(line.carried, 6 * MIB)

@@ -360,7 +360,7 @@ class TestWhatIsDue(DataStoreTest):
             self.assertEqual('no room', str(error))
             self.assertEqual([self.token()],
                              os.listdir(self.contents.directory))
-        self.assertIn('what was due failed: no room', self.log.output)
+        self.assertIn('maintenance failed: no room', self.log.output)
         self.control.look()
         self.assertEqual(1, len(self.hits('snapshots')))
 

@@ -48,7 +48,7 @@ class TestMeeting(pairs.PairTest):
 
         def meet():
             side.array.links.reset()
-            thread = threading.Thread(target=side.array.links.look)
+            thread = threading.Thread(target=side.array.links.sync)
             threads.append(thread)
             thread.start()
             thread.join(0.1)

@@ -139,7 +139,7 @@ class TestHttps(LinkTest):
     def test_nobody_waits_for_a_silent_peer(self):
         """Who tends the array probes; requests go on meanwhile."""
         self.start()
-        self.a.array.core.is_tended = True
+        self.a.array.core.has_maintenance = True
         probing, done = threading.Event(), threading.Event()
 
         def send(*args):

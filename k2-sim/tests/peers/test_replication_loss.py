@@ -408,14 +408,14 @@ class TestRestart(pairs.PairTest):
     def kill_in_the_middle(self, path, body):
         """The peer answers, and the answer is never used."""
         array = self.a.array
-        real = array.links.ask
+        real = array.links.call
 
         def ask(*args):
             real(*args)
             array.core.closed = True
             raise transport.LinkDownError('killed')
 
-        array.links.ask = ask
+        array.links.call = ask
         with self.assertLogs('k2_sim', 'ERROR'):
             self.assertEqual(500, self.a.call('POST', path, body).status)
 
@@ -425,7 +425,7 @@ class TestRestart(pairs.PairTest):
         self.kill_in_the_middle(pairs.SESSIONS, body)
         array = self.a.array
         array.core.closed = False
-        del array.links.ask
+        del array.links.call
         self.a.post(pairs.SESSIONS, body)
         self.assertEqual(1, self.b.get(pairs.SESSIONS)['total'])
         self.assertEqual(1, self.b.get('volume_groups')['total'])

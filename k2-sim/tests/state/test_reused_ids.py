@@ -253,20 +253,21 @@ class TestPeers(pairs.PairTest):
             'replication_session': base.ref(pairs.SESSIONS, old)})
         self._check(new)
 
-    def test_news_of_a_session_that_was_there_before(self):
+    def test_update_of_a_session_that_was_there_before(self):
         """REP-8: it is not the one that is just made under its id."""
         old, _ = self._session('old')
         number = self._forget_target(old)
-        answer, = self._say(peering.Ask(self._sender(), [('create', {
+        answer, = self._say(peering.Requests(self._sender(), [('create', {
             'name': 'rssn-new', 'group': 'rvg-new', 'is_dedup': None,
             'policies': (None, None), 'rpo': 300, 'source_name': 'ssn-new',
             'exposure': None, 'source_group_name': 'vg-new',
-            'source_group': 1, 'volumes': []})])).answers
+            'source_group': 1, 'volumes': []})])).replies
         self.assertEqual((number, ''), (answer[0]['session'], answer[1]))
         view = session_sync.view(rules.Scope(
             self.a.array.store, self.a.array.behaviors, self.clock),
             self.a.array.store.get(pairs.SESSIONS, old['id']))
-        reply = self._say(peering.News(self._sender(), [view], False, 0))
+        reply = self._say(peering.SessionUpdate(
+            self._sender(), [view], False, 0))
         self.assertEqual([old['id']], reply.unknown)
         self.assertIsNone(self.b.array.store.get(pairs.SESSIONS, number)[
             'remote_replication_session_id'])
