@@ -51,7 +51,7 @@ class Interface:
     mtu: int = 1500
     vlans: tuple[Vlan, ...] = ()
 
-    def every_address(self) -> Iterator[str]:
+    def all_addresses(self) -> Iterator[str]:
         """The addresses of the interface and of its VLANs."""
         yield from self.addresses
         for vlan in self.vlans:
@@ -87,23 +87,23 @@ class Equipment:
                 for port in range(self.fc_ports)]
 
 
-def in_turn(addresses: Sequence[str], before: int = 0
-            ) -> tuple[Interface, ...]:
-    """One port for each address, on the nodes in turn.
+def alternate(addresses: Sequence[str], before: int = 0
+              ) -> tuple[Interface, ...]:
+    """One port for each address, alternating between the nodes.
 
-    before: how many ports the turn has gone on for already.
+    before: the number of ports that were placed earlier.
     """
     return tuple(Interface(1 + number % NODES, (address,)) for number, address
                  in enumerate(addresses, before))
 
 
 def following(*groups: Sequence[Interface]) -> list[tuple[Interface, ...]]:
-    """The same ports with addresses that none of them has.
+    """The same ports with unused addresses.
 
-    All addresses are the same number of steps further on.
+    All addresses are increased by the same number.
     """
     taken = {ipaddress.ip_interface(address).ip for ports in groups
-             for port in ports for address in port.every_address()}
+             for port in ports for address in port.all_addresses()}
     steps = 1
     while any(address + steps in taken for address in taken):
         steps += 1
@@ -119,7 +119,7 @@ def _moved(port: Interface, steps: int) -> Interface:
 
 
 def _further(addresses: Sequence[str], steps: int) -> tuple[str, ...]:
-    """Addresses so many steps on, with their prefix lengths."""
+    """Addresses increased by a number, with their prefix lengths."""
     parts = [address.partition('/') for address in addresses]
     return tuple(f'{ipaddress.ip_address(place) + steps}{slash}{length}'
                  for place, slash, length in parts)
@@ -127,9 +127,9 @@ def _further(addresses: Sequence[str], steps: int) -> tuple[str, ...]:
 
 def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],
            capacity: int) -> Equipment:
-    """An array with one port for each address, on the nodes in turn."""
+    """An array with one port per address, alternating between the nodes."""
     return Equipment(
-        name, in_turn(portals), in_turn(wan_addresses, len(portals)),
+        name, alternate(portals), alternate(wan_addresses, len(portals)),
         capacity=capacity)
 
 
@@ -137,7 +137,7 @@ def repeated(interfaces: Iterable[Interface]) -> str:
     """The first address that is there already, or nothing."""
     seen: set[str] = set()
     for interface in interfaces:
-        for text in interface.every_address():
+        for text in interface.all_addresses():
             address, _ = net_of(text)
             if address in seen:
                 return address

@@ -100,7 +100,7 @@ class _Uvicorn(uvicorn.Server):
 
     def __init__(self, array: array_module.Array,
                  tls: tls_module.Certificate | None) -> None:
-        logging.getLogger('uvicorn.error').addFilter(_is_news)
+        logging.getLogger('uvicorn.error').addFilter(_is_reportable)
         super().__init__(uvicorn.Config(
             asgi.asgi_app(array), log_config=None, log_level='warning',
             access_log=False, server_header=False, date_header=False,
@@ -141,6 +141,6 @@ async def _maintain(array: array_module.Array) -> None:
             LOG.exception('maintenance failed')
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Breaking off what still runs at the stop is no error here."""
+def _is_reportable(record: logging.LogRecord) -> bool:
+    """Cancelling running requests on shutdown is not an error here."""
     return 'graceful shutdown' not in record.getMessage()

@@ -50,13 +50,13 @@ class Authority:
 class Certificate:
     """A server's certificate, its key, and who issued it.
 
-    news: what was renewed just now, and why, for people.
+    renewals: messages on what has just been renewed, and why.
     """
 
     path: pathlib.Path
     key_path: pathlib.Path
     authority_path: pathlib.Path
-    news: tuple[str, ...] = ()
+    renewals: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -78,13 +78,13 @@ def make_authority(directory: str | os.PathLike[str],
                           pathlib.Path(directory, 'ca.key'))
     key = ec.generate_private_key(ec.SECP256R1())
     _write_key(authority.key_path, key)
-    _sign_itself(authority, key, _name(f'{name} certificate authority'),
-                 start or _yesterday(), days)
+    _self_sign(authority, key, _name(f'{name} certificate authority'),
+               start or _yesterday(), days)
     return authority
 
 
-def _sign_itself(authority: Authority, key: _Key, subject: x509.Name,
-                 start: datetime.datetime, days: int) -> None:
+def _self_sign(authority: Authority, key: _Key, subject: x509.Name,
+               start: datetime.datetime, days: int) -> None:
     builder = _builder(subject, subject, key.public_key(), start, days)
     builder = builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -119,10 +119,10 @@ def issue(authority: Authority, hosts: tuple[str, ...],
 
 def ensure(directory: str | os.PathLike[str],
            hosts: tuple[str, ...]) -> Certificate:
-    """The certificate in a directory, made or renewed where needed.
+    """The certificate in a directory, made or renewed if needed.
 
     The key of the authority stays the same as long as its files do, so that
-    clients need not be told again before its certificate ends. Raises
+    clients need no new one before its certificate expires. Raises
     OSError, and ValueError for files that cannot be used.
     """
     authority = Authority(pathlib.Path(directory, 'ca.crt'),
@@ -132,35 +132,35 @@ def ensure(directory: str | os.PathLike[str],
     found = Certificate(pathlib.Path(directory, 'server.crt'),
                         pathlib.Path(directory, 'server.key'),
                         authority.path)
-    return dataclasses.replace(found, news=(
-        *_tend_authority(authority), *_tend(found, authority, hosts)))
+    return dataclasses.replace(found, renewals=(
+        *_renew_authority(authority), *_renew(found, authority, hosts)))
 
 
-def _tend_authority(authority: Authority) -> Iterator[str]:
-    """Renew its certificate where needed; gives the news of that.
+def _renew_authority(authority: Authority) -> Iterator[str]:
+    """Renew its certificate if needed; gives messages.
 
-    It keeps its key: what it has issued stays good.
+    The key stays the same: certificates that it issued remain valid.
     """
     ending = _ending(_read(authority.path))
     if ending and not authority.key_path.exists():
-        yield _left_alone(authority.path, ending, authority)
+        yield _not_renewed(authority.path, ending, authority)
     elif ending:
         _check_authority(authority)
-        _sign_itself(authority, _read_key(authority.key_path),
-                     _read(authority.path).subject, _yesterday(),
-                     _AUTHORITY_DAYS)
+        _self_sign(authority, _read_key(authority.key_path),
+                   _read(authority.path).subject, _yesterday(),
+                   _AUTHORITY_DAYS)
         yield (f'{authority.path.name} renewed, the old one {ending}: give'
                f' clients the new {authority.path}')
 
 
-def _tend(found: Certificate, authority: Authority, hosts: tuple[str, ...]
-          ) -> Iterator[str]:
-    """Issue or renew the certificate where needed; gives the news."""
+def _renew(found: Certificate, authority: Authority, hosts: tuple[str, ...]
+           ) -> Iterator[str]:
+    """Issue or renew the certificate if needed; gives messages."""
     is_new = not found.path.exists()
     flaw = 'is missing' if is_new else _flaw(found, authority, hosts)
     ending = '' if is_new else _ending(_read(found.path))
     if ending and not flaw and not authority.key_path.exists():
-        yield _left_alone(found.path, ending, authority)
+        yield _not_renewed(found.path, ending, authority)
     elif flaw or ending:
         _check_authority(authority)
         issue(authority, hosts, found.path.parent)
@@ -169,8 +169,8 @@ def _tend(found: Certificate, authority: Authority, hosts: tuple[str, ...]
                    f' {flaw or ending}')
 
 
-def _left_alone(path: pathlib.Path, ending: str, authority: Authority
-                ) -> str:
+def _not_renewed(path: pathlib.Path, ending: str, authority: Authority
+                 ) -> str:
     return (f'{path.name} {ending}; without {authority.key_path.name} it is'
             ' not renewed here')
 

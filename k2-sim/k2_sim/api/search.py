@@ -115,8 +115,8 @@ def _looked_up(table: table_module.Table, condition: query_module.Condition
                    for number in table.find(condition.field, value)})
 
 
-def sift(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
-         ) -> list[Row]:
+def select(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
+           ) -> list[Row]:
     """Of rows that no table has: those that meet all conditions, sorted."""
     tests = _tests(scope, rules, query)
     if tests is None:

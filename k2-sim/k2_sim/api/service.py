@@ -126,14 +126,14 @@ class Service:
 
     def _make_room(self, scope: Scope) -> None:
         """Delete what may be deleted, the oldest first (SNP-4)."""
-        row = snapshots.expendable(scope)
+        row = snapshots.next_deletable(scope)
         if row is None:
             return
         with self._store.transaction():
             while row is not None and system.free(scope) <= 0:
                 snapshots.remove(scope, row)
                 events.record_reclaimed(scope, row)
-                row = snapshots.expendable(scope)
+                row = snapshots.next_deletable(scope)
 
     def _check_online(self, request: Request, path: str) -> None:
         """While not ONLINE neither writes nor statistics work (ERR-6)."""
@@ -408,7 +408,7 @@ def _own_number(item: object) -> str:
 def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
              rows: Iterable[Row]) -> dict[str, Any]:
     """An envelope of rows that are no objects (STA-1)."""
-    found = search.sift(scope, rules, query, rows)
+    found = search.select(scope, rules, query, rows)
     return search.page(scope, rules, query, found, lambda rows: [
         rules.render(scope, row, query.fields) for row in rows])
 

@@ -69,7 +69,7 @@ class Contents:
         ] = contextlib.nullcontext
         # Held while a call changes a file that initiators could change.
         self.writing = threading.RLock()
-        self._news = threading.Lock()
+        self._changed_lock = threading.Lock()
         self._changed: set[str] = set()
         self._were_live: set[str] = set()
         with self._explained('use'):
@@ -78,7 +78,7 @@ class Contents:
             self._tokens = {path.name for path in self.directory.iterdir()
                             if re.fullmatch(FORM, path.name)}
         # Without a token any more, and not removed yet.
-        self._leaving: set[str] = set()
+        self._removing: set[str] = set()
 
     @contextlib.contextmanager
     def _explained(self, wanted: str) -> Iterator[None]:
@@ -97,9 +97,9 @@ class Contents:
         """Whether a token has a file."""
         return token in self._tokens
 
-    def is_leaving(self, token: str) -> bool:
+    def is_being_removed(self, token: str) -> bool:
         """Whether a token cannot get a file yet: an older one is to go."""
-        return token in self._leaving
+        return token in self._removing
 
     def is_changing(self, token: str) -> bool:
         """Whether initiators write to a file now, or may at any time."""
@@ -128,7 +128,7 @@ class Contents:
         finally:
             os.close(descriptor)
             if flags & (os.O_WRONLY | os.O_RDWR):
-                with self._news:
+                with self._changed_lock:
                     self._changed.add(token)
 
     def changed(self) -> set[str]:
@@ -137,7 +137,7 @@ class Contents:
         Whoever is told is the only one who asks. A file that initiators
         write to was changed by a call of this class before.
         """
-        with self._news:
+        with self._changed_lock:
             found, self._changed = self._changed | self._were_live, set()
             self._were_live = set(self.live)
         return found
@@ -254,7 +254,7 @@ class Contents:
 
     def forget(self, token: str) -> None:
         """From now on the token has no file; remove() takes it away."""
-        self._leaving.add(token)
+        self._removing.add(token)
         self._tokens.discard(token)
 
     def remove(self, token: str) -> None:
@@ -262,7 +262,7 @@ class Contents:
         self.forget(token)
         with self._explained('remove'):
             self.path(token).unlink(missing_ok=True)
-        self._leaving.discard(token)
+        self._removing.discard(token)
 
     def changes(self, token: str, base: str) -> Iterator[tuple[int, bytes]]:
         """Runs of whole blocks in which a file differs from another one.

@@ -260,7 +260,7 @@ class Reduction:
         for token in list(self._suspects):
             self._read(token)
         if self._figures is None:
-            self._figures = self._reckon(groups)
+            self._figures = self._compute(groups)
         return self._figures
 
     def _take(self, tokens: set[str]) -> None:
@@ -281,7 +281,7 @@ class Reduction:
         if stamp:
             self._suspects.discard(token)
 
-    def _reckon(self, groups: Collection[Group]) -> Figures:
+    def _compute(self, groups: Collection[Group]) -> Figures:
         images = [image for group in groups for image in group.images]
         self._count(groups)
         self._groups = {group: self._logical(group) for group in groups}

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with ctl_client.open_session(
                 options.login, options.password_file, options.ca) as session:
             value = options.action(Client(session, options.url), options)
-        return _told(value)
+        return _print_result(value)
     except CommandError as exc:
         print(f'k2-sim-ctl: error: {exc}', file=sys.stderr)
         return 1
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
 
 
-def _told(value: object) -> int:
+def _print_result(value: object) -> int:
     """Print what an action gives, and the exit status that it means."""
     if isinstance(value, bool):
         return 0 if value else 1

@@ -244,7 +244,7 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
 
     Raises ValueError for what makes no sense together.
     """
-    for name, convert in (('iscsi', equipment.in_turn), ('tls_names', tuple),
+    for name, convert in (('iscsi', equipment.alternate), ('tls_names', tuple),
                           ('fc_ports', _distinct_ports)):
         if name in options:
             options[name] = convert(options[name])

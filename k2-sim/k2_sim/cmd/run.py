@@ -97,7 +97,7 @@ def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
             print(f'k2-sim: error: cannot run {command[0]}: {exc.strerror}',
                   file=sys.stderr)
             return 127 if isinstance(exc, FileNotFoundError) else 126
-        signals.hand_on_to(process)
+        signals.forward_to(process)
         status = process.wait()
     return status if status >= 0 else 128 - status
 
@@ -123,7 +123,7 @@ class _Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def hand_on_to(self, process: subprocess.Popen[bytes]) -> None:
+    def forward_to(self, process: subprocess.Popen[bytes]) -> None:
         """Send it what comes from now on, and what has come before."""
         self._process = process
         if self._came_early:

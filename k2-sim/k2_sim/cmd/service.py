@@ -90,7 +90,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     saved = _saved(settings)
     passwords = Passwords(settings, directory)
     # At once: whatever else goes wrong, this is not said again.
-    for line in passwords.news():
+    for line in passwords.messages():
         say(line)
     _check_exposure(listener, passwords)
     data_plane = _data_plane(settings, directory)
@@ -144,7 +144,7 @@ def _saved(settings: Settings) -> archive.Archive | None:
 def _check_exposure(listener: socket.socket, known: Passwords) -> None:
     """Refuse a password that everybody tries where everybody can try."""
     host = str(listener.getsockname()[0])
-    weakness = known.weakest()
+    weakness = known.find_weak()
     if weakness and not ipaddress.ip_address(host).is_loopback:
         raise StartError(
             f'{weakness}, and {host} can be reached from other machines;'
@@ -207,6 +207,6 @@ def _certificate(settings: Settings, directory: pathlib.Path
     except ValueError as exc:
         raise StartError(f'cannot use the certificates in'
                          f' {directory}: {exc}') from exc
-    for line in certificate.news:
+    for line in certificate.renewals:
         say(f'k2-sim: {line}')
     return certificate

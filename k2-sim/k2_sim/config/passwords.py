@@ -105,16 +105,16 @@ class Passwords:
                 ' --peer-password-file')
         return self._texts[peers.login]
 
-    def weakest(self) -> str:
-        """What is wrong with a password that others can try, or nothing."""
+    def find_weak(self) -> str:
+        """Why a password is too weak, or ''."""
         for login, text in self._texts.items():
             flaw = password_strength.flaw(text, self._texts)
             if flaw:
                 return f'the password of {login} {flaw}'
         return ''
 
-    def news(self) -> list[str]:
-        """A line for each password that was generated just now."""
+    def messages(self) -> list[str]:
+        """A line for each password that has just been generated."""
         return [f'k2-sim: password of {login}: {self._texts[login]}'
                 f' (kept in {path})' for login, path in self._new.items()]
 

@@ -107,7 +107,7 @@ class Settings:
     name: str = 'sim-k2-a'
     size: int = equipment.CAPACITY_KIB
     iscsi: tuple[equipment.Interface, ...] | None = None
-    wan: tuple[equipment.Interface, ...] = equipment.in_turn(
+    wan: tuple[equipment.Interface, ...] = equipment.alternate(
         equipment.WAN_ADDRESSES, len(equipment.PORTALS))
     fc_ports: int | tuple[str, ...] = 2
     users: tuple[Account, ...] = (Account('admin'),)
@@ -134,7 +134,7 @@ class Settings:
         """What the array is made with."""
         iscsi = self.iscsi
         if iscsi is None:
-            iscsi = equipment.in_turn(
+            iscsi = equipment.alternate(
                 equipment.LOCAL_PORTALS if self.has_data_plane
                 else equipment.PORTALS)
         return equipment.Equipment(

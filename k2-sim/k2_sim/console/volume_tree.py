@@ -59,10 +59,10 @@ class VolumeTree:
     def _below(self, item: Item, level: int) -> Iterator[dict[str, Any]]:
         resource, row = item
         ref = make_ref(resource, row['id'])
-        kids = list(_kids(self._scope, item))
-        shown = kids if ref in self._opened else self._matching(kids)
+        children = list(_children(self._scope, item))
+        shown = children if ref in self._opened else self._matching(children)
         yield {'ref': ref, 'level': level, 'name': _name(item),
-               'open': bool(shown) if kids else None,
+               'open': bool(shown) if children else None,
                **_facts(self._scope, item, ref)}
         for kid in shown[:KIDS_SHOWN]:
             yield from self._below(kid, level + 1)
@@ -127,7 +127,7 @@ def _is_with_snapshot(scope: Scope, volume: Row) -> bool:
             scope.store.at(ref)['volume_group'] == volume['volume_group'])
 
 
-def _kids(scope: Scope, item: Item) -> Iterator[Item]:
+def _children(scope: Scope, item: Item) -> Iterator[Item]:
     """What is shown directly below, volumes first."""
     resource, row = item
     ref = make_ref(resource, row['id'])

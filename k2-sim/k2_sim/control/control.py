@@ -44,7 +44,7 @@ _MOST_SEEDED = 10000
 _SECRETS = ('password', 'local_password')
 
 
-class Life(Protocol):
+class Lifecycle(Protocol):
     """What happens to an array as a whole."""
 
     def look(self) -> None:
@@ -71,7 +71,7 @@ class Control:
     """
 
     def __init__(self, core: core_module.Core, links: links_module.Links,
-                 life: Life) -> None:
+                 life: Lifecycle) -> None:
         self._core = core
         self._links = links
         self._life = life
@@ -132,7 +132,7 @@ class Control:
         """
         if seed is not None and (type(seed) is not int or seed < 0):
             raise errors.refused('A seed must be a whole number from 0')
-        self._core.faults.sow(seed)
+        self._core.faults.reseed(seed)
 
     @property
     def latency(self) -> latency.Latency:
@@ -353,7 +353,7 @@ class Control:
             raise errors.refused(f'Wanted: {exc}') from exc
         core = self._core
         with core.lock, core.store.transaction():
-            seeding.plant(self._scope(), seed)
+            seeding.create(self._scope(), seed)
 
     def leftovers(self) -> dict[str, list[dict[str, Any]]]:
         """Every object of a user by resource, views under "views".

@@ -34,7 +34,7 @@ from k2_sim.faults.fault_rules import FaultRule
 Undo = Callable[[], object]
 
 
-class Levers(Protocol):
+class OutageControl(Protocol):
     """What the control of an array offers to bring an outage about."""
 
     def behaviors(self) -> dict[str, Any]:
@@ -60,28 +60,28 @@ class Levers(Protocol):
         """The peers can be reached again."""
 
 
-Begin = Callable[[Levers, FaultRule], Undo]
+Begin = Callable[[OutageControl, FaultRule], Undo]
 
 
-def _offline(control: Levers, rule: FaultRule) -> Undo:
+def _offline(control: OutageControl, rule: FaultRule) -> Undo:
     before = control.behaviors()['state']
     control.set_behaviors(state=rule.state)
     return lambda: control.set_behaviors(state=before)
 
 
-def _full(control: Levers, rule: FaultRule) -> Undo:
+def _full(control: OutageControl, rule: FaultRule) -> Undo:
     before = control.behaviors()['full']
     control.set_behaviors(full=True)
     return lambda: control.set_behaviors(full=before)
 
 
-def _port_down(control: Levers, rule: FaultRule) -> Undo:
+def _port_down(control: OutageControl, rule: FaultRule) -> Undo:
     before = control.has_link(rule.port)
     control.set_port(rule.port, False)
     return lambda: control.set_port(rule.port, before)
 
 
-def _peer_lost(control: Levers, rule: FaultRule) -> Undo:
+def _peer_lost(control: OutageControl, rule: FaultRule) -> Undo:
     if control.is_cut:
         return lambda: None
     control.cut_link()
@@ -105,7 +105,7 @@ class _Outage:
 class Outages:
     """The outages of one array, safe for threads."""
 
-    def __init__(self, control: Levers,
+    def __init__(self, control: OutageControl,
                  now: Callable[[], float]) -> None:
         self._control = control
         self._now = now

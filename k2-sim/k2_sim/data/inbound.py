@@ -77,7 +77,7 @@ class Inbound:
 
     def _begin(self, piece: peering.Piece) -> bool:
         """Begin a file, anew if it was begun before."""
-        if self._contents.is_leaving(piece.token):
+        if self._contents.is_being_removed(piece.token):
             return False
         before = self._parts.pop(piece.token, None)
         if before is not None:

@@ -52,8 +52,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 _MAPPED_ONLY = (catalogue.VOLUMES.name, catalogue.VOLSNAPS.name)
 
 
-def matters(resource: schema.Resource, old: Row | None, new: Row | None,
-            fc: bool) -> bool:
+def is_affected(resource: schema.Resource, old: Row | None, new: Row | None,
+                fc: bool) -> bool:
     """Whether a change of a row may change what is served.
 
     fc: whether Fibre Channel is served, too.

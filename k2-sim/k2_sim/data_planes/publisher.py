@@ -53,7 +53,7 @@ class Publisher:
         self._core = core
         self._contents = core.contents
         self._data_plane = data_plane
-        self._news = threading.Condition()
+        self._wakeup = threading.Condition()
         self._next: commits.Commit | None = None
         self._is_closing = False
         # Ids of the volumes that are served, by their serials.
@@ -75,13 +75,13 @@ class Publisher:
 
     def _changed(self, resource: schema.Resource, old: Row | None,
                  new: Row | None) -> None:
-        if exports.matters(resource, old, new, self._data_plane.has_fc):
-            with self._news:
+        if exports.is_affected(resource, old, new, self._data_plane.has_fc):
+            with self._wakeup:
                 if self._is_closing:
                     return
                 if self._next is None:
                     self._next = commits.started()
-                    self._news.notify()
+                    self._wakeup.notify()
                 self._own.publication = self._next
 
     def taken(self) -> commits.Commit | None:
@@ -98,8 +98,8 @@ class Publisher:
         # When what has failed is tried again, if there are no news before.
         again: float | None = None
         while True:
-            with self._news:
-                self._news.wait_for(
+            with self._wakeup:
+                self._wakeup.wait_for(
                     lambda: self._next or self._is_closing, _LOOK_SECONDS)
                 publication, self._next = self._next, None
                 if publication is None and self._is_closing:
@@ -216,8 +216,8 @@ class Publisher:
 
     def close(self) -> None:
         """Serve nothing any more."""
-        with self._news:
+        with self._wakeup:
             self._is_closing = True
-            self._news.notify()
+            self._wakeup.notify()
         self._thread.join(messages.PUBLICATION_LIMIT)
         self._data_plane.close()

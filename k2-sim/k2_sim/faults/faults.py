@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Faults on request: which replies go wrong, and how."""
+"""Fault injection: which replies are affected, and how."""
 
 import collections
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from typing import Any
 import msgspec
 
 from k2_sim import errors
-from k2_sim.faults import chance as chance_module
 from k2_sim.faults import fault_rules
 from k2_sim.faults.fault_rules import FaultRule
 from k2_sim.faults.latency import Latency
+from k2_sim.faults import random_streams
 from k2_sim.faults.subjects import Subject
 from k2_sim.faults.visibility import StaleReads
 from k2_sim.faults.visibility import StaleWindow
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Chances:
+class _RuleStreams:
     """The random numbers of one rule: whether it triggers, and its delay.
 
     Each request that matches the rule draws one of both, triggered or not,
@@ -91,29 +91,29 @@ class Faults:
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
         self._rules: dict[int, FaultRule] = {}
-        self._chances: dict[int, _Chances] = {}
+        self._streams: dict[int, _RuleStreams] = {}
         self._last_id = 0
         self.latency = Latency()
-        self.sow(seed)
+        self.reseed(seed)
 
-    def sow(self, seed: int | None) -> None:
-        """Begin all chances and counts anew; None takes another seed."""
+    def reseed(self, seed: int | None) -> None:
+        """Restart all random streams and counts; None generates a seed."""
         with self._lock:
-            self._chance = chance_module.Chance(seed)
-            self._delays = self._chance.stream('latency')
+            self._random = random_streams.RandomStreams(seed)
+            self._delays = self._random.stream('latency')
             for rule in self._rules.values():
                 rule.matched = rule.triggered = 0
-                self._chances[rule.id] = self._chances_of(rule)
+                self._streams[rule.id] = self._streams_of(rule)
 
     @property
     def seed(self) -> int:
-        """What all random numbers come from."""
-        return self._chance.seed
+        """The seed of all random numbers."""
+        return self._random.seed
 
-    def _chances_of(self, rule: FaultRule) -> _Chances:
+    def _streams_of(self, rule: FaultRule) -> _RuleStreams:
         name = f'rule {rule.id}'
-        return _Chances(self._chance.stream(name),
-                        self._chance.stream(f'{name} latency'))
+        return _RuleStreams(self._random.stream(name),
+                            self._random.stream(f'{name} latency'))
 
     def add(self, rule: FaultRule | Mapping[str, Any]) -> FaultRule:
         """Add a rule; the first one that triggers wins."""
@@ -122,7 +122,7 @@ class Faults:
             self._last_id += 1
             checked.id = self._last_id
             self._rules[checked.id] = checked
-            self._chances[checked.id] = self._chances_of(checked)
+            self._streams[checked.id] = self._streams_of(checked)
         return checked
 
     def rule(self, number: int) -> FaultRule:
@@ -133,7 +133,7 @@ class Faults:
         return rule
 
     def change(self, number: int, values: Mapping[str, Any]) -> FaultRule:
-        """Change a rule; its place, its id and its counts stay."""
+        """Change a rule; its position, its id and its counts stay."""
         with self._lock:
             rule = self.rule(number)
             rule.change(values)
@@ -143,13 +143,13 @@ class Faults:
         """Remove one rule."""
         with self._lock:
             self.rule(number)
-            del self._rules[number], self._chances[number]
+            del self._rules[number], self._streams[number]
 
     def clear(self) -> None:
-        """Remove every rule; ids, and with them chances, begin anew."""
+        """Remove every rule; ids, and with them random streams, restart."""
         with self._lock:
             self._rules.clear()
-            self._chances.clear()
+            self._streams.clear()
             self._last_id = 0
 
     def rules(self) -> list[dict[str, Any]]:
@@ -206,9 +206,9 @@ class Faults:
 
     def _trigger(self, rule: FaultRule, may: bool) -> _Trigger | None:
         """Count a matching request; gives the trigger, if it may have one."""
-        chances = self._chances[rule.id]
-        drawn = chances.triggers.random()
-        delay = rule.distribution.draw(chances.delays)
+        streams = self._streams[rule.id]
+        drawn = streams.triggers.random()
+        delay = rule.distribution.draw(streams.delays)
         rule.matched += 1
         if (not may or rule.matched <= rule.after
                 or rule.times is not None and rule.triggered >= rule.times

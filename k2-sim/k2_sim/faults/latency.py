@@ -50,20 +50,20 @@ class Latency:
             return {'kind': self.kind, **named}
         return {'kind': self.kind, **named, 'longest': self.longest}
 
-    def draw(self, chance: random.Random) -> float:
+    def draw(self, rng: random.Random) -> float:
         """The latency of one reply, in seconds."""
         if self.kind == 'constant':
             return self.parameters[0] / 1000
-        drawn = self._drawn(chance, *self.parameters)
+        drawn = self._drawn(rng, *self.parameters)
         return min(max(0.0, drawn), self.longest) / 1000
 
-    def _drawn(self, chance: random.Random, first: float,
+    def _drawn(self, rng: random.Random, first: float,
                second: float) -> float:
         if self.kind == 'normal':
-            return chance.gauss(first, second)
+            return rng.gauss(first, second)
         if self.kind == 'lognormal':
-            return chance.lognormvariate(math.log(first), second)
-        return first * chance.paretovariate(second)
+            return rng.lognormvariate(math.log(first), second)
+        return first * rng.paretovariate(second)
 
 
 def constant(seconds: float) -> Latency:

@@ -48,7 +48,7 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
             with store.transaction():
                 factory.build(store, equipment, clock)
                 if seed is not None:
-                    seeding.plant(base.Scope(store, behaviors, clock), seed)
+                    seeding.create(base.Scope(store, behaviors, clock), seed)
             store.flush()
         elif hardware_inventory.is_missing(store):
             with store.transaction():

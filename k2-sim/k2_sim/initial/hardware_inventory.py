@@ -68,11 +68,11 @@ def populate(store: store_module.Store) -> None:
     for name, values in _SINGLE.items():
         store.insert_as(name, 1, values)
     for node in range(1, equipment.NODES + 1):
-        _furnish_node(store, node)
-    _furnish_shelf(store)
+        _add_node(store, node)
+    _add_shelf(store)
 
 
-def _furnish_node(store: store_module.Store, node: int) -> None:
+def _add_node(store: store_module.Store, node: int) -> None:
     server, name = make_ref('system/servers', node), f'node{node:02d}'
     store.update('system/servers', node, **_PIECE, fru_type='server',
                  contained_in='/system/pairs/1', is_phasing_in=False)
@@ -93,7 +93,7 @@ def _furnish_node(store: store_module.Store, node: int) -> None:
         'is_expansion_in_progress': False})
 
 
-def _furnish_shelf(store: store_module.Store) -> None:
+def _add_shelf(store: store_module.Store) -> None:
     store.insert('system/jbods', {
         'name': 'shelf01', 'is_identification_on': False,
         'connectivity_state': _THERE, 'contained_in': '/system/pairs/1',

@@ -31,7 +31,7 @@ _HOST, _SNAPSHOT = 'seed-host-', 'seed-snap-'
 _RETENTION = 'Best_Effort_Retention'
 
 
-def plant(scope: base.Scope, seed: Seed) -> None:
+def create(scope: base.Scope, seed: Seed) -> None:
     """Make what is asked for, inside a transaction and by the rules."""
     made = _groups(scope, seed)
     numbers = _numbers(scope, 'volumes', _VOLUME)

@@ -246,11 +246,11 @@ def _largest(combinations: list[Combination], given: Mapping[str, Any]
              ) -> Combination | None:
     """The most of what is given that is listed; of equals the first."""
     return max((found for found in combinations if all(
-        name in given and _goes_with(wanted, given[name])
+        name in given and _is_match(wanted, given[name])
         for name, wanted in found.items())), key=len, default=None)
 
 
-def _goes_with(wanted: Any, value: Any) -> bool:
+def _is_match(wanted: Any, value: Any) -> bool:
     """Booleans are no numbers here, and no strings either."""
     return wanted is None or type(value) is type(wanted) and value == wanted
 

@@ -106,7 +106,7 @@ class FcPortRules(InitiatorRules):
         super().delete(scope, row)
 
 
-def log_in_everywhere(scope: Scope, port: str) -> None:
+def log_in_to_all_ports(scope: Scope, port: str) -> None:
     """A host's port shows itself to each of the array's (section 7.4)."""
     for target in scope.store.rows(catalogue.FC_PORTS.name):
         scope.store.insert(_LOGINS, {

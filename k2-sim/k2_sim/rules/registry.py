@@ -92,5 +92,5 @@ def log_in(scope: Scope, resource: str, identifier: str) -> Row:
     field = rules.resource.fields[1].name
     row = rules.create(scope, {field: identifier, 'host': None})
     if resource == 'host_fc_ports':
-        initiators.log_in_everywhere(scope, rules.ref(row))
+        initiators.log_in_to_all_ports(scope, rules.ref(row))
     return rules.render(scope, row)

@@ -34,7 +34,7 @@ class Retention:
 
     def __init__(self, store: store_module.Store) -> None:
         # To be entered in the heap, which may have old entries as well.
-        self._news = set(store.tables[_SNAPSHOTS].numbers)
+        self._unscheduled = set(store.tables[_SNAPSHOTS].numbers)
         self._heap: list[tuple[float, int]] = []
         # Due, but kept for another reason; that may end with any change.
         self._kept: set[int] = set()
@@ -48,21 +48,21 @@ class Retention:
         if resource.name == _SNAPSHOTS and new is not None:
             if old is None or any(old[field] != new[field]
                                   for field in _DECISIVE):
-                self._news.add(new['id'])
+                self._unscheduled.add(new['id'])
         elif resource.name == _POLICIES and old is not None:
             self._start_anew()
 
     def _start_anew(self) -> None:
         self._heap.clear()
-        self._news.update(self._store.tables[_SNAPSHOTS].numbers)
+        self._unscheduled.update(self._store.tables[_SNAPSHOTS].numbers)
 
     def expired(self, scope: Scope) -> list[Row]:
         """The snapshots that are to be removed now, by id."""
         if len(self._heap) > _FEW + 2 * len(
                 self._store.tables[_SNAPSHOTS].numbers):
             self._start_anew()
-        while self._news:
-            self._enter(scope, self._news.pop())
+        while self._unscheduled:
+            self._enter(scope, self._unscheduled.pop())
         while self._heap and self._heap[0][0] <= scope.now:
             self._kept.add(heapq.heappop(self._heap)[1])
             self._is_changed = True

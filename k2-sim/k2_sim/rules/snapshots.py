@@ -302,7 +302,7 @@ def due(scope: Scope, row: Row) -> float | None:
     return row['creation_time'] + age if age > 0 else None
 
 
-def expendable(scope: Scope) -> Row | None:
+def next_deletable(scope: Scope) -> Row | None:
     """The oldest snapshot or view that the array may delete (SNP-4)."""
     return next((row for row in scope.store.find(
         'snapshots', 'is_auto_deleteable', True)

@@ -38,7 +38,7 @@ class Commits:
     def __init__(self, disk: disk_module.Disk) -> None:
         self._disk = disk
         self._queue = disk_module.Changes()
-        self._news = threading.Condition()
+        self._wakeup = threading.Condition()
         self._is_closing = False
         self.newest: Commit | None = None
         self._thread = threading.Thread(
@@ -55,18 +55,18 @@ class Commits:
 
     def add(self, changes: disk_module.Changes) -> None:
         """Queue what one request has changed."""
-        with self._news:
+        with self._wakeup:
             if self.failure is not None:
                 return
             if not self._queue:
                 self.newest = started()
-                self._news.notify()
+                self._wakeup.notify()
             self._queue.update(changes)
 
     def _run(self) -> None:
         while True:
-            with self._news:
-                self._news.wait_for(lambda: self._queue or self._is_closing)
+            with self._wakeup:
+                self._wakeup.wait_for(lambda: self._queue or self._is_closing)
                 changes, commit = self._queue, self.newest
                 if commit is None or not changes:
                     return
@@ -77,22 +77,22 @@ class Commits:
                 self._fail(commit, exc)
                 return
             commit.set_result(None)
-            with self._news:
+            with self._wakeup:
                 if self.newest is commit:
                     self.newest = None
 
     def _fail(self, commit: Commit, reason: Exception) -> None:
-        with self._news:
+        with self._wakeup:
             for lost in {commit, self.newest or commit}:
                 lost.set_exception(reason)
 
     def close(self) -> None:
         """Write what is queued, and end; what comes later fails."""
-        with self._news:
+        with self._wakeup:
             self._is_closing = True
-            self._news.notify()
+            self._wakeup.notify()
         self._thread.join()
-        with self._news:
+        with self._wakeup:
             if self.failure is None:
                 if self.newest is None or self.newest.done():
                     self.newest = started()

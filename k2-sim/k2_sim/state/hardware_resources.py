@@ -137,7 +137,7 @@ SERVERS = Resource('system/servers', ('GET',), (
         'is_fru', 'is_phased_out', 'is_expansion_in_progress'),
     Field('ndu_state')), indexed=('name',))
 
-_FURNISHED = (
+_POPULATED = (
     _read('system/net_interfaces',
           *_texts('name', 'eth_name', 'if_ip', 'if_mask'),
           ref('port', 'system/net_ports', null=True), Field('port_type'),
@@ -198,4 +198,4 @@ _EMPTY = (
 RESOURCES = (
     HOST_NQNS, SCHEDULERS, SCHEDULES, EVENTS, ENCRYPTION, FC_LOGINS,
     CAPACITY_POLICY, EXPANSION, NDU, PROXY, HARDWARE_STATES, SERVERS,
-    *_FURNISHED, *_EMPTY)
+    *_POPULATED, *_EMPTY)

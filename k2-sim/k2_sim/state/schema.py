@@ -97,7 +97,7 @@ class Reading:
     ignored: str = ''
     ignores_unknown: bool = False
 
-    def passes_over(self, resource: Resource, name: str) -> bool:
+    def ignores(self, resource: Resource, name: str) -> bool:
         """Whether a field that the array does not know is no mistake."""
         field = resource.known.get(name)
         if field is not None and field.feature == self.ignored:
@@ -171,7 +171,7 @@ def _known_values(resource: Resource, body: object, reading: Reading,
     for name, raw in body.items():
         field = resource.known.get(name)
         if field is None or not reading.offered(field.feature):
-            if reading.passes_over(resource, name):
+            if reading.ignores(resource, name):
                 continue
             raise errors.refused(f'Unknown field: {name}')
         if allowed(field):

@@ -60,8 +60,8 @@ class CertificatesTest(base.DirectoryTest):
 class TestRenewal(CertificatesTest):
 
     def test_nothing_to_tell(self):
-        self.assertEqual((), self.ensure().news)
-        self.assertEqual((), self.ensure().news)
+        self.assertEqual((), self.ensure().renewals)
+        self.assertEqual((), self.ensure().renewals)
 
     def test_one_that_ends_soon(self):
         """Not only one that has ended: a service runs for long."""
@@ -73,12 +73,12 @@ class TestRenewal(CertificatesTest):
             found = self.ensure()
             self.assertEqual((
                 'server.crt renewed, the old one ends on'
-                f' {end:%Y-%m-%d}',), found.news)
+                f' {end:%Y-%m-%d}',), found.renewals)
             self.assertGreater(
                 self.read('server.crt').not_valid_after_utc, _ago(-800))
-            self.assertEqual((), self.ensure().news)
+            self.assertEqual((), self.ensure().renewals)
         tls.issue(authority, (), self.directory, start=_ago(10), days=41)
-        self.assertEqual((), self.ensure().news)
+        self.assertEqual((), self.ensure().renewals)
 
     def test_an_authority_that_ends(self):
         """It keeps name and key: what it has issued stays good."""
@@ -92,7 +92,7 @@ class TestRenewal(CertificatesTest):
             self.assertEqual((
                 'ca.crt renewed, the old one ends on'
                 f' {_ago(start - days):%Y-%m-%d}: give clients the new'
-                f' {authority.path}',), found.news)
+                f' {authority.path}',), found.renewals)
             new = self.read('ca.crt')
             self.assertGreater(new.not_valid_after_utc, _ago(-3600))
             self.assertEqual(old.subject, new.subject)
@@ -105,18 +105,18 @@ class TestRenewal(CertificatesTest):
         """As when the machine's clock was set back."""
         tls.issue(tls.make_authority(self.directory), (), self.directory,
                   start=_ago(-5))
-        self.assertIn('the old one begins on', self.ensure().news[0])
+        self.assertIn('the old one begins on', self.ensure().renewals[0])
 
     def test_other_names(self):
         self.ensure()
         self.assertEqual(
             ('server.crt renewed, the old one is not for k2.example',),
-            self.ensure('k2.example').news)
-        self.assertEqual((), self.ensure('k2.example').news)
+            self.ensure('k2.example').renewals)
+        self.assertEqual((), self.ensure('k2.example').renewals)
 
     def test_an_address_with_a_zone(self):
         self.ensure('fe80::1%eth0')
-        self.assertEqual((), self.ensure('fe80::1%eth0').news)
+        self.assertEqual((), self.ensure('fe80::1%eth0').renewals)
 
     def assert_fits(self, certificate):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
@@ -128,7 +128,7 @@ class TestRenewal(CertificatesTest):
         self.take(self.other(), 'server.key')
         found = self.ensure()
         self.assertEqual(('server.crt renewed, the old one is not for the key'
-                          ' in server.key',), found.news)
+                          ' in server.key',), found.renewals)
         self.assert_fits(found)
 
     def test_a_key_that_is_missing(self):
@@ -136,7 +136,7 @@ class TestRenewal(CertificatesTest):
         (self.directory / 'server.key').unlink()
         found = self.ensure()
         self.assertEqual(('server.crt renewed, the old one has no key',),
-                         found.news)
+                         found.renewals)
         self.assert_fits(found)
 
     def test_one_without_names(self):
@@ -146,7 +146,7 @@ class TestRenewal(CertificatesTest):
             (self.directory / f'server.{kind}').write_bytes(
                 (self.directory / f'ca.{kind}').read_bytes())
         self.assertEqual(('server.crt renewed, the old one is not for'
-                          ' localhost',), self.ensure().news)
+                          ' localhost',), self.ensure().renewals)
 
     def test_one_of_another_authority(self):
         self.ensure()
@@ -154,7 +154,7 @@ class TestRenewal(CertificatesTest):
             self.take(self.other(), name)
         (self.directory / 'ca.crt').unlink()
         self.assertEqual(('server.crt renewed, the old one is not of'
-                          ' ca.crt',), self.ensure().news)
+                          ' ca.crt',), self.ensure().renewals)
 
 
 class TestOfOthers(CertificatesTest):
@@ -164,7 +164,7 @@ class TestOfOthers(CertificatesTest):
         first = self.ensure().fingerprint
         (self.directory / 'ca.key').unlink()
         found = self.ensure()
-        self.assertEqual((first, ()), (found.fingerprint, found.news))
+        self.assertEqual((first, ()), (found.fingerprint, found.renewals))
 
     def test_ends(self):
         authority = tls.make_authority(self.directory, start=_ago(9), days=30)
@@ -174,7 +174,7 @@ class TestOfOthers(CertificatesTest):
             f'ca.crt ends on {_ago(-21):%Y-%m-%d}; without ca.key it is not'
             ' renewed here',
             f'server.crt ends on {_ago(-11):%Y-%m-%d}; without ca.key it is'
-            ' not renewed here'), self.ensure().news)
+            ' not renewed here'), self.ensure().renewals)
 
     def test_cannot_issue(self):
         self.ensure()

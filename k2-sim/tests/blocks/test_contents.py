@@ -185,10 +185,10 @@ class TestNames(ContentsTest):
 
     def test_leaving(self):
         self.contents.forget(self.token)
-        self.assertTrue(self.contents.is_leaving(self.token))
+        self.assertTrue(self.contents.is_being_removed(self.token))
         self.assertFalse(self.contents.has(self.token))
         self.contents.remove(self.token)
-        self.assertFalse(self.contents.is_leaving(self.token))
+        self.assertFalse(self.contents.is_being_removed(self.token))
         self.assertEqual([], os.listdir(self.directory))
 
     def test_new_directory(self):

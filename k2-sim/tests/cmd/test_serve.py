@@ -611,14 +611,14 @@ class TestRefusals(SimTest):
     def test_a_new_state_that_is_refused(self):
         """By the rules that requests follow; nothing is left of it."""
         self.useFixture(fixtures.MockPatch(
-            'k2_sim.initial.seeding.plant',
+            'k2_sim.initial.seeding.create',
             side_effect=k2_sim.ApiError(400, 'No space is left')))
         self.refused('cannot make the new state: No space is left')
 
     def test_interrupted(self):
         """Ctrl-C while a large new state is made."""
         self.useFixture(fixtures.MockPatch(
-            'k2_sim.initial.seeding.plant',
+            'k2_sim.initial.seeding.create',
             side_effect=KeyboardInterrupt))
         self.assertEqual((130, ''), self.run_main())
 

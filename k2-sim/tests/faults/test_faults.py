@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import testtools
 
 import k2_sim
-from k2_sim.faults import chance
 from k2_sim.faults import latency
+from k2_sim.faults import random_streams
 from tests import base
 from tests import pairs
 
@@ -295,7 +295,8 @@ class TestLatencies(FaultsTest):
         value = dict(zip(names, parameters), kind=kind)
         if kind != 'constant':
             value['longest'] = longest
-        drawn = latency.read(value).draw(chance.Chance(seed).stream(''))
+        stream = random_streams.RandomStreams(seed).stream('')
+        drawn = latency.read(value).draw(stream)
         if kind == 'constant':
             longest = parameters[0]
         self.assertTrue(0 <= drawn <= longest / 1000)

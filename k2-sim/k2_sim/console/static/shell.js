@@ -55,7 +55,7 @@ function nextTheme() {
 // links: the hash and the name of each of its parts, which are so many
 // things ("views"); aside: where the other page is, and its name; help: more
 // keys, and what they do.
-function furnish({title, note, things, links, aside, help = []}) {
+function buildPage({title, note, things, links, aside, help = []}) {
   document.title = `K2 ${title.toLowerCase()}`;
   say(byId('gate-title'), title);
   say(byId('gate-note'), note);
@@ -76,12 +76,12 @@ function furnish({title, note, things, links, aside, help = []}) {
         [el('kbd', {}, key), ' '])), el('dd', {}, meaning)]));
 }
 
-// A page behind a login. page: see furnish(); path(): what to ask for now;
+// A page behind a login. page: see buildPage(); path(): what to ask for now;
 // show(value): what the array says; entered(who): somebody is logged in;
 // keys: more keys.
 export class Shell {
   constructor({base, page, path, show, entered = () => {}, keys = {}}) {
-    furnish(page);
+    buildPage(page);
     this.api = new Api(base);
     this.show = show;
     this.entered = entered;
@@ -222,5 +222,5 @@ export class Shell {
 
 // Say something once to who cannot see it.
 export function announce(text) {
-  byId('news').replaceChildren(el('span', {}, text));
+  byId('announcements').replaceChildren(el('span', {}, text));
 }

@@ -10,23 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Random numbers that can be had again."""
+"""Repeatable random numbers."""
 
 import random
 import secrets
 
 
-class Chance:
+class RandomStreams:
     """Independent streams of random numbers, all from one seed.
 
-    Each has a name, so that one more of them changes none of the others.
-    A seed that is not given is made up; it can be read and used again.
+    Each stream has a name, so that another one does not shift the rest.
+    Without a seed one is generated; it can be read and reused.
     """
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = secrets.randbelow(2 ** 32) if seed is None else seed
 
     def stream(self, name: str) -> random.Random:
-        """A stream from its beginning."""
+        """A new generator, at the start of a stream."""
         # Faults need repeatable numbers, not secret ones.
         return random.Random(f'{self.seed}/{name}')  # nosec B311
