@@ -65,7 +65,7 @@ def _tell(array: k2_sim.Array, is_dedup: bool) -> None:
             _JOURNAL)
         for start, data in ((0, database), (len(database), journal)):
             _write(array, volume['id'], start, data)
-        array.control.survey()
+        array.control.scan_usage()
         if member in (0, _MEMBERS - 1):
             print(_line('one instance' if not member
                         else f'a replica set of {_MEMBERS}', array))

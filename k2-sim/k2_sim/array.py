@@ -459,10 +459,10 @@ class Array:
         except (errors.ApiError, errors.StateError) as exc:
             LOG.error('maintenance failed: %s', exc)
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Do all that is due by the clock, and take samples of figures."""
         self.run_maintenance()
-        self.console.look()
+        self.console.sample()
 
     def run_maintenance(self) -> None:
         """Do all that is due by the clock, including slow work.

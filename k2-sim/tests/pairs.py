@@ -114,7 +114,7 @@ class PairTest(base.DirectoryTest):
         """The text of a refusal that changes nothing on either side."""
         other = self.b if side is self.a else self.a
         for array in (other, side):
-            array.control.look()
+            array.control.tick()
         before = other.control.dump()['objects']
         text = side.refused(method, path, body)
         self.assertEqual(before, other.control.dump()['objects'])

@@ -558,7 +558,7 @@ class FaultsTest(MeanwhileTest):
         def look(seconds: float) -> None:
             looks.append(seconds)
             if len(looks) == 5:
-                self.primary.control.mend_link()
+                self.primary.control.restore_link()
             sleep(seconds)
 
         def cut() -> None:
@@ -639,7 +639,7 @@ class FaultsTest(MeanwhileTest):
         self.assert_row(volume, 'enabled', 'available', self.secondary)
         self.assert_row(left, 'failed-over', 'available', self.secondary)
         self.primary.control.cut_link()
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         for _ in range(2):
             self.backend.manager._report_driver_status(self.backend.context)
         self.assertEqual(('source', 'in_sync'),

@@ -84,7 +84,7 @@ class WatchTest(replicated.ReplicatedTest):
         # No word but "ok" is known, so the array is asked; told once.
         for words in ('cannot be resumed', 'is disconnected, not ok'):
             self.assertEqual(1, self.log.text().count(words), words)
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         self.write(self.volume, 'second')
         for _ in range(3):
             self.look()
@@ -142,14 +142,14 @@ class WatchTest(replicated.ReplicatedTest):
         self.assertEqual(3, len(tried), str(tried))
         self.assertLessEqual(len(self.patches()), 2 * 3)
         self.assertEqual(3, self.log.text().count('cannot be resumed'))
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         self.look()
         self.assert_replicated(*volumes)
 
     def test_a_restart_meanwhile(self) -> None:
         self.primary.control.cut_link()
         self.look()
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         self.assertTrue(self.backend.restart())
         self.look()
         self.assert_status('enabled')

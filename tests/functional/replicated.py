@@ -76,7 +76,7 @@ class ReplicatedTest(base.FunctionalTest):
 
     def _calm(self) -> None:
         for array in (self.primary, self.secondary):
-            array.control.mend_link()
+            array.control.restore_link()
             array.control.clear_faults()
             array.control.set_latency(0)
 
@@ -261,7 +261,7 @@ class ReplicatedTest(base.FunctionalTest):
             {'kind': 'reset', 'method': '*', 'path': '*'})
         yield
         array.control.clear_faults()
-        array.control.mend_link()
+        array.control.restore_link()
 
 
 class ReplicatedDisksTest(ReplicatedTest, disks.DisksTest):

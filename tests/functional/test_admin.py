@@ -471,8 +471,8 @@ class CheckTest(AdminTest):
     def test_arrays_that_do_not_reach_each_other(self) -> None:
         first, _ = self.replicated()
         first.control.cut_link()
-        self.addCleanup(first.control.mend_link)
-        first.control.look()
+        self.addCleanup(first.control.restore_link)
+        first.control.tick()
         warning, = self.target()['warnings']
         self.assertEqual('peer', warning['kind'])
         self.assertIn('is disconnected, not ok', warning['text'])

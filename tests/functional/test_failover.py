@@ -706,7 +706,7 @@ class FailbackTest(FailoverTest):
         self.assert_row(self.volume, 'error', 'available', self.secondary,
                         'replication')
         self.write(self.volume, 'second')
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         self.fails_back()
         self.assert_row(self.volume, 'enabled', 'available', self.primary)
         self.assertEqual('second', self.read(self.volume))

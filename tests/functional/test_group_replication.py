@@ -350,7 +350,7 @@ class ErrorStatusTest(GroupsTest):
             ['error', 'error', 'disabled'],
             [self.backend.group(g.id).replication_status
              for g in (broken, alone, whole)])
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         for _ in range(2):
             self._look()
         self.assertEqual({'enabled'}, self.statuses())
@@ -370,7 +370,7 @@ class ErrorStatusTest(GroupsTest):
         self.primary.control.cut_link()
         self._look()
         self.assertEqual({'error'}, self.statuses())
-        self.primary.control.mend_link()
+        self.primary.control.restore_link()
         self._look()
         self.assertEqual({'enabled'}, self.statuses())
         self.backend.update_group(group, remove=[failure.row])

@@ -244,7 +244,7 @@ class Reduction:
         self._counted: dict[tuple[str, int | None], Blocks] = {}
         self._groups: dict[Group, tuple[list[Blocks], list[int]]] = {}
 
-    def look(self, groups: Collection[Group]) -> Figures:
+    def measure(self, groups: Collection[Group]) -> Figures:
         """Read what has changed; these groups are all there is.
 
         Gives the same object as before if nothing has.

@@ -277,8 +277,8 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
     'link': ('the way to the peers', {
         'show': Verb('whether it is cut', _call('GET', 'link')),
         'cut': Verb('lose the peers', _call('POST', 'link', {'cut': True})),
-        'mend': Verb('reach them again',
-                     _call('POST', 'link', {'cut': False}))}),
+        'restore': Verb('reach the peers again',
+                        _call('POST', 'link', {'cut': False}))}),
     'journal': ('the requests of late', {
         'show': Verb('all of them', _call('GET', 'journal')),
         'clear': Verb('count anew', _call('DELETE', 'journal'))}),
@@ -316,8 +316,10 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
                         (_FILE,)),
         'reset': Verb('back to factory state', _call('POST', 'reset'))}),
 }
-# Former names of nouns.
+# Former names of nouns, and of verbs by noun.
 _DEPRECATED: dict[str, tuple[str, ...]] = {'behaviors': ('switches',)}
+_DEPRECATED_VERBS: dict[tuple[str, str], tuple[str, ...]] = {
+    ('link', 'restore'): ('mend',)}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -342,17 +344,18 @@ def _parser() -> argparse.ArgumentParser:
     for noun, (about, verbs) in COMMANDS.items():
         _add_verbs(nouns.add_parser(noun, help=about, description=about,
                                     aliases=_DEPRECATED.get(noun, ())),
-                   verbs)
+                   noun, verbs)
     return parser
 
 
-def _add_verbs(parser: argparse.ArgumentParser,
+def _add_verbs(parser: argparse.ArgumentParser, noun: str,
                verbs: dict[str, Verb]) -> None:
     commands = parser.add_subparsers(dest='verb', required=True,
                                      metavar='COMMAND')
     for name, verb in verbs.items():
-        command = commands.add_parser(name, help=verb.help_text,
-                                      description=verb.help_text)
+        command = commands.add_parser(
+            name, help=verb.help_text, description=verb.help_text,
+            aliases=_DEPRECATED_VERBS.get((noun, name), ()))
         command.set_defaults(action=verb.action)
         for argument, settings in verb.arguments:
             command.add_argument(argument, **settings)

@@ -67,7 +67,7 @@ class History:
             maxlen=KEPT)
         self._counted = 0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Take a sample if one is due."""
         with self._core.lock:
             now = self._core.clock.time()

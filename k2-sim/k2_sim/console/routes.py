@@ -105,7 +105,7 @@ class Console:
                  users: users_module.Users,
                  controllers: users_module.Users) -> None:
         self._view_models = view_models_module.ViewModels(
-            core, users, control.look)
+            core, users, control.tick)
         self._control = control_page.ControlPage(control)
         self._pages = (
             _Page(_CONTROL, 'k2_control',
@@ -114,9 +114,9 @@ class Console:
             _Page(BASE, 'k2_console',
                   logins_module.Logins(users, core.clock), self._view))
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Take a sample of the array's figures if one is due."""
-        self._view_models.history.look()
+        self._view_models.history.sample()
 
     def answer(self, request: Request) -> Response:
         """The reply to a request; a refusal is a reply, too."""

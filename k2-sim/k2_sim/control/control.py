@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a test or a person can do to an array besides using it."""
+"""Control of an array by tests and operators, beside its REST API."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -39,35 +39,35 @@ from k2_sim.rules import system
 from k2_sim.rules import volumes
 
 
-# At once: the array answers nobody meanwhile.
+# Per request: the array answers no other request meanwhile.
 _MOST_SEEDED = 10000
 _SECRETS = ('password', 'local_password')
 
 
 class Lifecycle(Protocol):
-    """What happens to an array as a whole."""
+    """The operations on the whole array."""
 
-    def look(self) -> None:
-        """Do what is due by the clock, and take samples."""
+    def tick(self) -> None:
+        """Do what is due by the clock, and sample statistics."""
 
     def run_maintenance(self) -> None:
-        """Do all that is due by the clock."""
+        """Do what is due by the clock, including slow work."""
 
     def reset(self) -> None:
-        """Back to factory state."""
+        """Reset to factory state."""
 
     def save(self) -> archive.Archive:
         """The whole state as it is now."""
 
     def restore(self, archive: archive.Archive) -> None:
-        """Take a saved state for the own."""
+        """Replace the state by a saved one."""
 
 
 class Control:
     """The control of one array; control_api offers the same over HTTP.
 
-    data: what volumes and views hold. Raises ApiError (400) for what makes
-    no sense.
+    data: the data of volumes and views. Raises ApiError (400) for invalid
+    values.
     """
 
     def __init__(self, core: core_module.Core, links: links_module.Links,
@@ -85,7 +85,7 @@ class Control:
 
     def add_fault(self, rule: FaultRule | Mapping[str, Any] | None = None,
                   **fields: Any) -> FaultRule:
-        """Add a fault rule, given whole or by its fields.
+        """Add a fault rule, given as an object or by its fields.
 
         The rule that is returned counts: rule.triggered is how many requests
         it affected.
@@ -103,7 +103,7 @@ class Control:
         return self._core.faults.rule(number)
 
     def change_fault(self, number: int, /, **fields: Any) -> FaultRule:
-        """Change a fault rule; its place and its counts stay."""
+        """Change a fault rule; its position and its counts stay."""
         self._check_port(str(fields.get('port', '')))
         return self._core.faults.change(number, fields)
 
@@ -112,7 +112,7 @@ class Control:
         self._core.faults.remove(number)
 
     def clear_faults(self) -> None:
-        """Remove every fault rule, and end what they have begun."""
+        """Remove every fault rule, and end the outages they caused."""
         self._core.faults.clear()
         self.outages.end()
 
@@ -122,13 +122,13 @@ class Control:
 
     @property
     def seed(self) -> int:
-        """What all that is left to chance comes from."""
+        """The seed of all random numbers."""
         return self._core.faults.seed
 
     def set_seed(self, seed: int | None) -> None:
-        """Begin all chances anew, and the counts of the fault rules.
+        """Restart all random streams, and the counts of the fault rules.
 
-        None takes another seed.
+        None generates a seed.
         """
         if seed is not None and (type(seed) is not int or seed < 0):
             raise errors.refused('A seed must be a whole number from 0')
@@ -136,13 +136,13 @@ class Control:
 
     @property
     def latency(self) -> latency.Latency:
-        """What every reply takes that no fault rule slows down."""
+        """The latency of replies without a latency rule."""
         return self._core.faults.latency
 
     def set_latency(self, value: float | Mapping[str, Any]) -> None:
-        """Make every reply take so many seconds, or a time drawn.
+        """Set the latency of replies: in seconds, or as a distribution.
 
-        A mapping is read by latency.read().
+        A mapping is parsed by latency.read().
         """
         self._core.faults.latency = latency.read(value) \
             if isinstance(value, Mapping) else latency.constant(value)
@@ -152,40 +152,40 @@ class Control:
         return dataclasses.asdict(self._core.behaviors)
 
     def set_behaviors(self, /, **values: Any) -> None:
-        """Change behaviors, all of those given or none."""
+        """Change behaviors, all that are given or none."""
         with self._core.lock:
             self._core.behaviors.change(values)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass on the array's clock."""
+        """Advance the array's clock by a number of seconds."""
         if isinstance(seconds, bool) or not isinstance(
                 seconds, (int, float)) or not seconds >= 0:
             raise errors.refused('Time only goes forward')
         if self._core.clock.time() + seconds > clock.END:
             raise errors.refused('Time ends with the year 9998')
         self._core.clock.advance(seconds)
-        self.look()
+        self.tick()
 
     def journal(self) -> list[journal.Entry]:
-        """The requests since the last clear, oldest first."""
+        """The requests since the journal was cleared, oldest first."""
         return self._core.journal.entries()
 
     @property
     def max_in_flight(self) -> int:
-        """The most requests at once since the journal was cleared."""
+        """The most concurrent requests since the journal was cleared."""
         return self._core.journal.max_in_flight
 
     def clear_journal(self) -> None:
-        """Begin to count anew."""
+        """Remove all entries, and restart the counts."""
         self._core.journal.clear()
 
     @property
     def recorder(self) -> recorder.Recorder:
-        """What records requests with bodies, once it is started."""
+        """The recorder of requests and their bodies."""
         return self._core.recorder
 
     def log_in(self, resource: str, identifier: str) -> dict[str, Any]:
-        """An initiator shows itself: a record without host (INI-1).
+        """Log an initiator in: adds a record without host (INI-1).
 
         resource: host_iqns or host_fc_ports.
         """
@@ -195,10 +195,10 @@ class Control:
 
     def set_written(self, volume: int, kib: int,
                     snapshot: int | None = None) -> None:
-        """Say how many KiB hosts have written to a volume (CAP-4).
+        """Set how many KiB hosts have written to a volume (CAP-4).
 
-        snapshot: how many the volume's image in it keeps beside the volume
-        instead. Refused if the array has no room for it (CAP-3).
+        snapshot: set the KiB of the image of the volume in it instead.
+        Refused if the array has no space for it (CAP-3).
         """
         core = self._core
         with core.lock, core.store.transaction():
@@ -214,11 +214,11 @@ class Control:
 
     def write(self, volume: int, token: str,
               snapshot: int | None = None) -> None:
-        """What a host writes to a volume: a token stands for its data.
+        """Write to a volume as a host: a token stands for its data.
 
-        With contents it is the text that the data begins with. snapshot:
-        write to the volume's image in this view instead; in a snapshot
-        nothing can be written (SNP-5).
+        With contents it is the text at the start of the data. snapshot:
+        write to the image of the volume in this view instead; snapshots
+        are read-only (SNP-5).
         """
         self._links.sync()
         resource, row = self._place(volume, snapshot)
@@ -238,7 +238,7 @@ class Control:
     def read(self, volume: int, snapshot: int | None = None) -> str:
         """The token of a volume, or of its image in a snapshot or view.
 
-        '' if nothing was ever written.
+        '' if nothing was written.
         """
         self._life.run_maintenance()
         with self._core.lock:
@@ -267,17 +267,17 @@ class Control:
                     if row['id'] != volumes.CTRL_ID}
 
     def ports(self) -> list[dict[str, Any]]:
-        """The data and FC ports: reference, name, whether up."""
+        """The data and FC ports: reference, name, link state."""
         with self._core.lock:
             return ports.listed(self._scope())
 
     def has_link(self, port: str) -> bool:
-        """Whether a port, by its reference, has its link."""
+        """Whether a port, by its reference, has a link."""
         with self._core.lock:
             return ports.has_link(self._scope(), port)
 
     def set_port(self, port: str, up: bool) -> None:
-        """Let a port lose its link, or have it again.
+        """Take the link of a port down, or up.
 
         port: its reference, as /system/net_ports/1 or /system/fc_ports/1.
         """
@@ -286,17 +286,17 @@ class Control:
             ports.set_link(self._scope(), port, up)
 
     def cut_link(self) -> None:
-        """Nothing goes to the peers, or comes from them, any more.
+        """Cut the links to the peers, in both directions.
 
-        What was due until now has arrived.
+        Transfers that were due by now have arrived.
         """
         links = self._links
         self._life.run_maintenance()
         links.transport.cut = True
         links.sync()
 
-    def mend_link(self) -> None:
-        """The peers can be reached again."""
+    def restore_link(self) -> None:
+        """Restore the links to the peers."""
         links = self._links
         links.transport.cut = False
         links.reset()
@@ -308,41 +308,41 @@ class Control:
         return self._links.transport.cut
 
     def receive(self, message: object, role: str) -> object:
-        """What a peer in this role says to this array, and its reply."""
+        """The reply to a message of a peer in this role."""
         return self._links.receive(message, role)
 
     def receive_data(self, message: bytes) -> object:
-        """Data that a peer replicates to this array, and its reply."""
+        """The reply to data that a peer replicates to this array."""
         return self._links.receive_data(message)
 
-    def look(self) -> None:
-        """Do what is due by the clock, also what takes its time."""
+    def tick(self) -> None:
+        """Do what is due by the clock, including slow work."""
         self.outages.settle()
-        self._life.look()
+        self._life.tick()
 
     def run_maintenance(self) -> None:
-        """Do what is due, and see to the capacities from time to time."""
-        self.look()
-        self._core.usage_scanner.look()
+        """Do what is due, and scan the usage of volumes at intervals."""
+        self.tick()
+        self._core.usage_scanner.scan_if_due()
 
-    def survey(self) -> None:
-        """Bring all capacities in line with the data that there is now."""
-        self._core.usage_scanner.look_now()
+    def scan_usage(self) -> None:
+        """Update all capacities from the data that is there now."""
+        self._core.usage_scanner.scan()
 
     def set_performance(self, /, **figures: float) -> None:
-        """Say what stats/system shows from now on, by its field names."""
+        """Set the values of stats/system, by field name."""
         core = self._core
         with core.lock, core.store.transaction():
             statistics.set_figures(self._scope(), figures)
 
     def clear_performance(self) -> None:
-        """Let stats/system show what was counted again."""
+        """Let stats/system show counted values again."""
         core = self._core
         with core.lock, core.store.transaction():
             statistics.clear_figures(self._scope())
 
     def seed_objects(self, counts: Mapping[str, Any]) -> None:
-        """Make so many more volumes, hosts and so on: see settings.Seed."""
+        """Create more volumes, hosts and so on: see settings.Seed."""
         if not all(type(value) is int and 0 <= value <= _MOST_SEEDED
                    for value in counts.values()):
             raise errors.refused(
@@ -367,7 +367,7 @@ class Control:
         return self._core.scope()
 
     def dump(self) -> dict[str, Any]:
-        """The whole state as it is kept, without secrets."""
+        """The whole state as it is stored, without secrets."""
         store = self._core.store
         with self._core.lock:
             return {
@@ -380,14 +380,14 @@ class Control:
                               in store.sequences.items()}}
 
     def save(self) -> archive.Archive:
-        """The whole state, secrets among it, for restore()."""
+        """The whole state including secrets, for restore()."""
         return self._life.save()
 
     def restore(self, document: bytes) -> None:
-        """Take the state that a JSON document has in place of the own.
+        """Replace the state by the one in a JSON document.
 
-        It is what save() gives, as JSON. Faults, behaviors and the journal
-        stay. Raises ApiError (400) for anything else; then nothing changes.
+        The document is what save() gives. Faults, behaviors and the journal
+        stay. Raises ApiError (400) if it is invalid; then nothing changes.
         """
         try:
             saved = archive.read(document, self._core.profile)
@@ -396,9 +396,9 @@ class Control:
         self._life.restore(saved)
 
     def reset(self) -> None:
-        """Back to factory state; no faults, latency, journal or recording.
+        """Reset to factory state, without faults, latency and recordings.
 
-        A link that was cut is mended.
+        The journal is cleared, and a link that was cut is restored.
         """
         self._links.transport.cut = False
         self._life.reset()
@@ -407,6 +407,11 @@ class Control:
         self.set_latency(0)
         self.clear_journal()
         self.recorder.clear()
+
+    # Deprecated names.
+    look = tick
+    mend_link = restore_link
+    survey = scan_usage
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

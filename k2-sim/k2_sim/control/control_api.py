@@ -136,7 +136,7 @@ def _link(control: control_module.Control, request: Request) -> object:
         cut = _one(request, 'cut')
         if not isinstance(cut, bool):
             raise errors.refused('cut must be true or false')
-        (control.cut_link if cut else control.mend_link)()
+        (control.cut_link if cut else control.restore_link)()
     return {'cut': control.is_cut}
 
 
@@ -263,7 +263,7 @@ _ACTIONS: dict[str, dict[str, Action]] = {
     'seed': {'POST': lambda control, request:
              control.seed_objects(_fields(request))},
     'behaviors': {'GET': _behaviors, 'POST': _behaviors, 'PATCH': _behaviors},
-    'survey': {'POST': lambda control, request: control.survey()},
+    'survey': {'POST': lambda control, request: control.scan_usage()},
     'clock': {'POST': lambda control, request:
               control.advance(_one(request, 'advance'))},
     'initiators': {'POST': _log_in},

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Outages of a whole array that a fault rule begins.
+"""Outages of a whole array that a fault rule causes.
 
-An outage is what the control can bring about by hand: another state, no
-space left, a port without its link, no way to the peers. It begins before
-the request that triggers the rule is carried out, and lasts for the rule's
-seconds on the array's clock, or else until that request has its reply. Then
-all is as it was before.
+An outage is a state that the control can also set directly: another system
+state, no space left, a port without link, unreachable peers. It begins
+before the request that triggers the rule is carried out, and lasts for the
+rule's seconds on the array's clock, or else until that request has its
+reply. Then the previous state is restored.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Undo = Callable[[], object]
 
 
 class OutageControl(Protocol):
-    """What the control of an array offers to bring an outage about."""
+    """The methods of Control that set and end outages."""
 
     def behaviors(self) -> dict[str, Any]:
         """The behaviors (see profiles.Behaviors)."""
@@ -44,20 +44,20 @@ class OutageControl(Protocol):
         """Change behaviors."""
 
     def has_link(self, port: str) -> bool:
-        """Whether a port has its link."""
+        """Whether a port has a link."""
 
     def set_port(self, port: str, up: bool) -> None:
-        """Let a port lose its link, or have it again."""
+        """Take the link of a port down, or up."""
 
     @property
     def is_cut(self) -> bool:
         """Whether the links to peers are cut."""
 
     def cut_link(self) -> None:
-        """Cut them."""
+        """Cut the links to peers."""
 
-    def mend_link(self) -> None:
-        """The peers can be reached again."""
+    def restore_link(self) -> None:
+        """Restore the links to peers."""
 
 
 Begin = Callable[[OutageControl, FaultRule], Undo]
@@ -85,7 +85,7 @@ def _peer_lost(control: OutageControl, rule: FaultRule) -> Undo:
     if control.is_cut:
         return lambda: None
     control.cut_link()
-    return control.mend_link
+    return control.restore_link
 
 
 _BEGIN: dict[str, Begin] = {
@@ -95,7 +95,7 @@ _BEGIN: dict[str, Begin] = {
 
 @dataclasses.dataclass
 class _Outage:
-    """One that is going on; holders: requests that must not see its end."""
+    """A current outage; holders: requests that it must outlast."""
 
     undo: Undo
     until: float
@@ -142,12 +142,12 @@ class Outages:
         return outage
 
     def settle(self) -> None:
-        """End those whose time is over."""
+        """End the outages that have expired."""
         if self._active:
             self._end(self._now())
 
     def end(self) -> None:
-        """End all of them."""
+        """End all outages."""
         self._end(float('inf'))
 
     def _end(self, now: float) -> None:

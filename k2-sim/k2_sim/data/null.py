@@ -79,8 +79,8 @@ class NullDataStore:
 class NullUsageScanner:
     """In the place of a usage scanner: capacities are what control says."""
 
-    def look(self) -> None:
+    def scan_if_due(self) -> None:
         """There is nothing to look at."""
 
-    def look_now(self) -> None:
+    def scan(self) -> None:
         """There is nothing to look at."""

@@ -61,18 +61,18 @@ class UsageScanner:
         self._looking = threading.Lock()
         self._rests_until = 0.0
 
-    def look(self) -> None:
+    def scan_if_due(self) -> None:
         """Bring the figures up to date, unless that was just done."""
         if time.monotonic() >= self._rests_until:
-            self.look_now()
+            self.scan()
 
-    def look_now(self) -> None:
+    def scan(self) -> None:
         """Bring the figures up to date with all that was done before."""
         with self._looking:
             began = time.monotonic()
             with self._lock:
                 groups = self._images.groups()
-            figures = self._reduction.look(groups)
+            figures = self._reduction.measure(groups)
             with self._lock:
                 self._figures.put(figures)
             ended = time.monotonic()

@@ -57,10 +57,10 @@ class ReductionTest(base.DirectoryTest):
             file.truncate(len(blocks) * BLOCK)
         os.utime(self.path(token), ns=(_LONG_AGO, _LONG_AGO + when))
 
-    def look(self, *tokens: str, is_dedup: bool = True
-             ) -> reduction.Figures:
+    def measure(self, *tokens: str, is_dedup: bool = True
+                ) -> reduction.Figures:
         """The figures of volumes in one group, each of its own lineage."""
-        return self.reduction.look([Group(is_dedup, tuple(
+        return self.reduction.measure([Group(is_dedup, tuple(
             Image(('volumes', number), token, number, True)
             for number, token in enumerate(tokens, 1)))])
 
@@ -71,44 +71,44 @@ class ReductionTest(base.DirectoryTest):
     def test_zeros_and_holes_take_nothing(self) -> None:
         self.write('one', bytes(BLOCK), b'', b'a' * BLOCK, b'')
         self.write('none', b'', bytes(3 * BLOCK))
-        figures = self.look('one', 'none', 'never written')
+        figures = self.measure('one', 'none', 'never written')
         self.assertEqual([BLOCK, 0, 0], self.logical(figures))
 
     def test_what_cannot_be_compressed_takes_its_size(self) -> None:
         self.write('random', os.urandom(BLOCK), os.urandom(BLOCK))
-        self.assertEqual(2 * BLOCK, self.look('random').physical)
-        self.assertEqual(BLOCK, self.look('random').average['volumes', 1])
+        self.assertEqual(2 * BLOCK, self.measure('random').physical)
+        self.assertEqual(BLOCK, self.measure('random').average['volumes', 1])
 
     def test_what_can_be_takes_less(self) -> None:
         self.write('plain', b'a' * BLOCK)
-        self.assertLess(self.look('plain').physical, BLOCK // 10)
+        self.assertLess(self.measure('plain').physical, BLOCK // 10)
 
     def test_one_end_of_a_block_counts_whole(self) -> None:
         self.path('short').write_bytes(b'end')
         self.write('whole', b'end'.ljust(BLOCK, b'\0'))
-        figures = self.look('short', 'whole')
+        figures = self.measure('short', 'whole')
         self.assertEqual([BLOCK, BLOCK], self.logical(figures))
-        self.assertEqual(figures.physical, self.look('short').physical)
+        self.assertEqual(figures.physical, self.measure('short').physical)
 
     def test_equal_blocks_are_kept_once(self) -> None:
         block = os.urandom(BLOCK)
         self.write('one', block, block)
         self.write('two', b'', block)
-        self.assertEqual(BLOCK, self.look('one', 'two').physical)
+        self.assertEqual(BLOCK, self.measure('one', 'two').physical)
 
     def test_without_deduplication_they_are_not(self) -> None:
         block = os.urandom(BLOCK)
         self.write('one', block, block)
         self.write('two', b'', block)
         self.assertEqual(
-            3 * BLOCK, self.look('one', 'two', is_dedup=False).physical)
+            3 * BLOCK, self.measure('one', 'two', is_dedup=False).physical)
 
     def test_a_snapshot_shares_with_its_volume_all_the_same(self) -> None:
         blocks = [os.urandom(BLOCK) for _ in range(4)]
         self.write('older', blocks[0], blocks[1], b'', b'')
         self.write('newer', blocks[0], blocks[1], blocks[2], b'')
         self.write('volume', blocks[0], blocks[3], b'', b'')
-        figures = self.reduction.look([Group(False, (
+        figures = self.reduction.measure([Group(False, (
             Image(('volsnaps', 1), 'older', 7, False),
             Image(('volsnaps', 2), 'newer', 7, False),
             Image(('volumes', 7), 'volume', 7, True)))])
@@ -119,7 +119,7 @@ class ReductionTest(base.DirectoryTest):
         block = os.urandom(BLOCK)
         for token in 'abcd':
             self.write(token, block)
-        figures = self.reduction.look([
+        figures = self.reduction.measure([
             Group(number < 3, (
                 Image(('volumes', number), token, number, True),))
             for number, token in enumerate('abcd', 1)])
@@ -129,7 +129,7 @@ class ReductionTest(base.DirectoryTest):
         """As at an array that replicates to itself."""
         self.write('shared', os.urandom(BLOCK))
         for is_dedup, blocks in ((False, 2), (True, 1), (False, 2)):
-            figures = self.look('shared', 'shared', is_dedup=is_dedup)
+            figures = self.measure('shared', 'shared', is_dedup=is_dedup)
             self.assertEqual(blocks * BLOCK, figures.physical)
 
     def test_file_system_with_smaller_blocks(self) -> None:
@@ -138,7 +138,7 @@ class ReductionTest(base.DirectoryTest):
         with mock.patch.object(
                 contents, 'extents', autospec=True, return_value=[
                     (0, 1024), (2048, 3072), (3072, 5120)]):
-            figures = self.look('pieces')
+            figures = self.measure('pieces')
         self.assertEqual([2 * BLOCK], self.logical(figures))
 
     def test_data_on_its_way(self) -> None:
@@ -151,19 +151,19 @@ class ReductionTest(base.DirectoryTest):
     def test_what_goes_takes_its_room_with_it(self) -> None:
         self.write('one', os.urandom(BLOCK))
         self.write('two', os.urandom(BLOCK))
-        self.look('one', 'two')
-        figures = self.look('two')
+        self.measure('one', 'two')
+        figures = self.measure('two')
         self.assertEqual(BLOCK, figures.physical)
         self.assertEqual([BLOCK], self.logical(figures))
 
     def test_only_what_has_changed_is_read_again(self) -> None:
         self.write('one', os.urandom(BLOCK))
         self.write('two', os.urandom(BLOCK))
-        self.look('one', 'two')
+        self.measure('one', 'two')
         self.write('two', os.urandom(BLOCK), os.urandom(BLOCK), when=1)
         with mock.patch.object(
                 reduction, 'read', wraps=reduction.read) as read:
-            figures = self.look('one', 'two')
+            figures = self.measure('one', 'two')
         self.assertEqual(
             [self.path('two')], [call.args[0] for call in read.mock_calls])
         self.assertEqual(3 * BLOCK, figures.physical)
@@ -179,43 +179,43 @@ class ReductionTest(base.DirectoryTest):
         self.reduction = reduction.Reduction(path, lambda: changed)
         for token in ('one', 'two'):
             self.write(token, os.urandom(BLOCK))
-        figures = self.look('one', 'two')
+        figures = self.measure('one', 'two')
         self.assertEqual({'one', 'two'}, set(looked))
         looked.clear()
-        self.assertIs(figures, self.look('one', 'two'))
+        self.assertIs(figures, self.measure('one', 'two'))
         self.assertEqual(['one'], looked)
         self.write('one', when=1)
-        self.assertEqual(BLOCK, self.look('one', 'two').physical)
+        self.assertEqual(BLOCK, self.measure('one', 'two').physical)
 
     def test_a_look_that_failed_is_made_up_for(self) -> None:
         changed = set()
         self.reduction = reduction.Reduction(self.path, lambda: changed)
         self.write('one', os.urandom(BLOCK))
-        self.look('one')
+        self.measure('one')
         self.write('one', when=1)
         changed = {'one'}
         with mock.patch.object(
                 reduction, 'read', autospec=True, side_effect=OSError):
-            self.assertRaises(OSError, self.look, 'one')
+            self.assertRaises(OSError, self.measure, 'one')
         changed = set()
-        self.assertEqual(0, self.look('one').physical)
+        self.assertEqual(0, self.measure('one').physical)
 
     def test_what_is_as_large_as_before_is_read_again(self) -> None:
         self.write('one', b'a' * BLOCK, os.urandom(BLOCK))
         self.write('two', b'a' * BLOCK)
-        before = self.look('one', 'two').physical
+        before = self.measure('one', 'two').physical
         self.write('two', os.urandom(BLOCK), when=5)
-        self.assertEqual(before + BLOCK, self.look('one', 'two').physical)
+        self.assertEqual(before + BLOCK, self.measure('one', 'two').physical)
 
     def test_what_was_written_just_now_is_read_again(self) -> None:
         self.path('fresh').write_bytes(os.urandom(BLOCK))
         stamp = self.path('fresh').stat().st_mtime_ns
-        self.look('fresh')
+        self.measure('fresh')
         self.path('fresh').write_bytes(bytes(BLOCK))
         os.utime(self.path('fresh'), ns=(stamp, stamp))
         with mock.patch('time.time_ns', autospec=True,
                         return_value=stamp + 1000):
-            self.assertEqual(0, self.look('fresh').physical)
+            self.assertEqual(0, self.measure('fresh').physical)
 
     @hypothesis.given(st.lists(
         st.tuples(st.booleans(), st.lists(st.tuples(
@@ -239,7 +239,7 @@ class ReductionTest(base.DirectoryTest):
                     b'' if kind < 0 else _KINDS[kind] for kind in kinds),
                     when=next(_TIMES))
             images = list({image[0]: image for image in images}.values())
-            figures = self.reduction.look([Group(is_dedup, tuple(
+            figures = self.reduction.measure([Group(is_dedup, tuple(
                 Image(('volumes', number), *image)
                 for number, image in enumerate(images)))])
             self.assertEqual(

@@ -115,7 +115,7 @@ def _work(array, a):
         for _ in range(int(7 + 4 * wave)):
             a.get('system/state')
         array.clock.advance(5)
-        array.control.look()
+        array.control.tick()
 
 
 def _requests(array, a):

@@ -127,7 +127,7 @@ class TestLive(ConsoleTest):
 
     def test_charts(self):
         """Values by the arrow keys, and in words."""
-        self.control.look()
+        self.control.tick()
         self.control.set_performance(iops_avg=4000)
         self.control.advance(5)
         self.open()

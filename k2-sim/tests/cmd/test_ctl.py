@@ -137,7 +137,8 @@ class TestCommand(base.ServedTest):
         self.assertEqual(['/system/fc_ports/2'], down)
         self.json('ports', 'up', '/system/fc_ports/2')
         self.assertTrue(all(hit['up'] for hit in self.control.ports()))
-        for verb, cut in (('cut', True), ('show', True), ('mend', False)):
+        for verb, cut in (('cut', True), ('show', True), ('restore', False),
+                          ('cut', True), ('mend', False)):
             self.assertEqual({'cut': cut}, self.json('link', verb))
 
     def test_data(self):

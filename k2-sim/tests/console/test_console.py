@@ -333,7 +333,7 @@ class TestViews(ConsoleTest):
         self.control.set_performance(iops_avg=500)
         self.clock.advance(history.STEP - 1)
         self.get('volumes')
-        self.control.look()
+        self.control.tick()
         self.clock.advance(1)
         found = self.visitor.feed('overview')
         points = [dict(zip(found['columns'], sample))
@@ -345,7 +345,7 @@ class TestViews(ConsoleTest):
             f'overview?since={points[1]["time"]}')['samples'])
         for _ in range(history.KEPT + 1):
             self.clock.advance(history.STEP)
-            self.control.look()
+            self.control.tick()
         self.assertEqual(history.KEPT, len(
             self.visitor.feed('overview')['samples']))
         self.clock.advance(history.STEP * history.KEPT)
@@ -353,7 +353,7 @@ class TestViews(ConsoleTest):
 
     def test_a_look_while_a_view_is_read(self):
         """Neither waits for what the other has."""
-        looking = threading.Thread(target=self.control.look, daemon=True)
+        looking = threading.Thread(target=self.control.tick, daemon=True)
 
         def view():
             with self.array.lock:
@@ -577,7 +577,7 @@ class TestTime(ConsoleTest):
 
     def test_page_from_before_time_was_set_back(self):
         """As after a restart of an array whose clock was moved on."""
-        self.control.look()
+        self.control.tick()
         ahead = self.clock.time() + 10 ** 6
         self.assertEqual(
             self.visitor.feed('overview')['samples'],

@@ -402,6 +402,14 @@ class TestControlApi(base.ArrayTest):
         self.assertEqual(message, self.sim(400, 'POST', name, body)[
             'error_msg'])
 
+    def test_former_names_of_methods(self):
+        """mend_link, look and survey still work."""
+        self.control.cut_link()
+        self.control.mend_link()
+        self.assertFalse(self.control.is_cut)
+        self.control.look()
+        self.control.survey()
+
     def test_former_name_of_triggered(self):
         """struck has the same count, in replies and in Python."""
         added = self.sim(200, 'POST', 'faults', {'kind': 'busy'})

@@ -64,7 +64,7 @@ class DataTest(base.ArrayTest):
 
     def files(self):
         """The files in the directory, after what can go has gone."""
-        self.control.look()
+        self.control.tick()
         return set(os.listdir(self.contents.directory))
 
     def named(self):
@@ -209,7 +209,7 @@ class TestData(DataTest):
         store.flush = note
         token = self.own('volumes/31')
         self.delete('volumes/31')
-        self.control.look()
+        self.control.tick()
         self.assertEqual([({token}, [token]), (set(), [token])], seen)
         self.assertEqual([], os.listdir(self.contents.directory))
 
@@ -228,7 +228,7 @@ class TestData(DataTest):
             flush()
 
         store.flush = restore_first
-        self.control.look()
+        self.control.tick()
         self.assertEqual(b'x', self.read('volumes/31', 0, 1))
         self.assertEqual(self.named(), self.files())
 
@@ -371,7 +371,7 @@ class TestLive(DataTest):
         self.array.core.has_maintenance = True
         self.clock.advance(3601)
         self.assertEqual(0, self.get('snapshots')['total'])
-        self.control.look()
+        self.control.tick()
         self.assertEqual(1, self.get('snapshots')['total'])
         self.assertEqual(1, len(self.pauses))
 

@@ -215,7 +215,7 @@ class Data(stateful.RuleBasedStateMachine):
     @stateful.rule()
     def check_files(self):
         """No file without a row, no row without a file."""
-        self.test.control.look()
+        self.test.control.tick()
         found = set(os.listdir(self.test.contents.directory))
         assert found == self.test.named()
 

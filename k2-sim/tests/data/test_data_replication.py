@@ -74,7 +74,7 @@ class DataPairTest(pairs.PairTest):
 
     def look(self):
         for side in (self.a, self.b, self.a):
-            side.control.look()
+            side.control.tick()
 
     def bytes_at(self, offset, length):
         """What both sides have there."""
@@ -450,7 +450,7 @@ class TestRefusals(DataPairTest):
         self.clock.advance(599)
         self.give(token='b' * 32, runs=[(0, b'x')], last=True)
         self.clock.advance(2)
-        self.b.control.look()
+        self.b.control.tick()
         self.assertEqual({'b' * 32}, self.b.array.core.contents.tokens())
         self.assertFalse(self.give(last=True)['fits'])
         self.clock.advance(600)

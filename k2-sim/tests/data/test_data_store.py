@@ -210,7 +210,7 @@ class TestOneMoment(DataStoreTest):
         def delete(*args):
             if self.array.store.get('volumes', 32):
                 self.delete('volumes/32')
-                self.control.look()
+                self.control.tick()
             return clone(*args)
 
         with mock.patch.object(self.contents, 'clone', autospec=True,
@@ -241,7 +241,7 @@ class TestRemoval(DataStoreTest):
         self.write('volumes/31', 0, b'x')
         with self.array.core.data_store.writing('volumes', 31) as token:
             self.delete('volumes/31')
-            self.control.look()
+            self.control.tick()
             self.contents.write(token, 0, b'y')
         self.assertEqual(set(), self.files())
 
@@ -254,7 +254,7 @@ class TestRemoval(DataStoreTest):
             store.flush = flush
             flush()
             self.delete('volumes/31')
-            self.control.look()
+            self.control.tick()
 
         store.flush = gone
         error = self.assertRaises(
@@ -276,7 +276,7 @@ class TestRemoval(DataStoreTest):
         self.clock.advance(601)
         with mock.patch.object(self.contents, 'remove', autospec=True,
                                side_effect=meanwhile):
-            self.control.look()
+            self.control.tick()
         self.assertEqual([False], seen)
         self.assertFalse(self.contents.has(token))
         self.assertTrue(self.give(token, b'new').whole)
@@ -356,12 +356,12 @@ class TestWhatIsDue(DataStoreTest):
         with self.full():
             self.delete('volumes/32')
             error = self.assertRaises(
-                k2_sim.StateError, self.control.look)
+                k2_sim.StateError, self.control.tick)
             self.assertEqual('no room', str(error))
             self.assertEqual([self.token()],
                              os.listdir(self.contents.directory))
         self.assertIn('maintenance failed: no room', self.log.output)
-        self.control.look()
+        self.control.tick()
         self.assertEqual(1, len(self.hits('snapshots')))
 
     def test_many_groups_at_once(self):
@@ -382,7 +382,7 @@ class TestWhatIsDue(DataStoreTest):
             self.schedule(group)
         self.contents.pause = pause
         self.clock.advance(3601)
-        self.control.look()
+        self.control.tick()
         self.assertEqual(8, len(self.hits('snapshots')))
         self.assertEqual([1], pauses)
         self.assertEqual(self.named(), self.files())

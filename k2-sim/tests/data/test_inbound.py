@@ -59,11 +59,11 @@ class TestInbound(test_data.DataTest):
         self.give(first=True)
         for number in range(3):
             self.clock.advance(inbound.KEPT_SECONDS - 1)
-            self.control.look()
+            self.control.tick()
             self.assertTrue(self.give((number, b'x')).fits)
         self.assertTrue(self.give(last=True).whole)
         self.clock.advance(inbound.KEPT_SECONDS - 1)
-        self.control.look()
+        self.control.tick()
         self.assertEqual(b'xxx', self.held()[:3])
         self.clock.advance(1)
         self.assertEqual(set(), self.files())

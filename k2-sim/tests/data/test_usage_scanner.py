@@ -32,7 +32,7 @@ class SurveyTest(test_data.DataTest):
 
     def capacity(self):
         """The capacity, in blocks of 4 KiB."""
-        self.control.survey()
+        self.control.scan_usage()
         found, = self.hits('system/capacity')
         return {name: found[name] / 4 for name in (
             'logical', 'physical', 'allocated', 'allocated_volumes',
@@ -44,7 +44,7 @@ class SurveyTest(test_data.DataTest):
 
     def taken(self, path):
         """The logical capacity of an object, in blocks."""
-        self.control.survey()
+        self.control.scan_usage()
         return self.get(path)['logical_capacity'] / 4
 
     def fill(self, volume, *blocks, start=0):
@@ -82,7 +82,7 @@ class SurveyTest(test_data.DataTest):
         volume = self.volume(self.group())
         before = self.total()
         self.fill(volume, *self.noise(3))
-        self.control.survey()
+        self.control.scan_usage()
         after = self.total()
         self.assertEqual(before['free'] - 12, after['free'])
         self.assertEqual(after['total'] - after['reserved'],
@@ -234,7 +234,7 @@ class SurveyTest(test_data.DataTest):
         self.capacity()
         with mock.patch.object(
                 self.array.store, 'get', autospec=True) as get:
-            self.control.survey()
+            self.control.scan_usage()
         get.assert_not_called()
 
     def test_figures_are_kept(self):
@@ -267,7 +267,7 @@ class SurveyTest(test_data.DataTest):
     def test_what_goes_meanwhile(self):
         volume = self.volume(self.group())
         self.fill(volume, *self.noise(3))
-        look = self.array.core.usage_scanner._reduction.look
+        look = self.array.core.usage_scanner._reduction.measure
 
         def meanwhile(groups):
             found = look(groups)
@@ -275,15 +275,15 @@ class SurveyTest(test_data.DataTest):
             return found
 
         with mock.patch.object(self.array.core.usage_scanner._reduction,
-                               'look',
+                               'measure',
                                autospec=True, side_effect=meanwhile):
-            self.control.survey()
+            self.control.scan_usage()
         self.assertEqual(0, self.capacity()['physical'])
 
     def test_who_asks_while_it_looks(self):
         """A survey has what was written before it, whoever else looks."""
         volume = self.volume(self.group())
-        look = self.array.core.usage_scanner._reduction.look
+        look = self.array.core.usage_scanner._reduction.measure
         entered, go_on = threading.Event(), threading.Event()
 
         def slow(groups):
@@ -292,10 +292,10 @@ class SurveyTest(test_data.DataTest):
             go_on.wait(10)
             return found
 
-        first = threading.Thread(target=self.control.survey)
-        second = threading.Thread(target=self.control.survey)
+        first = threading.Thread(target=self.control.scan_usage)
+        second = threading.Thread(target=self.control.scan_usage)
         with mock.patch.object(self.array.core.usage_scanner._reduction,
-                               'look',
+                               'measure',
                                autospec=True, side_effect=slow):
             first.start()
             entered.wait(10)
@@ -323,7 +323,7 @@ class SurveyTest(test_data.DataTest):
         first, second = self.volume(group), self.volume(group, 'vol-2')
         self.fill(first, *[b'a' * BLOCK] * 1000)
         self.fill(second, *self.noise(10))
-        self.control.survey()
+        self.control.scan_usage()
         self.delete(f'volumes/{first["id"]}')
         found = self.total()
         self.assertEqual(40, found['logical'])
@@ -345,7 +345,7 @@ class TestSmallArray(test_data.DataTest):
         volume = self.volume(self.group(), size=1000)
         file = self.contents.path(self.own(f'volumes/{volume["id"]}'))
         file.write_bytes(os.urandom(200 * BLOCK))
-        self.control.survey()
+        self.control.scan_usage()
         found, = self.hits('system/capacity')
         self.assertEqual(('full', 0, 400, 800, 400), tuple(
             found[name] for name in ('state', 'free', 'allocated',

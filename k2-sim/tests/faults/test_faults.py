@@ -738,7 +738,7 @@ class TestPeerLost(pairs.PairTest):
         self.start()
         self.a.control.cut_link()
         self.assertEqual('suspended', self.here()['state'])
-        self.a.control.mend_link()
+        self.a.control.restore_link()
         self.write('in_sync')
         self.assertEqual('in_sync', self.here()['state'])
 

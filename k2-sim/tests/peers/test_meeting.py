@@ -60,7 +60,7 @@ class TestMeeting(pairs.PairTest):
 
     def check(self):
         for side in (self.a, self.b, self.a):
-            side.control.look()
+            side.control.tick()
         self.write('in_sync')
         self.a.control.write(self.volume['id'], 'two')
         self.clock.advance(300)

@@ -74,7 +74,7 @@ class LinkTest(pairs.PairTest):
         """Lost peers are tried once in a second of real time."""
         for state in side.array.links._states.values():
             state.tried = float('-inf')
-        side.control.look()
+        side.control.tick()
 
 
 @ddt.ddt
@@ -125,7 +125,7 @@ class TestHttps(LinkTest):
         self.useFixture(fixtures.MockPatchObject(
             links, '_PROBE_EVERY', float('inf')))
         self.lose('b')
-        self.a.control.look()
+        self.a.control.tick()
         self.find_again('b')
         group = self.a.group()
         self.a.volume(group)
@@ -152,7 +152,7 @@ class TestHttps(LinkTest):
         self.clock.advance(300)
         self.assertEqual('in_sync', self.here()['state'])
         self.assertFalse(probing.is_set())
-        prober = threading.Thread(target=self.a.control.look)
+        prober = threading.Thread(target=self.a.control.tick)
         prober.start()
         self.addCleanup(prober.join)
         self.addCleanup(done.set)
@@ -182,7 +182,7 @@ class TestHttps(LinkTest):
             'PATCH', f'{pairs.PEERS}/1', {'password': 'wrong'}).status)
         self.a.array.links.add_peer('k2-b', k2_sim.Address(
             f'127.0.0.1:{self.servers["b"].port}', 'repl', 'wrong'))
-        self.a.control.look()
+        self.a.control.tick()
         self.assertEqual('disconnected', self.a.hits(pairs.PEERS)[0][
             'mgmt_connectivity_state'])
 

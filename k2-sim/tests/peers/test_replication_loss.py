@@ -33,7 +33,7 @@ class TestLoss(pairs.PairTest):
         getattr(self, side).control.cut_link()
 
     def mend(self, side):
-        getattr(self, side).control.mend_link()
+        getattr(self, side).control.restore_link()
 
     def link_states(self):
         return tuple(
@@ -479,7 +479,7 @@ class TestSelfPeer(pairs.PairTest):
         self.a.control.cut_link()
         self.assertEqual('suspended', self.here()['state'])
         self.write_there('failed_over')
-        self.a.control.mend_link()
+        self.a.control.restore_link()
         self.assertStates('suspended source', 'failed_over target')
 
     def test_posted(self):

@@ -54,7 +54,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
     def call(self, side, method, path, body=None):
         """Carried out or refused, and a refusal changes nothing."""
         test = self.sides[side]
-        test.control.look()
+        test.control.tick()
         before = test.control.dump()
         reply = test.call(method, path, body)
         test.assertIn(reply.status, (200, 201, 204, 400, 404), reply.body)
@@ -139,7 +139,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
     @stateful.rule(side=SIDES, cut=strategies.booleans())
     def link(self, side, cut):
         control = self.sides[side].control
-        (control.cut_link if cut else control.mend_link)()
+        (control.cut_link if cut else control.restore_link)()
 
     @stateful.rule(side=SIDES, name=strategies.sampled_from(
         ('copy_seconds', 'round_seconds', 'snapshot_seconds',
@@ -215,14 +215,14 @@ class TwoArrays(stateful.RuleBasedStateMachine):
     def teardown(self):
         """When all is well again, both sides agree and data arrives."""
         for test in self.sides.values():
-            test.control.mend_link()
+            test.control.restore_link()
             for name in ('copy_seconds', 'round_seconds', 'start_seconds',
                          'snapshot_seconds', 'follow_seconds'):
                 test.control.set_behaviors(**{name: 0.0})
         for _ in range(3):
             self.clock.advance(1000)
             for test in self.sides.values():
-                test.control.look()
+                test.control.tick()
         for side in 'ab':
             for row in self.sessions(side):
                 if row['state'] == 'in_sync' and (

@@ -151,7 +151,7 @@ class LifeTest(PairTest):
         error = self.assertRaises(rest.Refused,
                                   self.create_session, 1, group)
         self.assertIn(f'{HOSTS[1]} is disconnected, not ok', str(error))
-        self.a.control.mend_link()
+        self.a.control.restore_link()
         self.create_session(1, group)
 
     def test_a_peer_that_nobody_knows(self):

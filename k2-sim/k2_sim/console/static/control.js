@@ -278,7 +278,7 @@ function ports() {
   return (now) => {
     keyed(link, [{cut: now.cut}], () => 'link', ({cut}) => el('p', {},
       toggle('Link to the peers', !cut, (on) => act(
-        `The link was ${on ? 'mended' : 'cut'}.`, 'POST', 'link',
+        `The link was ${on ? 'restored' : 'cut'}.`, 'POST', 'link',
         {cut: !on}))));
     keyed(list, now.ports, ({port}) => port, (one) => el('li', {},
       toggle(one.name, one.up, (up) => act(

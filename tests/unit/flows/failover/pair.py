@@ -92,7 +92,7 @@ class Place:
 
     def find_again(self):
         self.wire.dead = False
-        self.control.mend_link()
+        self.control.restore_link()
 
     def attach(self, volumes):
         self.client.mappings.create_many([

@@ -306,7 +306,7 @@ class FailBackTest(pair.AwayTest):
             self.assert_stays(outcome, 'HTTP 400')
             self.assertNotIn('attach', outcome.reason)
         self.assertEqual(3, len(self.two.mapped()))
-        self.one.control.mend_link()
+        self.one.control.restore_link()
         self.assert_home(self.back())
 
     @ddt.data(1, 2)
@@ -327,7 +327,7 @@ class FailBackTest(pair.AwayTest):
                     self.one.control.cut_link()
                     self.assertEqual('source suspended',
                                      self.two.state(self.odd))
-                    self.one.control.mend_link()
+                    self.one.control.restore_link()
 
         with mock.patch.object(self.two.array.replication, 'take_snapshots',
                                take_and_break):

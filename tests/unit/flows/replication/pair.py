@@ -185,7 +185,7 @@ class PairTest(base.BaseTestCase):
     def wait(self):
         """Let the first copy arrive, and some more."""
         self.clock.advance(3600)
-        self.a.control.look()
+        self.a.control.tick()
 
     def swap(self):
         """Cinder has failed over: it has the volumes on the other array."""

@@ -63,7 +63,7 @@ class SessionIdsTest(pair.Tidy, pair.PairTest):
     def pass_time(self):
         """Let the other array follow; that no deadline passes."""
         self.clock.advance(2)
-        self.a.control.look()
+        self.a.control.tick()
 
     def sessions(self):
         return [(each.id, each.name, each.state, each.rpo)

@@ -276,7 +276,7 @@ class UnprotectTest(pair.Tidy, pair.PairTest):
         self.lose_peer()
         self.unprotect()
         self.there.sim.control.clear_faults()
-        self.there.sim.control.mend_link()
+        self.there.sim.control.restore_link()
         self.assertNotEqual({}, leftovers(self.there.sim))
         made, copy = (pair.NAMES if source == 'here' else reversed(pair.NAMES))
         replication.protect(replication.SessionRequest(
