@@ -12,9 +12,8 @@
 
 """k2-sim-ctl: controls a simulated array over its control API.
 
-Exit status: 0 when all was done, 1 when the array refused something, cannot
-be reached or has answered a replay otherwise, 2 for arguments that make no
-sense.
+Exit status: 0 on success, 1 if the array refused the command, cannot be
+reached or gave different replies to a replay, 2 for invalid arguments.
 """
 
 import argparse
@@ -42,7 +41,7 @@ _URL = 'https://127.0.0.1:8443'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command; gives the exit status."""
+    """Run one command; gives the exit status."""
     options = _parser().parse_args(argv)
     try:
         with ctl_client.open_session(
@@ -55,13 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Who reads has seen enough; nothing more goes there at the end.
+        # The reader has closed the pipe; do not flush to it on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
 
 
 def _print_result(value: object) -> int:
-    """Print what an action gives, and the exit status that it means."""
+    """Print the result of an action; gives the exit status."""
     if isinstance(value, bool):
         return 0 if value else 1
     if value is not None:
@@ -70,12 +69,12 @@ def _print_result(value: object) -> int:
 
 
 Action = Callable[[Client, argparse.Namespace], object]
-# A name of argparse, and what goes with it.
+# An argument name, and its parameters for argparse.
 Argument = tuple[str, dict[str, Any]]
 
 
 class Verb(NamedTuple):
-    """One command: what it does, how, and what it takes."""
+    """One command: its help, its action and its arguments."""
 
     help_text: str
     action: Action
@@ -83,7 +82,7 @@ class Verb(NamedTuple):
 
 
 def _fields(items: Iterable[str]) -> dict[str, Any]:
-    """FIELD=VALUE pairs; dots in a field lead inward."""
+    """FIELD=VALUE pairs; a dot separates nested fields."""
     found: dict[str, Any] = {}
     for item in items:
         name, equals, text = item.partition('=')
@@ -100,7 +99,7 @@ def _fields(items: Iterable[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """What JSON makes of a text, else the text itself."""
+    """The text parsed as JSON, or else the text itself."""
     try:
         return json.loads(text)
     except ValueError:
@@ -165,7 +164,7 @@ def _export(client: Client, options: argparse.Namespace) -> object:
 
 
 def _replay(client: Client, options: argparse.Namespace) -> bool:
-    """Whether every answer was as recorded."""
+    """Whether all replies were as recorded."""
     try:
         recording = replay.entries(json.loads(options.file.read_text()))
     except (OSError, ValueError, replay.RecordingError) as exc:
@@ -181,7 +180,7 @@ def _replay(client: Client, options: argparse.Namespace) -> bool:
                   f' {json.dumps(found.replayed)}')
     except requests.RequestException as exc:
         raise ctl_client.unreachable(client.url, exc) from exc
-    print(f'{run.sent} requests sent, {run.compared} answers compared,'
+    print(f'{run.sent} requests sent, {run.compared} replies compared,'
           f' {len(differing)} differ, {run.skipped} refusals not sent')
     return not differing
 
@@ -199,7 +198,7 @@ def _natural(text: str) -> int:
 
 
 def _save(client: Client, options: argparse.Namespace) -> None:
-    """Passwords of CHAP profiles and peers are in it: for its owner only."""
+    """Readable by the owner only, as it has passwords of CHAP and peers."""
     saved = client.call('GET', 'save')
     try:
         number = os.open(options.file,
@@ -223,15 +222,16 @@ _SOME: Argument = ('fields', {'metavar': 'FIELD=VALUE', 'nargs': '+'})
 _ANY: Argument = ('fields', {'metavar': 'FIELD=VALUE', 'nargs': '*'})
 _RULE: Argument = ('id', {'type': int, 'metavar': 'ID'})
 _PORT: Argument = ('port', {
-    'metavar': 'PORT', 'help': 'as /system/net_ports/1, /system/fc_ports/1'})
+    'metavar': 'PORT',
+    'help': 'such as /system/net_ports/1 or /system/fc_ports/1'})
 _FILE: Argument = ('file', {'type': pathlib.Path, 'metavar': 'FILE'})
 _OUTPUT: Argument = ('--output', {
     'type': pathlib.Path, 'metavar': 'FILE', 'help': 'write to a file'})
 _IGNORE: Argument = ('--ignore', {
     'action': 'append', 'default': [], 'metavar': 'GLOB',
-    'help': 'fields that are not compared; can be repeated'})
+    'help': 'fields not to compare; can be repeated'})
 _PLACE: Argument = ('place', {
-    'metavar': 'PLACE', 'help': 'as volumes/31, volsnaps/7'})
+    'metavar': 'PLACE', 'help': 'such as volumes/31 or volsnaps/7'})
 _DATA: Argument = ('file', {
     'metavar': 'FILE', 'help': '- for standard input or output'})
 _OFFSET: Argument = ('--offset', {
@@ -243,11 +243,12 @@ _KIB: Argument = ('--kib', {
     'type': int, 'metavar': 'N',
     'help': 'keep the latest N KiB (default: 65536)'})
 
-#: Each noun, what it is about, and its verbs.
+#: Each noun, its help, and its verbs.
 COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
-    'faults': ('rules for what goes wrong', {
-        'list': Verb('all rules with their counts', _call('GET', 'faults')),
-        'add': Verb('add a rule, as: add status status=502 commit=after'
+    'faults': ('fault rules', {
+        'list': Verb('list all rules with their counts',
+                     _call('GET', 'faults')),
+        'add': Verb('add a rule, such as: add status status=502 commit=after'
                     " 'where.name=cv-*'", _add_fault,
                     (('kind', {'metavar': 'KIND'}), _ANY)),
         'change': Verb('change fields of a rule', _change_fault,
@@ -255,66 +256,70 @@ COMMANDS: dict[str, tuple[str, dict[str, Verb]]] = {
         'remove': Verb('remove rules', _remove_faults, ((
             'ids', {**_RULE[1], 'nargs': '+'}),)),
         'clear': Verb('remove all rules', _call('DELETE', 'faults'))}),
-    'latency': ('how long replies take', {
-        'show': Verb('the latency', _call('GET', 'latency')),
-        'set': Verb('as: set ms=5, or set kind=lognormal median=2 sigma=1',
+    'latency': ('latency of replies', {
+        'show': Verb('show the latency', _call('GET', 'latency')),
+        'set': Verb('such as: set ms=5, set kind=lognormal median=2 sigma=1',
                     _set('latency'), (_SOME,))}),
-    'chance': ('the seed that all chance comes from', {
-        'show': Verb('the seed', _call('GET', 'chance')),
-        'set': Verb('begin all chances and counts anew', _set_seed,
+    'chance': ('the seed of all random numbers', {
+        'show': Verb('show the seed', _call('GET', 'chance')),
+        'set': Verb('set the seed, and restart all counts', _set_seed,
                     (('seed', {'type': int, 'metavar': 'N'}),))}),
-    'behaviors': ('how the array answers where arrays differ', {
-        'show': Verb('all behaviors', _call('GET', 'behaviors')),
-        'set': Verb('as: set full=true state=OFFLINE', _set('behaviors'),
+    'behaviors': ('behavior where arrays differ', {
+        'show': Verb('show all behaviors', _call('GET', 'behaviors')),
+        'set': Verb('such as: set full=true state=OFFLINE', _set('behaviors'),
                     (_SOME,))}),
-    'clock': ("the array's time", {
-        'advance': Verb('let time pass', _advance, ((
+    'clock': ("the array's clock", {
+        'advance': Verb('advance the clock', _advance, ((
             'seconds', {'type': float, 'metavar': 'SECONDS'}),))}),
     'ports': ('data and FC ports', {
-        'list': Verb('all ports', _call('GET', 'ports')),
-        'down': Verb('take the link away', _turn_port(False), (_PORT,)),
-        'up': Verb('give the link back', _turn_port(True), (_PORT,))}),
-    'link': ('the way to the peers', {
-        'show': Verb('whether it is cut', _call('GET', 'link')),
-        'cut': Verb('lose the peers', _call('POST', 'link', {'cut': True})),
-        'restore': Verb('reach the peers again',
+        'list': Verb('list all ports', _call('GET', 'ports')),
+        'down': Verb('take the link down', _turn_port(False), (_PORT,)),
+        'up': Verb('bring the link up', _turn_port(True), (_PORT,))}),
+    'link': ('links to the peers', {
+        'show': Verb('show whether they are cut', _call('GET', 'link')),
+        'cut': Verb('cut them', _call('POST', 'link', {'cut': True})),
+        'restore': Verb('restore them',
                         _call('POST', 'link', {'cut': False}))}),
-    'journal': ('the requests of late', {
-        'show': Verb('all of them', _call('GET', 'journal')),
-        'clear': Verb('count anew', _call('DELETE', 'journal'))}),
+    'journal': ('recent requests', {
+        'show': Verb('show them', _call('GET', 'journal')),
+        'clear': Verb('remove them, and restart the counts',
+                      _call('DELETE', 'journal'))}),
     'recorder': ('requests and replies with their bodies', {
-        'show': Verb('whether it runs, and how much it has',
+        'show': Verb('show its state and its size',
                      _call('GET', 'recorder')),
-        'start': Verb('record anew', _start, (_KIB,)),
-        'stop': Verb('record no more',
+        'start': Verb('start a new recording', _start, (_KIB,)),
+        'stop': Verb('stop recording',
                      _call('POST', 'recorder', {'running': False})),
-        'clear': Verb('stop, and forget all', _call('DELETE', 'recorder')),
-        'export': Verb('the recording as HTTP Archive (HAR 1.2)', _export,
-                       (_OUTPUT,)),
-        'replay': Verb('send a recording to the array, and tell which'
-                       ' answers differ', _replay, (_FILE, _IGNORE))}),
-    'data': ('the data of volumes, and of their images in snapshots', {
+        'clear': Verb('stop, and discard the recording',
+                      _call('DELETE', 'recorder')),
+        'export': Verb('export the recording as HTTP Archive (HAR 1.2)',
+                       _export, (_OUTPUT,)),
+        'replay': Verb('send a recording to the array, and show which'
+                       ' replies differ', _replay, (_FILE, _IGNORE))}),
+    'data': ('data of volumes, and of their images in snapshots', {
         'read': Verb('copy it to a file', ctl_data.read,
                      (_PLACE, _DATA, _OFFSET, _LENGTH)),
         'write': Verb('write a file, as a host does', ctl_data.write,
                       (_PLACE, _DATA, _OFFSET)),
-        'discard': Verb('give it up, as UNMAP does', ctl_data.discard,
+        'discard': Verb('discard it, as UNMAP does', ctl_data.discard,
                         (_PLACE, _OFFSET, _LENGTH))}),
-    'contents': ('the texts that volumes begin with', {
-        'show': Verb('the texts by volume', _call('GET', 'contents')),
-        'write': Verb('write one as a host does', _write, (
+    'contents': ('the texts at the start of volumes', {
+        'show': Verb('show the texts by volume', _call('GET', 'contents')),
+        'write': Verb('write a text, as a host does', _write, (
             ('volume', {'type': int, 'metavar': 'ID'}),
             ('token', {'metavar': 'TOKEN'})))}),
     'state': ('the whole state', {
-        'show': Verb('all objects, without secrets', _call('GET', 'state')),
-        'leftovers': Verb('what users have made', _call('GET', 'leftovers')),
-        'seed': Verb('make more objects, as: seed volumes=100 hosts=10',
+        'show': Verb('show all objects, without secrets',
+                     _call('GET', 'state')),
+        'leftovers': Verb('list the objects of users',
+                          _call('GET', 'leftovers')),
+        'seed': Verb('create more objects, such as: seed volumes=100 hosts=10',
                      _set('seed'), (_SOME,)),
-        'save': Verb('write it to a file, secrets among it', _save,
+        'save': Verb('save it to a file, including secrets', _save,
                      (_FILE,)),
-        'restore': Verb('take what was saved in place of the own', _restore,
+        'restore': Verb('replace it by a saved one', _restore,
                         (_FILE,)),
-        'reset': Verb('back to factory state', _call('POST', 'reset'))}),
+        'reset': Verb('reset to factory state', _call('POST', 'reset'))}),
 }
 # Former names of nouns, and of verbs by noun.
 _DEPRECATED: dict[str, tuple[str, ...]] = {'behaviors': ('switches',)}
@@ -327,7 +332,8 @@ def _parser() -> argparse.ArgumentParser:
         prog='k2-sim-ctl', description='Controls a simulated K2 array'
         ' (k2-sim): faults, latency, behaviors, recordings.',
         epilog='The password comes from --password-file or'
-        f' {ctl_client.PASSWORD}. Values are JSON, or else taken as text.')
+        f' {ctl_client.PASSWORD}. Values are parsed as JSON, or else taken'
+        ' as text.')
     parser.add_argument('--version', action='version',
                         version=f'%(prog)s {version.version()}')
     parser.add_argument('--url', default=_URL, help=f'(default: {_URL})')

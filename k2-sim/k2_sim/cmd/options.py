@@ -56,7 +56,7 @@ def parse(argv: Sequence[str] | None = None
         parser.error(str(exc))
     address = equipment.repeated((*settings.equipment.iscsi, *settings.wan))
     if address:
-        parser.error(f'address {address} is there twice; of all portals'
+        parser.error(f'address {address} is given twice; of all portals'
                      ' (--portal, iscsi) and addresses for replication (wan)'
                      ' each can only be in one place')
     if settings.state_dir is None:
@@ -71,23 +71,23 @@ def _parser() -> argparse.ArgumentParser:
         description='A simulated Kaminario K2 array that'
         ' answers the REST API, version 2, at /api/v2, and a control API'
         ' for faults and latency at /sim/v1.',
-        epilog='At the first start a certificate authority, a certificate'
-        ' and the passwords that no file gives are made in the state'
-        ' directory; new passwords are printed once. Give clients its'
-        ' ca.crt. The state survives restarts. SIGTERM or Ctrl-C stops'
+        epilog='The first start generates a certificate authority, a'
+        ' certificate and missing passwords in the state directory; new'
+        ' passwords are printed once. Give clients its ca.crt. The state'
+        ' survives restarts. SIGTERM or Ctrl-C stops'
         ' the service.')
     parser.add_argument('--version', action='version',
                         version=f'%(prog)s {version.version()}')
     parser.add_argument(
         '--config', type=_argument(reading.path), metavar='FILE',
-        help='YAML file that describes the array; options win over it')
+        help='YAML file that describes the array; options override it')
     parser.add_argument(
         '--listen', type=_argument(reading.endpoint),
-        metavar='HOST:PORT', help='where to listen, [HOST]:PORT for IPv6;'
-        ' port 0 takes a free one (default: 127.0.0.1:8443)')
+        metavar='HOST:PORT', help='address to listen on, [HOST]:PORT for IPv6;'
+        ' port 0 selects a free one (default: 127.0.0.1:8443)')
     parser.add_argument(
         '--state-dir', type=_argument(reading.path), metavar='DIR',
-        help='directory of state and certificates, made if missing')
+        help='directory of state and certificates, created if missing')
     parser.add_argument(
         '--profile', choices=profiles.NAMES,
         help='k2: no thin clones; sdp: thin clones and larger pages;'
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _argument(read: Callable[[object], _T]) -> Callable[[str], _T]:
-    """A reader as argparse wants it."""
+    """A reader as a type for argparse."""
     def convert(text: str) -> _T:
         try:
             return read(text)
@@ -129,34 +129,34 @@ def _add_accounts(parser: argparse.ArgumentParser) -> None:
         help='account of the array (default: admin)')
     group.add_argument(
         '--password-file', type=_argument(reading.path), metavar='FILE',
-        help='file with its password')
+        help='file with the password')
     group.add_argument(
         '--control-login', type=_argument(reading.login), metavar='NAME',
         help='account of the control API (default: control)')
     group.add_argument(
         '--control-password-file', type=_argument(reading.path),
         metavar='FILE',
-        help='file with its password')
+        help='file with the password')
 
 
 def _add_data_plane(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--data-plane', choices=DATA_PLANES,
-        help='serve volumes and views to iSCSI initiators, tgt: by tgtd,'
-        ' lio: by the target of the kernel; where that cannot run, say so'
-        ' and serve the API alone (default: none)')
+        help='serve volumes and views to iSCSI initiators; tgt: with tgtd,'
+        ' lio: with the target of the kernel; if it cannot run, log that'
+        ' and serve only the API (default: none)')
     parser.add_argument(
         '--require-data-plane', dest='data_plane_required',
-        action='store_true', help='where it cannot run, do not start')
+        action='store_true', help='do not start if it cannot run')
 
 
 def _add_behaviors(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--latency', type=_argument(reading.seconds), metavar='SECONDS',
-        help='make every reply take so long (default: 0)')
+        help='latency of every reply (default: 0)')
     parser.add_argument(
         '--rate-limit', type=_argument(reading.seconds), metavar='N',
-        help='answer 429 beyond so many requests per second'
+        help='answer 429 beyond this number of requests per second'
         ' (default: 0, no limit)')
     parser.add_argument(
         '--behavior', '--switch', action='append', type=_argument(_behavior),
@@ -165,14 +165,14 @@ def _add_behaviors(parser: argparse.ArgumentParser) -> None:
         ' deprecated')
     parser.add_argument(
         '--random-seed', type=_argument(reading.natural), metavar='N',
-        help='what all that is left to chance comes from, so that a run can'
-        ' be repeated (default: a new one)')
+        help='seed of all random numbers, so that a run can be repeated'
+        ' (default: a new one)')
     parser.add_argument(
         '--restore', type=_argument(reading.path), metavar='FILE',
-        help='begin with a saved state (what GET /sim/v1/save gave) in'
-        ' place of the one that is there')
+        help='start with a saved state (from GET /sim/v1/save) instead of'
+        ' the current one')
     new = parser.add_argument_group(
-        'a new state', 'These matter at the first start only.')
+        'a new state', 'These apply to the first start only.')
     new.add_argument('--name', type=_argument(reading.name),
                      help='name of the array (default: sim-k2-a)')
     new.add_argument(
@@ -188,17 +188,17 @@ def _add_behaviors(parser: argparse.ArgumentParser) -> None:
         '--fc-port', dest='fc_ports', action='append',
         type=_argument(reading.wwpn), metavar='WWPN',
         help='name of a Fibre Channel port of the array; can be repeated'
-        ' (default: two made up for each node)')
+        ' (default: two generated for each node)')
     new.add_argument(
         '--seed', action='append', type=_argument(reading.counted),
-        metavar='KIND=NUMBER', help='make so many volumes, hosts or'
-        ' snapshots; can be repeated')
+        metavar='KIND=NUMBER', help='create this number of volumes,'
+        ' hosts or snapshots; can be repeated')
 
 
 def _add_replication(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        'replication', 'Two services that replicate name each other, and'
-        ' have different names (--name).')
+        'replication', 'Two services that replicate name each other as'
+        ' peers, and have different names (--name).')
     group.add_argument(
         '--peer', dest='peer_addresses', action='append',
         type=_argument(_peer),
@@ -210,13 +210,13 @@ def _add_replication(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         '--peer-password-file', type=_argument(reading.path),
         metavar='FILE',
-        help='file whose first line is the password there (default: the'
-        ' password that this login has here)')
+        help='file whose first line is the password on the peers (default:'
+        ' the password of the same login here)')
     group.add_argument(
         '--peer-ca', type=_argument(reading.path), metavar='FILE',
-        help='certificates that the peers are checked with, as their'
-        ' ca.crt; it may come later than the start. An array without TLS'
-        ' reaches its peers without it, too')
+        help='certificates to verify the peers with, such as their ca.crt;'
+        ' it can be added after the start. An array without TLS'
+        ' contacts its peers without TLS, too')
 
 
 def _behavior(text: object) -> tuple[str, Any]:
@@ -240,9 +240,9 @@ def _peer(text: object) -> tuple[str, str]:
 
 
 def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
-    """The settings with what the command line says instead.
+    """The settings, overridden by the command line.
 
-    Raises ValueError for what makes no sense together.
+    Raises ValueError for conflicting values.
     """
     for name, convert in (('iscsi', equipment.alternate), ('tls_names', tuple),
                           ('fc_ports', _distinct_ports)):
@@ -266,7 +266,7 @@ def _overridden(settings: Settings, options: dict[str, Any]) -> Settings:
 def _distinct_ports(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f'argument --fc-port: {name} is there twice')
+            raise ValueError(f'argument --fc-port: {name} is given twice')
     return tuple(names)
 
 
@@ -275,7 +275,7 @@ def _by_name(option: str, pairs: Sequence[tuple[str, _T]]) -> dict[str, _T]:
     found = dict(pairs)
     for name in found:
         if sum(name == other for other, _ in pairs) > 1:
-            raise ValueError(f'argument {option}: {name} is there twice')
+            raise ValueError(f'argument {option}: {name} is given twice')
     return found
 
 
@@ -287,7 +287,7 @@ def _seed(seed: Seed, counts: dict[str, int]) -> Seed:
 
 
 def _part(part: _Part, options: dict[str, Any], prefix: str) -> _Part:
-    """A part of the settings, with the options of its fields taken out."""
+    """A part of the settings, with its options removed from options."""
     found = {field.name: options.pop(prefix + field.name)
              for field in dataclasses.fields(part)
              if prefix + field.name in options}

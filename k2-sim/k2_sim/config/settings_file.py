@@ -54,7 +54,7 @@ class _KeyError(ValueError):
 
 
 class _TwiceError(yaml.YAMLError):
-    """A key is there twice; YAML itself would take the last one."""
+    """A key is given twice; YAML itself would take the last one."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -68,7 +68,7 @@ class _Loader(yaml.SafeLoader):
                     if isinstance(key, yaml.ScalarNode)):
             name, line = (key.tag, key.value), key.start_mark.line + 1
             if name in lines:
-                raise _TwiceError(f'line {line}: key {key.value} is there'
+                raise _TwiceError(f'line {line}: key {key.value} is given'
                                   f' twice, first in line {lines[name]}')
             lines[name] = line
         return node
@@ -213,7 +213,7 @@ def _check_addresses(found: Mapping[str, Any]) -> None:
         interfaces += found.get(key, ())
         address = equipment.repeated(interfaces)
         if address:
-            raise _KeyError(key, f'address {address} is there twice;'
+            raise _KeyError(key, f'address {address} is given twice;'
                             ' each can only be in one place')
 
 

@@ -219,7 +219,7 @@ class TestCommand(base.ServedTest):
         path = str(self.record())
         self.quiet('state', 'reset')
         self.assertEqual(
-            ('2 requests sent, 2 answers compared, 0 differ,'
+            ('2 requests sent, 2 replies compared, 0 differ,'
              ' 0 refusals not sent\n', ''),
             self.replay(path))
         output, _ = self.replay(path, expected=1)

@@ -631,7 +631,7 @@ class TestRefusals(SimTest):
                  '2001:db8::1')):
             status, error = self.run_main(*options)
             self.assertEqual(2, status)
-            self.assertIn(f'error: address {address} is there twice; of all',
+            self.assertIn(f'error: address {address} is given twice; of all',
                           error)
         self.assertFalse(self.state.exists())
 
