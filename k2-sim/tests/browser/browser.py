@@ -216,7 +216,7 @@ class BrowserTest(testtools.TestCase):
 
     def open_control(self):
         self.log_in('control/', CONTROL.login, CONTROL.password)
-        self.until_text('Nothing goes wrong')
+        self.until_text('No fault rules')
 
     def set_theme(self, theme):
         """Press the button until the theme is there."""

@@ -54,7 +54,7 @@ class TestControlPage(browser.BrowserTest):
         self.assertEqual(1, self.a.get('volume_groups')['total'])
         self.until_text('1 of 1', '#faults tbody', browser.live())
         self.all('#faults tbody button')[1].click()
-        self.until_text('Nothing goes wrong', '#faults')
+        self.until_text('No fault rules', '#faults')
         self.assertEqual([], self.control.faults())
         self.check_quiet()
 
@@ -84,14 +84,14 @@ class TestControlPage(browser.BrowserTest):
             'normal')
         self.fill('#latency [name=latency-mean]', '4')
         self.one('#latency button').click()
-        self.until_text('drawn: normal, mean 4', '#latency')
+        self.until_text('random time: normal, mean 4', '#latency')
         self.assertEqual(4.0, self.control.latency.shown()['mean'])
 
     def test_seeding(self):
         self.open_control()
         self.fill('#seeding [name=volumes]', '30')
         self.one('#seeding button').click()
-        self.until_text('The objects were made', '#done')
+        self.until_text('The objects were created', '#done')
         self.assertEqual((30, 10), (
             self.a.get('volumes?name__contains=seed')['total'],
             self.a.get('hosts')['total']))
@@ -133,5 +133,5 @@ class TestControlPage(browser.BrowserTest):
         self.assertEqual(1, self.a.get('volume_groups')['total'])
         self.one('#reset-button').click()
         self.all('#confirm button')[1].click()
-        self.until_text('as it was made', '#done')
+        self.until_text('The array was reset', '#done')
         self.assertEqual(0, self.a.get('volume_groups')['total'])

@@ -10,8 +10,8 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// The console: one view at a time, chosen by the part of the address behind
-// the hash, kept up to date while it is shown.
+// The console: one view at a time, selected by the fragment of the URL, and
+// updated while it is visible.
 
 import {byId, say} from './dom.js';
 import {events} from './events.js';
@@ -28,12 +28,12 @@ const VIEWS = {overview, volumes, hosts, replication, events, requests,
 const NAMES = Object.keys(VIEWS);
 const HELP = [
   ['/', 'search'],
-  ['↑ ↓ Home End', 'in the tree: another line'],
-  ['→', 'in the tree: open, or go inward'],
-  ['←', 'in the tree: close, or go outward'],
-  ['Enter', 'in the tree: show the line in full'],
+  ['↑ ↓ Home End', 'in the tree: previous, next, first, last line'],
+  ['→', 'in the tree: expand, or go to the child'],
+  ['←', 'in the tree: collapse, or go to the parent'],
+  ['Enter', 'in the tree: show all fields'],
   ['← →', 'in a chart: the values of another time'],
-  ['Esc', 'empty the search; leave a chart']];
+  ['Esc', 'clear the search; leave a chart']];
 const context = {wake: () => shell.poller.wake(), api: () => shell.api};
 const made = {};
 let name = 'overview';
@@ -98,14 +98,14 @@ const shell = new Shell({
   base: '/console', page: {
     title: 'Console', things: 'views', links: NAMES.map((each) =>
       [each, titled(each)]),
-    note: 'Log in with an account of the array. Nothing can be changed here.',
+    note: 'Log in with an account of the array. The console is read-only.',
     aside: ['/console/control/', 'Control page'], help: HELP}, path: () => `feed/${view().path()}`, show,
   entered: () => identify(), keys: {
     ...Object.fromEntries(NAMES.map((each, place) =>
       [String(place + 1), () => go(each)])),
     '/': () => view().search?.focus()}});
 
-// The views that do not say whose array it is need it, too.
+// Views without the name of the array need it, too.
 async function identify() {
   try {
     const reply = await shell.api.act('GET', 'feed/system');

@@ -10,7 +10,7 @@
 // License for the specific language governing permissions and limitations
 // under the License.
 
-// The control page: what goes wrong, how slow it is, what is in the array.
+// The control page: faults, latency, seeding, ports, behaviors and reset.
 
 import {byId, el, emptiness, keyed, pill, say, table} from './dom.js';
 import {Shell} from './shell.js';
@@ -19,7 +19,7 @@ const SECTIONS = [
   ['faults', 'Faults'], ['latency', 'Latency'], ['seeding', 'Seeding'],
   ['ports', 'Ports and link'], ['behaviors', 'Behaviors'],
   ['reset', 'Reset']];
-// What only some kinds of fault need.
+// Fields that only some kinds of fault use.
 const OWN = {busy: ['code'], status: ['status'], hang: ['seconds'],
              slow_loris: ['rate'], latency: ['latency'],
              late: ['reads', 'seconds'], linger: ['reads', 'seconds']};
@@ -27,9 +27,9 @@ const SEEDS = [
   ['volumes', 'Volumes', 100], ['volumes_per_group', 'Volumes per group', 10],
   ['snapshots', 'Snapshots', 10], ['hosts', 'Hosts', 10]];
 
-let told = null;
+let updaters = null;
 
-// Do something, and say how it went.
+// Run an action, and show its result.
 async function act(words, method, path, body) {
   try {
     await shell.api.act(method, `api/${path}`, body);
@@ -127,7 +127,7 @@ function where(lines) {
   return found;
 }
 
-// What a form for a fault asks the array for.
+// The fault rule in a form.
 function ruleOf(inputs, latency) {
   const own = OWN[inputs.kind.value] ?? [];
   const rule = {
@@ -173,20 +173,20 @@ function faultForm(value) {
       byId('done').className = 'bad';
     }
   },
-  el('fieldset', {}, el('legend', {}, 'Which requests'),
-    field('Method', text('method', '*'), 'several with commas, or write'),
+  el('fieldset', {}, el('legend', {}, 'Requests'),
+    field('Method', text('method', '*'), 'comma-separated list, or write'),
     field('Path', text('path', '*'), 'a glob below /api/v2'),
     field('Regular expression', text('regexp'), 'searched in the path'),
     field('Where', el('textarea', {name: 'where', rows: 2,
                                    placeholder: 'name=cv-*'}),
-      'field=glob, one a line')),
+      'field=glob, one per line')),
   el('fieldset', {}, el('legend', {}, 'How often'),
     field('Times', numeric('times', '', {step: 1, placeholder: 'always'})),
-    field('After', numeric('after', 0, {step: 1}), 'let so many pass first'),
+    field('After', numeric('after', 0, {step: 1}), 'requests that pass first'),
     field('Probability', numeric('probability', 1, {max: 1}), 'of the rest'),
     el('label', {class: 'check'}, el('input', {
       type: 'checkbox', name: 'enabled', checked: true}), 'Enabled')),
-  el('fieldset', {}, el('legend', {}, 'What happens'),
+  el('fieldset', {}, el('legend', {}, 'Effect'),
     field('Kind', kind), ...own,
     field('Commit', select('commit', ['usual', 'before', 'after']),
       'before: the request is not carried out')));
@@ -224,7 +224,7 @@ function faultRow(rule) {
 
 function faults(value) {
   const body = el('tbody');
-  const none = emptiness('Nothing goes wrong.');
+  const none = emptiness('No fault rules.');
   byId('faults').append(table('Faults', [
     ['Id', 'number'], ['Kind'], ['Requests'], ['How often'], ['Details'],
     ['Triggered', 'number'], ['Change']], body), none,
@@ -244,18 +244,18 @@ function latencySection(value) {
     act('The latency was set.', 'POST', 'latency', fields.value()),
   fields.element));
   return ({latency: now}) => say(words, now.kind === 'constant'
-    ? `Every reply takes ${now.ms} ms longer than the work for it.`
-    : `What every reply takes longer is drawn: ${inWords(now)}.`);
+    ? `Every reply is delayed by ${now.ms} ms.`
+    : `Every reply is delayed by a random time: ${inWords(now)}.`);
 }
 
 function seeding() {
   byId('seeding').append(
-    el('p', {class: 'summary'}, 'Makes more objects, with names of their '
-      + 'own. The array answers nobody while it does.'),
-    form('Make them', (target) => {
+    el('p', {class: 'summary'}, 'Creates more objects with new names. '
+      + 'The array answers no requests meanwhile.'),
+    form('Create them', (target) => {
       const counts = Object.fromEntries(SEEDS.map(([name]) =>
         [name, Number(target.elements[name].value)]));
-      act('The objects were made.', 'POST', 'seed', counts);
+      act('The objects were created.', 'POST', 'seed', counts);
     }, ...SEEDS.map(([name, label, usual]) => field(label, numeric(
       name, usual, {step: 1, max: name === 'volumes_per_group'
         ? 32 : 10000})))));
@@ -317,7 +317,7 @@ function set(name, value) {
 function behaviors(value) {
   const list = el('ul', {class: 'settings'});
   byId('behaviors').append(el('p', {class: 'summary'},
-    'How the array answers where arrays differ; a change counts at once.'), list);
+    'Behavior where arrays differ; changes apply immediately.'), list);
   return (now) => keyed(list, Object.entries(now.behaviors),
     ([name]) => name, ([name, set_]) => {
       const input = behaviorInput(name, set_, value.choices[name]);
@@ -328,13 +328,13 @@ function behaviors(value) {
     });
 }
 
-// Asks a second time.
+// Asks for confirmation.
 function confirmation() {
   return el('dialog', {id: 'confirm', 'aria-labelledby': 'confirm-title'},
     el('h2', {id: 'confirm-title'}, 'Reset the array?'),
     el('p', {}, 'All volumes, snapshots, hosts, mappings and sessions are '
-      + 'gone at once, and so are faults, latency and the journal. Nothing '
-      + 'brings them back.'),
+      + 'removed, and so are faults, latency and the journal. This cannot be '
+      + 'undone.'),
     el('form', {method: 'dialog', class: 'row'},
       el('button', {value: 'no'}, 'Keep everything'),
       el('button', {value: 'yes', class: 'danger'}, 'Reset the array')));
@@ -345,24 +345,24 @@ function reset() {
   document.body.append(dialog);
   dialog.addEventListener('close', () => {
     if (dialog.returnValue === 'yes') {
-      act('The array is as it was made.', 'POST', 'reset');
+      act('The array was reset.', 'POST', 'reset');
     }
     dialog.returnValue = 'no';
   });
   byId('reset').append(el('p', {class: 'summary'},
-    'Back to how the array was made: all objects, faults, the latency and '
-    + 'the journal go.'),
+    'Resets the array to factory state: removes all objects, faults, the '
+    + 'latency and the journal.'),
   button('Reset the array …', {class: 'danger', id: 'reset-button',
                                onclick: () => dialog.showModal()}));
   return () => {};
 }
 
 function show(value) {
-  told ??= [faults, latencySection, seeding, ports, behaviors, reset].map(
+  updaters ??= [faults, latencySection, seeding, ports, behaviors, reset].map(
     (section) => section(value));
   document.title = `Control · ${value.name} · K2`;
   say(byId('array'), value.name);
-  told.forEach((tell) => tell(value));
+  updaters.forEach((update) => update(value));
 }
 
 function jump(section) {
@@ -370,7 +370,7 @@ function jump(section) {
   byId(section).focus({preventScroll: true});
 }
 
-// Where each section of the page goes, and where it is said how things went.
+// Create the sections of the page, and the status line.
 function prepare() {
   byId('tools').append(el('p', {id: 'done', role: 'status'}));
   byId('view').classList.add('stack');
@@ -383,8 +383,8 @@ prepare();
 const shell = new Shell({
   base: '/console/control', page: {
     title: 'Control', things: 'sections', links: SECTIONS,
-    note: 'Log in with the account of the control API. What you do here '
-      + 'changes how the array behaves.',
+    note: 'Log in with the account of the control API. Actions here '
+      + 'change how the array behaves.',
     aside: ['/console/', 'Console']},
   path: () => 'feed', show,
   keys: Object.fromEntries(SECTIONS.map(([section], place) =>

@@ -33,11 +33,11 @@ export function events({wake}) {
   const level = choice('Level', [
     ['', 'All'], ['WARNING', 'Warnings'], ['ERROR', 'Errors']], wake);
   const body = el('tbody');
-  const none = emptiness('No such event.');
+  const none = emptiness('No matching events.');
   let newest = null;
   return {
     element: el('section', {class: 'card', 'aria-label': 'Events'},
-      table('Events, the newest first', [
+      table('Events, newest first', [
         ['Time'], ['Level'], ['Event'], ['Message'], ['User']], body), none),
     tools: [level.element, search.element],
     search: search.input,

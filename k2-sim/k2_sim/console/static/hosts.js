@@ -20,7 +20,7 @@ const KINDS = {volumes: 'volume', snapshots: 'view', volsnaps: 'image'};
 
 function mappings(host) {
   if (!host.mappings) return null;
-  if (!host.mappings.length) return el('p', {}, 'Nothing is mapped.');
+  if (!host.mappings.length) return el('p', {}, 'No mappings.');
   const left = host.count - host.mappings.length;
   return el('div', {}, el('ul', {class: 'mappings'}, host.mappings.map(
     ({lun, name, kind, through}) => el('li', {},
@@ -39,8 +39,8 @@ export function hosts({wake}) {
   });
   const body = el('tbody');
   const groupBody = el('tbody');
-  const none = emptiness('No such host.');
-  const groupNone = emptiness('There are no host groups.');
+  const none = emptiness('No matching hosts.');
+  const groupNone = emptiness('No host groups.');
 
   function toggle(ref) {
     if (!opened.delete(ref)) opened.add(ref);

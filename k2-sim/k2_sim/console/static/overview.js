@@ -119,7 +119,7 @@ export function overview() {
   const drawn = charts();
   const facts = el('div');
   const body = el('tbody');
-  const none = emptiness('Nothing was changed yet.');
+  const none = emptiness('No changes yet.');
   const element = el('div', {class: 'overview'},
     el('div', {class: 'split'}, full.element,
       el('section', {class: 'card', 'aria-labelledby': 'system-title'},

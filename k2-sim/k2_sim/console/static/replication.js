@@ -76,8 +76,8 @@ function peer(value) {
 export function replication() {
   const peers = el('tbody');
   const sessions = el('tbody');
-  const nobody = emptiness('The array has no peers.');
-  const none = emptiness('Nothing is replicated.');
+  const nobody = emptiness('No peers.');
+  const none = emptiness('No replication sessions.');
   return {
     element: el('div', {class: 'stack'},
       card('Sessions', table('Sessions', [

@@ -47,11 +47,11 @@ export function requests({wake}) {
     ['', 'All'], ['writes', 'Writes'], ['errors', 'Errors'],
     ['faults', 'Faults']], wake);
   const body = el('tbody');
-  const none = emptiness('No such request.');
+  const none = emptiness('No matching requests.');
   const summary = el('p', {class: 'summary'});
   return {
     element: el('section', {class: 'card', 'aria-label': 'Requests'},
-      summary, table('Requests, the newest first', [
+      summary, table('Requests, newest first', [
         ['Time'], ['Method'], ['Status'], ['Path'], ['Took', 'number'],
         ['Fault']], body), none),
     tools: [kind.element, search.element],

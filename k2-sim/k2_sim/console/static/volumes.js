@@ -52,7 +52,7 @@ export function volumes({wake, api}) {
   });
   const tree = el('div', {class: 'tree', role: 'tree',
                           'aria-label': 'Volume groups', onkeydown: key});
-  const none = emptiness('No such group, volume or snapshot.');
+  const none = emptiness('No matching groups, volumes or snapshots.');
   const detail = el('aside', {class: 'card detail', 'aria-live': 'polite',
                               'aria-label': 'Details'});
   let nodes = [];
@@ -63,7 +63,7 @@ export function volumes({wake, api}) {
   function hint() {
     detail.dataset.shown = '';
     detail.replaceChildren(el('p', {class: 'empty'},
-      'Choose a line to see it as the REST API shows it.'));
+      'Select a line to see the object as in the REST API.'));
   }
 
   function item(node) {
