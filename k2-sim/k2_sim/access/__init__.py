@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who may ask: accounts, what their roles allow, how often."""
+"""Access: accounts, the permissions of roles, and the rate limit."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who may use an array, and who may control it."""
+"""The accounts of an array and of its control API."""
 
 from collections.abc import Iterable
 
@@ -22,8 +22,8 @@ BASE = '/api/v2'
 class Accounts:
     """The accounts of one array.
 
-    users: those of its API. controllers: those of its control API, the
-    same unless one was given. flex: a second way to the resources.
+    users: for its API. controllers: for its control API, the same as users
+    unless one was given. flex: access as through the cloud manager.
     """
 
     def __init__(self, users: Iterable[users_module.User],
@@ -36,7 +36,7 @@ class Accounts:
 
     def admit(self, path: str, header: str
               ) -> tuple[users_module.User, str]:
-        """Who asks, and where the resources are for them (CON-1, CON-3).
+        """The user of a request, and the base path (CON-1, CON-3).
 
         header: the request's Authorization. Raises ApiError (401).
         """

@@ -20,7 +20,7 @@ from k2_sim import profiles
 
 
 class Limiter:
-    """Lets so many requests per second pass, and a burst at once."""
+    """Allows a number of requests per second, and a burst."""
 
     def __init__(self, behaviors: profiles.Behaviors,
                  clock: clock_module.Clock) -> None:
@@ -31,7 +31,7 @@ class Limiter:
         self._lock = threading.Lock()
 
     def take(self, role: str) -> None:
-        """Count a request; raises ApiError (429) if it is one too many."""
+        """Count a request; raises ApiError (429) beyond the limit."""
         rate, burst = self._behaviors.rate_limit, self._behaviors.rate_burst
         if rate <= 0 or role == 'root':
             return

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the role of an account may do: a table of resources and methods.
+"""The permissions of roles: a table of resources and methods.
 
-``root`` and ``admin`` may do everything; only ``root`` is free of the
-rate limit (ERR-5). ``mgmt-app`` is the role of management software such as
-a Cinder driver: it reads everything and writes what volumes, snapshots,
-hosts and replication need, and neither makes peers nor changes the system.
+``root`` and ``admin`` may do everything; only ``root`` has no rate limit
+(ERR-5). ``mgmt-app`` is the role of management software such as a Cinder
+driver: it reads everything and writes the resources of volumes, snapshots,
+hosts and replication, but neither creates peers nor changes the system.
 ``read-only`` only reads.
 """
 
@@ -23,7 +23,7 @@ from k2_sim import errors
 
 NAMES = ('root', 'admin', 'mgmt-app', 'read-only')
 _ALL = frozenset(('POST', 'PATCH', 'DELETE'))
-# The writes of mgmt-app; what is not named here it can only read.
+# The writes of mgmt-app; other resources are read-only for it.
 _MANAGED: dict[str, frozenset[str]] = {
     'volumes': _ALL,
     'volume_groups': _ALL,
@@ -47,10 +47,10 @@ def may(role: str, method: str, resource: str) -> bool:
 
 
 def check(role: str, method: str, path: str) -> None:
-    """Refuse (403) what the role may not do at a path below /api/v2.
+    """Refuse (403) a method that the role does not allow on a path.
 
-    Methods that no resource has are nobody's business here: they are
-    refused with 405 later, to everybody.
+    path is below /api/v2. Unsupported methods pass: they are refused with
+    405 later, for every role.
     """
     if method not in _ALL:
         return

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who may use the array: HTTP Basic, or a token through Flex (CON-2, 3)."""
+"""Users of the array: HTTP Basic, or a token of Flex (CON-2, CON-3)."""
 
 import base64
 import binascii
@@ -23,9 +23,9 @@ from k2_sim import errors
 from k2_sim import memoize
 
 
-# Everybody who comes through the cloud manager.
+# The login of requests through the cloud manager.
 FLEX = 'flex'
-# How many good headers are remembered.
+# How many valid headers are cached.
 _HEADERS = 64
 
 
@@ -51,7 +51,7 @@ class Users:
 
     def __init__(self, users: Iterable[User]) -> None:
         self._users = {user.login: user for user in users}
-        # Those who were let in show the same with each request.
+        # Clients send the same header with each request.
         self._known = memoize.short(_HEADERS)(self._authenticate)
 
     def authenticate(self, header: str) -> User:
@@ -84,10 +84,10 @@ def _unknown() -> errors.ApiError:
 
 @dataclasses.dataclass(frozen=True)
 class Flex:
-    """The way to the array through the cloud manager (CON-3).
+    """Access to the array through the cloud manager (CON-3).
 
-    sdp: the id of the array there. token: what an application shows instead
-    of an account; it has this role. Raises ValueError for a role that the
+    sdp: the id of the array there. token: used by applications instead of
+    an account; it has this role. Raises ValueError for a role that the
     array does not have.
     """
 
@@ -100,11 +100,11 @@ class Flex:
 
     @property
     def base(self) -> str:
-        """Where the resources are."""
+        """The base path of the resources."""
         return f'/rest/sdps/{self.sdp}/api/v2'
 
     def user(self) -> User:
-        """Whom the array takes those with the token for."""
+        """The user of requests with the token."""
         return User(FLEX, '', self.role)
 
     def authenticate(self, header: str) -> User:

@@ -33,7 +33,7 @@ _Awaited = tuple[asyncio.AbstractEventLoop, commits.Commit]
 
 
 def asgi_app(array: array_module.Array) -> Application:
-    """The application; latency is waited for without blocking others."""
+    """The application; latency does not block other requests."""
     waiters = _Waiters()
 
     async def application(scope: Message, receive: Receive,
@@ -57,7 +57,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 
 class _Waiters:
-    """Those who wait for a commit on the event loop, woken all at once."""
+    """Waiters for a commit on the event loop, woken together."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Awaited, list[asyncio.Future[None]]] = {}
@@ -78,7 +78,7 @@ class _Waiters:
         try:
             loop.call_soon_threadsafe(self._wake, (loop, commit))
         except RuntimeError:
-            # A loop that is closed has nobody who waits.
+            # A closed loop has no waiters.
             del self._waiting[loop, commit]
 
     def _wake(self, awaited: _Awaited) -> None:
@@ -107,7 +107,7 @@ async def _http(array: array_module.Array, waiters: _Waiters, scope: Message,
             await _deliver(await _settled(exchange, waiters), receive, send)
         return
     with contextlib.ExitStack() as stack:
-        # What it waits for may have something to say to this array.
+        # The array that it waits for may send a message to this one.
         exchange = await asyncio.to_thread(stack.enter_context, manager)
         await _deliver(await _settled(exchange, waiters), receive, send)
 
@@ -120,7 +120,7 @@ async def _settled(exchange: Exchange, waiters: _Waiters) -> Exchange:
     if commit is not None and not commit.done():
         await waiters.ended(commit)
     if publication is not None and not publication.done():
-        # What went wrong is for settled() to say.
+        # settled() reports the error.
         with contextlib.suppress(Exception):
             await asyncio.wait_for(asyncio.wrap_future(publication),
                                    messages.PUBLICATION_LIMIT)

@@ -34,7 +34,7 @@ _MAINTENANCE_SECONDS = 1
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one. Raises OSError."""
+    """A socket that listens; port 0 selects a free one. Raises OSError."""
     found = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return socket.create_server(
@@ -44,10 +44,10 @@ def listen(host: str, port: int) -> socket.socket:
 class Server:
     """Serves an array over HTTPS, or over HTTP without a certificate.
 
-    Serves in a thread of its own from start(), or the entry of a context,
-    to stop(); run() serves in the caller's thread. port: 0 takes a free
+    Serves in its own thread from start(), or the entry of a context, to
+    stop(); run() serves in the caller's thread. port: 0 selects a free
     one. listener: a socket of listen() in place of host and port, which is
-    closed at the end. host, port and url are where the array is reached.
+    closed at the end. host, port and url are the address of the array.
     """
 
     def __init__(self, array: array_module.Array,
@@ -71,14 +71,14 @@ class Server:
         self.stop()
 
     def start(self) -> None:
-        """Begin to serve; requests are answered when this returns."""
+        """Start serving; requests are answered when this returns."""
         ready = threading.Event()
         self._server.on_ready = ready.set
         self._thread.start()
         ready.wait()
 
     def stop(self) -> None:
-        """Stop serving and break the connections that are left."""
+        """Stop serving and close the remaining connections."""
         if self._thread.ident is not None:
             self._server.should_exit = self._server.force_exit = True
             self._thread.join()
@@ -87,8 +87,8 @@ class Server:
     def run(self, on_ready: Callable[[], object] | None = None) -> None:
         """Serve until SIGTERM, SIGINT, or the state cannot be kept.
 
-        on_ready: is called when requests are answered. A signal is raised
-        again after the end.
+        on_ready: called when requests are answered. A signal is raised again
+        at the end.
         """
         if on_ready is not None:
             self._server.on_ready = on_ready
@@ -96,7 +96,7 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Tells when it is ready, and looks after an array that is tended."""
+    """Reports when it is ready, and runs maintenance of an array."""
 
     def __init__(self, array: array_module.Array,
                  tls: tls_module.Certificate | None) -> None:

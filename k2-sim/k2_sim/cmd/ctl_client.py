@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The control API of a simulated array, as k2-sim-ctl calls it."""
+"""The control API of a simulated array, as called by k2-sim-ctl."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ from typing import Any
 import requests
 from urllib3.exceptions import HTTPError
 
-#: The variable of the environment that may hold the password.
+#: The environment variable that may have the password.
 PASSWORD = 'K2_SIM_PASSWORD'  # nosec B105
 _TIMEOUT = 60
 _UNTRUSTED = re.compile(r'certificate verify failed: (.*?)\.? \(_ssl')
@@ -48,7 +48,7 @@ class Client:
 
     def data(self, method: str, place: str, headers: dict[str, str],
              body: bytes = b'') -> requests.Response:
-        """One request for data of a place, as volumes/31."""
+        """One request for data of a place, such as volumes/31."""
         return self._request(
             method, f'data/{place}', headers=headers, data=body)
 
@@ -68,7 +68,7 @@ class Client:
 
 
 def unreachable(url: str, exc: Exception) -> CommandError:
-    """What to tell of an array that cannot be reached."""
+    """The error for an array that cannot be reached."""
     untrusted = _UNTRUSTED.search(str(exc))
     if untrusted is not None:
         return CommandError(
@@ -94,11 +94,11 @@ def open_session(login: str, password_file: pathlib.Path | None,
                  ca: pathlib.Path | None) -> requests.Session:
     """A session with credentials; raises CommandError.
 
-    ca: certificates that the array is checked with, or None for those of
-    the machine.
+    ca: certificates to verify the array with, or None for those of the
+    machine.
     """
     session = requests.Session()
-    # The array is near: neither proxies nor .netrc have a say.
+    # Connect directly: ignore proxies and .netrc.
     session.trust_env = False
     session.auth = (_as_sent(login), _as_sent(_password(password_file)))
     if ca is not None:
@@ -119,7 +119,7 @@ def _as_sent(text: str) -> str:
 
 
 def _password(path: pathlib.Path | None) -> str:
-    """The first line of a file, or what the environment has."""
+    """The first line of a file, or the value in the environment."""
     if path is None:
         if PASSWORD not in os.environ:
             raise CommandError('the password is missing: name a file with'

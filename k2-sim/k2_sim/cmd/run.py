@@ -12,8 +12,8 @@
 """k2-sim run: a simulated array for as long as a command runs.
 
 Exit status: that of the command, 128 and its number if a signal ended it;
-1 when the array cannot start, 2 for arguments that make no sense, 127 for a
-command that does not exist and 126 for one that cannot be run.
+1 if the array cannot start, 2 for invalid arguments, 127 for a command that
+does not exist and 126 for one that cannot be run.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from k2_sim.config import reading
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command while there is an array; gives the exit status."""
+    """Run the command with an array; gives its exit status."""
     own, separator, command = _split(argv)
     parser = _parser()
     options, others = parser.parse_known_args(own)
@@ -86,7 +86,7 @@ def _path(text: str) -> pathlib.Path:
 
 
 def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
-    """Run it to its end, whatever signals say; gives its exit status."""
+    """Run it to its end despite signals; gives its exit status."""
     environment = {**os.environ}
     for one, suffix in zip(running, arrays.SUFFIXES):
         environment.update(one.environment(suffix))
@@ -103,9 +103,9 @@ def _run(command: Sequence[str], running: Sequence[arrays.Running]) -> int:
 
 
 class _Signals:
-    """Lets the command decide what SIGTERM means; a terminal's Ctrl-C it has.
+    """Forwards SIGTERM to the command; it gets Ctrl-C from the terminal.
 
-    So the array ends after the command, whoever ends that.
+    So the array always ends after the command.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Signals:
             signal.signal(number, handler)
 
     def forward_to(self, process: subprocess.Popen[bytes]) -> None:
-        """Send it what comes from now on, and what has come before."""
+        """Send it signals from now on, and those received before."""
         self._process = process
         if self._came_early:
             process.send_signal(signal.SIGTERM)

@@ -30,11 +30,11 @@ from k2_sim.initial import archive
 
 
 class StartError(Exception):
-    """The service cannot start or go on; the text is for the user."""
+    """The service cannot start or continue; the text is for the user."""
 
 
 def say(text: str) -> None:
-    """Print it; who reads no more of it does not end the service."""
+    """Print a line; a closed pipe does not end the service."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """An array with what it is served with."""
+    """An array with its server settings."""
 
     settings: Settings
     directory: pathlib.Path
@@ -54,11 +54,11 @@ class Service:
 
     @property
     def address(self) -> str:
-        """HOST:PORT, as peers know it."""
+        """HOST:PORT of the array for its peers."""
         return reading.shown(self.server.host, self.server.port)
 
     def link(self, peers: Peers) -> None:
-        """Tell the array where its peers are, and where it is itself."""
+        """Set the addresses of the array and of its peers."""
         links = self.array.links
         links.address = self.address
         links.transport.network = {links.address: self.array}
@@ -69,7 +69,7 @@ class Service:
                 host, peers.login, self.passwords.of_peers()))
 
     def ready_lines(self) -> str:
-        """What to say when requests are answered."""
+        """The messages to print when requests are answered."""
         line = (f'k2-sim: array {self.array.name} ({self.array.profile})'
                 f' listens on {self.server.url}')
         if self.certificate is None:
@@ -81,7 +81,7 @@ class Service:
 
 def prepare(settings: Settings, directory: pathlib.Path,
             stack: contextlib.ExitStack) -> Service:
-    """Make an array ready; what it holds is released by the stack.
+    """Prepare an array; the stack releases its resources.
 
     Raises StartError, SettingsError, StateError, DataPlaneError and OSError.
     """
@@ -89,7 +89,7 @@ def prepare(settings: Settings, directory: pathlib.Path,
     listener = stack.enter_context(_listen(*settings.listen))
     saved = _saved(settings)
     passwords = Passwords(settings, directory)
-    # At once: whatever else goes wrong, this is not said again.
+    # Immediately: after a later failure they are not printed again.
     for line in passwords.messages():
         say(line)
     _check_exposure(listener, passwords)
@@ -129,7 +129,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _saved(settings: Settings) -> archive.Archive | None:
-    """The state to begin with, read before anything is changed."""
+    """The state to start with, read before anything is changed."""
     if settings.restore is None:
         return None
     try:
@@ -142,7 +142,7 @@ def _saved(settings: Settings) -> archive.Archive | None:
 
 
 def _check_exposure(listener: socket.socket, known: Passwords) -> None:
-    """Refuse a password that everybody tries where everybody can try."""
+    """Refuse a weak password on an address beyond the loopback."""
     host = str(listener.getsockname()[0])
     weakness = known.find_weak()
     if weakness and not ipaddress.ip_address(host).is_loopback:
@@ -153,7 +153,7 @@ def _check_exposure(listener: socket.socket, known: Passwords) -> None:
 
 def _data_plane(settings: Settings, directory: pathlib.Path
                 ) -> k2_sim.DataPlane | None:
-    """The data plane, or None where there shall be none, or can be none."""
+    """The data plane, or None if it is disabled or cannot run."""
     if not settings.has_data_plane:
         return None
     try:

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which rows have which bytes, and how those change and travel."""
+"""The files of rows, their changes, and their replication."""

@@ -10,15 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which rows have which files: owned, shared, held, or nobody's.
+"""The files of rows: owned, shared, pinned, or unused.
 
-A token that more than one row had, or the image of a plain snapshot, stands
-for the same data for ever: another array may have it, too. Before a row is
-written to, it gets a token of its own, by a copy, or by another name for the
-file if nothing else uses that. No file is copied or removed under the array's
-lock. A row names a file only after that is on the medium, and a file goes only
-after the medium has no row that names it; so a crash leaves files without rows
-at most.
+A token that several rows had, or the image of a plain snapshot, always stands
+for the same data: another array may have it, too. Before a write a row gets
+its own token, by a copy, or by renaming the file if nothing else uses it. No
+file is copied or removed under the array's lock. A row refers to a file only
+after that is on disk, and a file is removed only after no row on disk refers
+to it; so a crash can only leave files without rows.
 """
 
 import collections
@@ -41,15 +40,15 @@ from k2_sim.state import store as store_module
 LOG = logging.getLogger(__name__)
 VOLUMES, VOLSNAPS = catalogue.VOLUMES.name, catalogue.VOLSNAPS.name
 KIB = 1024
-# A row may get other contents while its file is copied, but not for ever.
+# A row may get other contents while its file is copied; retry that often.
 _COPIES = 5
 
 
 class DataStore:
     """The files of one array's rows.
 
-    lock is the array's; every call comes without it. inbound: files that
-    come from other arrays. has_files: see null.NullDataStore. Raises
+    lock is the array's, and not held by callers. inbound: files that
+    arrive from other arrays. has_files: see null.NullDataStore. Raises
     StateError for a directory with other files.
     """
 
@@ -66,9 +65,9 @@ class DataStore:
         self._lock = lock
         self._counts: collections.Counter[str] = collections.Counter()
         self._held: collections.Counter[str] = collections.Counter()
-        # Made for one row, and never had by another one: these may change.
+        # Created for one row, and never used by another one: these may change.
         self._owned: set[str] = set()
-        # Without rows; to be removed unless somebody holds them.
+        # Without rows; removed unless pinned.
         self._unnamed: set[str] = set()
         for name in (VOLUMES, VOLSNAPS):
             self._counts.update(filter(None, map(
@@ -81,9 +80,9 @@ class DataStore:
         self.sweep()
 
     def _check_directory(self) -> None:
-        """Refuse to forget all data, which may only be somewhere else.
+        """Refuse to start without any file: a disk may not be mounted.
 
-        Who takes the directory away means it.
+        If the directory itself is missing, this is intended.
         """
         contents = self.contents
         if (self._counts and not contents.is_new
@@ -114,9 +113,9 @@ class DataStore:
                 self._unnamed.add(before)
 
     def drop_missing(self) -> None:
-        """Let rows whose files are not there be empty, in a transaction.
+        """Empty the rows whose files are missing, in a transaction.
 
-        So it is with a saved state: the data is not in it.
+        A saved state does not include data.
         """
         missing = [
             (name, row['id']) for name in (VOLUMES, VOLSNAPS)
@@ -130,7 +129,7 @@ class DataStore:
                         self.contents.directory)
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
-        """The token of a row, after seeing that no other row ever had it.
+        """The token of a row, which no other row has ever had.
 
         Its file is at least as long as the row is large, and the row is
         on disk. live: from now on initiators write to the file (see
@@ -141,7 +140,7 @@ class DataStore:
             resource, number, self.contents.live if live else None)
 
     def _own(self, resource: str, number: int, mark: set[str] | None) -> str:
-        """The token is added to mark before any other row can get it."""
+        """Add the token to mark before any other row can get it."""
         for _ in range(_COPIES):
             with self._lock:
                 row = self._changeable(resource, number)
@@ -169,7 +168,7 @@ class DataStore:
         return row
 
     def _replace(self, resource: str, row: Row, token: str) -> None:
-        """Give a row a token of its own, unless it got another one."""
+        """Give a row its own token, unless it has got another one."""
         with self._lock:
             is_alone = self._is_alone(token)
         new = self.contents.link(token) if is_alone else ''
@@ -185,7 +184,7 @@ class DataStore:
                 self._store.update(resource, row['id'], content=new)
             self._owned.add(new)
             if is_same:
-                # Whoever took it now would see it change.
+                # Another row that took it now would see it change.
                 self._unnamed.discard(token)
                 self.contents.forget(token)
         if is_same:
@@ -193,12 +192,12 @@ class DataStore:
             self.contents.remove(token)
 
     def _is_alone(self, token: str) -> bool:
-        """Whether the file is one row's, and only the caller holds it."""
+        """Whether one row has the file, and only the caller holds it."""
         return self._counts[token] == self._held[token] == 1
 
     @contextlib.contextmanager
     def _released(self, token: str) -> Iterator[None]:
-        """What was held is not held any more at the end."""
+        """Release the token at the end."""
         try:
             yield
         finally:
@@ -209,7 +208,7 @@ class DataStore:
 
     @contextlib.contextmanager
     def pinned(self, find: Callable[[], str]) -> Iterator[str]:
-        """The token that find gives under the lock; its file stays."""
+        """Pin the token that find gives under the lock: its file stays."""
         with self._lock:
             token = find()
             self._held[token] += 1
@@ -232,10 +231,10 @@ class DataStore:
 
     def freeze(self, context: request_context.RequestContext,
                until: contextlib.ExitStack) -> None:
-        """Make the copies that a request asks for, all of one moment.
+        """Make the copies that a request needs, all at one point in time.
 
-        until: nothing else changes before it is closed, so that what needs
-        no copy is of that moment, too.
+        until: nothing else changes before it is closed, so that data
+        without a copy is from that point in time, too.
         """
         if not context.unfrozen:
             return
@@ -250,23 +249,23 @@ class DataStore:
                 context.copies[token] = copy
 
     def release(self, token: str) -> None:
-        """A file was made for a row; without one it can go."""
+        """Release a file that was made for a row, if no row has it."""
         with self._lock:
             if token and not self._counts[token]:
                 self._unnamed.add(token)
 
     def end(self, context: request_context.RequestContext) -> None:
-        """The request is over: copies that no row took can go."""
+        """Release the copies of a finished request that no row has."""
         for token in context.copies.values():
             self.release(token)
 
     def run_maintenance(self) -> None:
-        """Give up what has waited too long, and what nobody names."""
+        """Drop expired and unused files."""
         self.inbound.expire()
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove the files that no row names, on disk either."""
+        """Remove the files that no row refers to, in memory or on disk."""
         with self._lock:
             leaving, self._unnamed = self._unnamed, set()
         if not leaving:

@@ -27,7 +27,7 @@ Key = tuple[str, int]
 
 
 class Images:
-    """Those of one array; every call comes under its lock."""
+    """The images of one array; call all methods with its lock."""
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class Images:
         self._groups: dict[int, reduction.Group] = {}
         self._homes: dict[Key, int] = {}
         self._listed: list[reduction.Group] = []
-        # What is not as it was: groups, and images in whatever group.
+        # Changed groups, and changed images of any group.
         self._outdated = {row['id'] for row in store.rows(GROUPS)}
         self._moved: set[Key] = set()
         store.listeners.append(self._changed)
@@ -51,7 +51,7 @@ class Images:
             self._moved.add((resource.name, row['id']))
 
     def groups(self) -> list[reduction.Group]:
-        """What there is. The same groups as before where nothing changed."""
+        """All groups; unchanged ones are the same objects as before."""
         for key in self._moved:
             self._outdated.update(
                 number for number in (self._homes.get(key), self._home(key))
@@ -75,7 +75,7 @@ class Images:
         return schema.split_ref(row['volume_group'])[1]
 
     def _look_up(self, number: int) -> None:
-        """Take in a group as it is now."""
+        """Update a group from its rows."""
         before = self._groups.pop(number, None)
         for image in before.images if before else ():
             if self._homes.get(image.key) == number:
@@ -110,6 +110,6 @@ class Images:
 
 
 def _concerns(row: Row | None) -> tuple[object, ...]:
-    """What of a row the figures depend on."""
+    """The fields of a row that the figures depend on."""
     return () if row is None else tuple(map(row.get, (
         'content', 'volume_group', 'is_dedup')))

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Data on its way from one array to another.
+"""Data that arrives from other arrays.
 
-It comes in pieces (see outbound). A file that arrives gets its token only
-when it is complete.
+It arrives in pieces (see outbound). A file gets its token only when it is
+complete.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ from k2_sim.protocol import peering
 
 Pinned = Callable[[Callable[[], str]],
                   contextlib.AbstractContextManager[str]]
-# How long what has arrived waits for a row, or for the rest of it.
+# Seconds that a file waits for a row, or for its next piece.
 KEPT_SECONDS = 600.0
 
 
 class Inbound:
-    """What arrives at one array.
+    """The files that arrive at one array.
 
-    pinned and release: the data store's, which keeps what a file begins with.
+    pinned and release: of the data store, for the base of a file.
     """
 
     def __init__(self, contents: contents_module.Contents,
@@ -51,17 +51,17 @@ class Inbound:
         self._turn = threading.Lock()
 
     def take(self, piece: peering.Piece) -> peering.Taken:
-        """Take a piece; without the array's lock.
+        """Take a piece; call it without the array's lock.
 
-        One that does not fit to what is here is dropped: then the file
-        must be sent from its beginning.
+        A piece that does not match is dropped: then the file must be sent
+        from the start.
         """
         with self._turn:
             fits = self._contents.has(piece.token) or self._add(piece)
             return peering.Taken(fits, self._contents.has(piece.token))
 
     def _add(self, piece: peering.Piece) -> bool:
-        """Put a piece into the file that it belongs to, if there is one."""
+        """Write a piece to its file, if there is one."""
         if piece.first and not self._begin(piece):
             return False
         part = self._parts.get(piece.token)
@@ -76,7 +76,7 @@ class Inbound:
         return True
 
     def _begin(self, piece: peering.Piece) -> bool:
-        """Begin a file, anew if it was begun before."""
+        """Start a file, again if it was started before."""
         if self._contents.is_being_removed(piece.token):
             return False
         before = self._parts.pop(piece.token, None)
@@ -99,7 +99,7 @@ class Inbound:
         self._release(token)
 
     def expire(self) -> None:
-        """Give up what has waited too long."""
+        """Drop expired files."""
         with self._turn:
             now = self._clock.monotonic()
             late = {token for token, until in self._until.items()

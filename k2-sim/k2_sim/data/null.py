@@ -12,8 +12,8 @@
 
 """Stand-ins for data store and usage scanner of an array without files.
 
-Tokens stand for data then, and nothing else is behind them: there is nothing
-to look after, and who wants data is refused.
+Tokens stand for data, and have no files: there is nothing to maintain, and
+requests for data are refused.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from k2_sim.protocol import request_context
 
 
 class NullDataStore:
-    """In the place of a data store. Raises ApiError (400) for wanted data."""
+    """Replaces a data store. Raises ApiError (400) for requests of data."""
 
     has_files = False
 
@@ -46,12 +46,12 @@ class NullDataStore:
                              ' tokens in place of data')
 
     def own(self, resource: str, number: int, live: bool = False) -> str:
-        """Raises TypeError: whoever asks for files must have given some."""
+        """Raises TypeError: the array has no files."""
         raise TypeError('the array has no contents')
 
     def pinned(self, find: Callable[[], str]
                ) -> contextlib.AbstractContextManager[str]:
-        """No file can be held."""
+        """No file can be pinned."""
         self._refuse()
 
     def writing(self, resource: str, number: int
@@ -77,10 +77,10 @@ class NullDataStore:
 
 
 class NullUsageScanner:
-    """In the place of a usage scanner: capacities are what control says."""
+    """Replaces a usage scanner: the control sets capacities."""
 
     def scan_if_due(self) -> None:
-        """There is nothing to look at."""
+        """There is nothing to scan."""
 
     def scan(self) -> None:
-        """There is nothing to look at."""
+        """There is nothing to scan."""

@@ -12,7 +12,7 @@
 
 """Data sent from one array to another.
 
-The target names the tokens whose data it has not, each with one that it
+The target names the tokens whose data is missing, each with one that it
 has: the source sends the blocks in which they differ.
 """
 
@@ -26,7 +26,7 @@ from k2_sim.data import data_store as data_store_module
 from k2_sim.data import null
 from k2_sim.protocol import peering
 
-# What one message carries; the last run may go beyond.
+# Bytes of one message; the last run may exceed it.
 _PIECE = 4 * 2 ** 20
 
 
@@ -40,10 +40,10 @@ class Sent(NamedTuple):
 def send(data_store: data_store_module.DataStore | null.NullDataStore,
          token: str,
          known: str, push: Callable[[peering.Piece], peering.Taken]) -> Sent:
-    """Send a file to who knows another one; gives how many bytes it was.
+    """Send a file as the difference from a known one; gives its size.
 
-    push takes one piece there. None if there is nothing to send, or the
-    other one did not take it.
+    push sends one piece. None if there is nothing to send, or the target
+    did not accept it.
     """
     if not data_store.has_files:
         return Sent()
@@ -70,7 +70,7 @@ def _added(sent: Sent, piece: peering.Piece) -> Sent:
 
 def _pieces(contents: contents_module.Contents, token: str, base: str
             ) -> Iterator[peering.Piece]:
-    """The messages that bring a file to who has another one, in order."""
+    """The pieces that turn the known file into the other one, in order."""
     yield peering.Piece(token, base, contents.size(token), [], first=True)
     runs: list[tuple[int, bytes]] = []
     size = 0

@@ -12,12 +12,12 @@
 
 """The capacities of the array, from the data that it has (CAP-2, CAP-4).
 
-What is found is stored in the rows of volumes, of their images and of the
-system, in KiB, and everything else adds that up. A volume that was never
-written to is left alone: it has what the control API says.
+The results are stored in the rows of volumes, of their images and of the
+system, in KiB; everything else is a sum of them. A volume that was never
+written to is skipped: it has the capacity that the control API sets.
 
-Only what has changed is looked at: files, volume groups in which a row has
-other data, and rows that do not say what was found.
+Only changes are scanned: files, volume groups in which a row has other data,
+and rows without the latest results.
 """
 
 import contextlib
@@ -39,14 +39,14 @@ from k2_sim.state import store as store_module
 
 CAPACITY = catalogue.SYSTEM_CAPACITY.name
 Key = tuple[str, int]
-# What of a row says what was found.
+# The fields with results.
 _FIELDS = ('logical_capacity', 'compressed', 'reduced', 'measured')
-# Of the time, that reading files may take at most one part in so many.
+# Reading files may take at most one part in this many of the time.
 _SHARE = 5
 
 
 class UsageScanner:
-    """Looks at the data of one array. lock is the array's.
+    """Scans the data of one array. lock is the array's.
 
     Nothing is read under the lock. Safe for threads.
     """
@@ -62,12 +62,12 @@ class UsageScanner:
         self._rests_until = 0.0
 
     def scan_if_due(self) -> None:
-        """Bring the figures up to date, unless that was just done."""
+        """Update the figures, unless that was just done."""
         if time.monotonic() >= self._rests_until:
             self.scan()
 
     def scan(self) -> None:
-        """Bring the figures up to date with all that was done before."""
+        """Update the figures with all earlier writes."""
         with self._looking:
             began = time.monotonic()
             with self._lock:
@@ -80,12 +80,12 @@ class UsageScanner:
 
 
 class _Figures:
-    """What was found, in the rows; every call comes under the lock."""
+    """The results in the rows; call all methods with the lock."""
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store
         self._known: reduction.Figures | None = None
-        # Rows that somebody else has given figures, or taken the data.
+        # Rows whose figures or data were changed elsewhere.
         self._strayed: set[Key] = set()
         self._emptied: set[Key] = set()
         self._is_putting = False
@@ -104,7 +104,7 @@ class _Figures:
             self._emptied.add(key)
 
     def put(self, figures: reduction.Figures) -> None:
-        """Let the rows say what was found."""
+        """Store the results in the rows."""
         if figures is self._known and not (self._strayed or self._emptied):
             return
         self._is_putting = True
@@ -130,7 +130,7 @@ class _Figures:
             'measured': figures.measured // KIB})
 
     def _change(self, key: Key, fields: dict[str, Any]) -> None:
-        """Change a row, if it is there and says something else."""
+        """Change a row, if it exists and has other values."""
         row = self._store.get(*key)
         if row is not None and any(
                 row.get(field) != value for field, value in fields.items()):

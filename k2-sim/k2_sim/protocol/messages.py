@@ -22,14 +22,14 @@ import msgspec
 from k2_sim import errors
 from k2_sim.state import commits
 
-# Exactly this, without a charset (CON-6).
+# Exactly this value, without a charset (CON-6).
 JSON_TYPE = 'application/json'
 LARGEST_BODY = 16 * 2 ** 20
 # Bytes of path and query as they are sent (QRY-1).
 LONGEST_URL = 2 ** 16
 # Seconds that a reply waits for the data plane, which may have to copy.
 PUBLICATION_LIMIT = 300.0
-# Such replies have no body by what they say, so that it has no length.
+# Replies with these statuses have no body, and so no length.
 _BODILESS = (204, 304)
 _PIECES_A_SECOND = 10
 
@@ -81,13 +81,13 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A reply and what happens to it on its way.
+    """A reply and how it is delivered.
 
     delay: seconds that the caller waits for it. cut: '' for a whole reply,
     'reset' for a connection that breaks before it, 'truncated' for one that
     breaks in the middle of the body. pace: bytes of the body per second, 0
-    for all at once. commit: what must be on disk before any of it may be
-    seen. publication: what initiators must see before.
+    for all at once. commit: the changes that must be on disk before it is
+    sent. publication: the exports that must be effective before.
     """
 
     response: Response
@@ -98,7 +98,7 @@ class Exchange(msgspec.Struct, frozen=True):
     publication: commits.Commit | None = None
 
     def pieces(self) -> Iterator[tuple[bytes, float]]:
-        """What is sent of the body, and seconds before each piece."""
+        """The pieces of the body to send, and seconds before each."""
         body = self.response.body
         if self.cut == 'truncated':
             body = body[:len(body) // 2]
@@ -111,10 +111,10 @@ class Exchange(msgspec.Struct, frozen=True):
             yield piece, len(piece) / self.pace
 
     def settled(self, limit: float = PUBLICATION_LIMIT) -> 'Exchange':
-        """What may leave, after waiting until all that it tells is so.
+        """The exchange to send, after waiting for commit and publication.
 
-        That is a 500 if the disk or the data plane has refused it, or the
-        data plane takes longer than limit, in seconds.
+        It is a 500 if the disk or the data plane has failed, or the data
+        plane takes longer than limit, in seconds.
         """
         try:
             if self.commit is not None:
@@ -148,5 +148,5 @@ def url_too_long() -> Response:
 
 
 def too_large() -> Response:
-    """The reply to a body that no adapter keeps."""
+    """The reply to a body that is too large."""
     return refusal(413, f'A request has at most {LARGEST_BODY} bytes')

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Regular expressions of callers: bounded in size, and in time.
+"""Regular expressions of callers, limited in size and in time.
 
-While one is tried the array serves nobody else.
+The array serves no other request during a search.
 """
 
 import math
@@ -20,7 +20,7 @@ import re
 
 import regex
 
-#: Of processor time, that one may take.
+#: Limit of processor time for one search.
 SECONDS = 0.5
 _LONGEST = 1000
 # A count costs its number of times in time and memory, and counts within
@@ -30,7 +30,7 @@ _COUNTS = re.compile(r'\{([0-9]*),?([0-9]*)\}')
 
 
 def compiled(text: str) -> regex.Pattern[str]:
-    """The expression; raises ValueError for what is none, or too large."""
+    """Compile an expression; raises ValueError if invalid or too large."""
     if len(text) > _LONGEST:
         raise ValueError(f'it has more than {_LONGEST} characters')
     counts = [max(int(number[:9] or 1) for number in found)

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What was asked of an array, and what hosts moved."""
+"""Records of requests, and of the I/O of hosts."""

@@ -28,10 +28,10 @@ _HTTP = 'HTTP/1.1'
 
 
 def archive(records: Iterable[Record]) -> dict[str, Any]:
-    """The archive; two fields of our own are in each entry.
+    """The archive; each entry has two additional fields.
 
     _fault is the kind of fault of the request, or '', and
-    _carriedOut whether it was carried out then. A broken connection is
+    _carriedOut whether it was carried out. A broken connection is
     status 0. Sizes that are not known are -1. Entries are in the order in
     which the requests came, not that of their replies. Raises ApiError (400)
     for a clock beyond the year 9999.

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What was asked of the array: the last requests, and how many at once."""
+"""The latest requests to the array, and how many were concurrent."""
 
 import collections
 from collections.abc import Callable
@@ -26,8 +26,8 @@ KEPT = 20000
 _KEPT_TEXT = 2 ** 24
 
 
-# Has nothing that could refer back to it: the garbage collector may pass
-# over the many that are kept.
+# It has no reference cycles: the garbage collector can skip the many
+# entries that are kept.
 class Entry(msgspec.Struct, gc=False):
     """One request. Times are the array's monotonic seconds.
 
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, gc=False):
 
     @property
     def length(self) -> int:
-        """How many characters its texts have that the caller chose."""
+        """The length of its texts that the caller chose."""
         return (len(self.method) + len(self.path) + len(self.query)
                 + len(self.sequence))
 
@@ -68,7 +68,7 @@ class Journal:
 
     def enter(self, method: str, path: str, query: str, sequence: str,
               now: float) -> Entry:
-        """Note a request that begins; secrets in its query are masked."""
+        """Add a request that starts; secrets in its query are masked."""
         with self._lock:
             self._in_flight += 1
             self._count += 1
@@ -82,7 +82,7 @@ class Journal:
         return entry
 
     def leave(self, entry: Entry, status: int, now: float) -> None:
-        """Note that a request has been answered."""
+        """Record that a request has been answered."""
         with self._lock:
             self._in_flight -= 1
             entry.status, entry.ended = status, now
@@ -107,11 +107,11 @@ class Journal:
 
     @property
     def max_in_flight(self) -> int:
-        """The most requests at once since the last clear."""
+        """The most concurrent requests since the last clear."""
         return self._most
 
     def clear(self) -> None:
-        """Forget the requests; those that still run keep counting."""
+        """Remove the requests; running ones are still counted."""
         with self._lock:
             self._entries.clear()
             self._length = 0

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Secrets taken out of what is recorded."""
+"""Masking of secrets in recordings."""
 
 from collections.abc import Mapping
 import json
@@ -20,7 +20,7 @@ import urllib.parse
 
 #: As long as the shortest CHAP secret, so that it can be replayed.
 MASK = '*' * 12
-# Headers that let nobody in. Of all others nobody knows.
+# Headers known not to be secret; all others may be.
 _OPEN = frozenset((
     'accept', 'accept-charset', 'accept-encoding', 'accept-language',
     'accept-ranges', 'age', 'allow', 'cache-control', 'connection',
@@ -45,7 +45,7 @@ def headers(values: Mapping[str, str]) -> dict[str, str]:
 
 def query(text: str) -> str:
     """A query without the values of secret fields."""
-    # Most queries need no closer look.
+    # Most queries have no secrets.
     if not _is_secret(text) and _ENCODED_NAME.search(text) is None:
         return text
     items = urllib.parse.parse_qsl(text, keep_blank_values=True)
@@ -57,7 +57,7 @@ def query(text: str) -> str:
 
 
 def body(data: bytes) -> bytes:
-    """JSON without its secrets; what is no JSON is left out.
+    """JSON without its secrets; other content is dropped.
 
     It could hold a secret in any form.
     """
@@ -80,7 +80,7 @@ def _masked(value: Any) -> Any:
 
 def _is_secret(name: str) -> bool:
     lower = name.lower()
-    # Faster than any(), which each request to the array would feel.
+    # Faster than any(), as this runs for each request.
     for part in _FIELDS:
         if part in lower:
             return True

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What hosts read and write, counted second by second (section 8).
+"""I/O of hosts, counted second by second (section 8).
 
-Whoever moves data tells what it has moved; statistics add it up over a
-window of time. It is kept in memory only, and for an hour.
+The components that transfer data add to the counters; statistics sum them
+up over a window of time. They are in memory only, and kept for an hour.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ KEPT_SECONDS = 3600
 # Classes of breakdowns: sizes of requests in bytes, and below which.
 _SIZES = (('lt8k', 2 ** 13), ('8k_64k', 2 ** 16), ('64k_256k', 2 ** 18))
 _LARGEST = 'gt256k'
-# Stands for volumes that are gone: ids begin at 1.
+# Stands for deleted volumes: ids begin at 1.
 _NOBODY = 0
 # rw and bs of stats/system.
 Kind = tuple[str, str]
@@ -34,7 +34,7 @@ Kind = tuple[str, str]
 
 @dataclasses.dataclass
 class Load:
-    """Requests, the bytes of all, and the seconds that they took together.
+    """Requests, their total bytes, and their total seconds.
 
     busiest: the most requests, and the most bytes, in one second.
     """
@@ -67,7 +67,7 @@ class Performance:
              seconds: float) -> None:
         """Count requests to a volume, by its id, that have just ended.
 
-        size: bytes of all of them. seconds: what they took, added up.
+        size: total bytes. seconds: total duration.
         """
         requests = reads + writes
         if requests <= 0:
@@ -94,16 +94,16 @@ class Performance:
         return self._seconds[now]
 
     def volumes(self, end: int, seconds: int) -> set[int]:
-        """The volumes with requests in so many seconds up to a time."""
+        """The volumes with requests in a number of seconds up to a time."""
         with self._lock:
             return {volume for second in self._between(end, seconds)
                     for volume in second}
 
     def load(self, end: int, seconds: int, volume: int | None = None,
              rw: str = '', bs: str = '') -> Load:
-        """What went on in so many seconds up to a time.
+        """The I/O in a number of seconds up to a time.
 
-        volume: with one only. rw, bs: in this class only.
+        volume: only of this volume. rw, bs: only in this class.
         """
         whole = Load()
         with self._lock:
@@ -127,9 +127,9 @@ class Performance:
                 yield self._seconds[second]
 
     def retire(self, volume: int) -> None:
-        """Another volume gets this id: what was counted is nobody's.
+        """Another volume gets this id: detach the counters from it.
 
-        The whole array keeps it.
+        They still count for the whole array.
         """
         with self._lock:
             for second in self._seconds.values():
@@ -138,6 +138,6 @@ class Performance:
                         kind, Load()).add(load)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all counters."""
         with self._lock:
             self._seconds.clear()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A recorder of requests and replies, without secrets and within bounds."""
+"""A recorder of requests and replies, with secrets masked."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ from k2_sim.recording import masking
 
 KIB = 65536
 _LARGEST_KIB = 4 * 2 ** 20
-# What a record takes beside its texts, roughly.
+# The approximate size of a record besides its texts.
 _OVERHEAD = 500
 
 
@@ -50,7 +50,7 @@ class Record:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size in bytes."""
         texts = (self.request.path, self.request.query, self.request.body,
                  self.response.body, *self.request.headers.values(),
                  *self.response.headers.values())
@@ -75,7 +75,7 @@ class Recorder:
         self._dropped = 0
 
     def start(self, kib: int = KIB) -> None:
-        """Begin anew, and keep at most so many KiB: the latest.
+        """Start a new recording that keeps the latest KiB.
 
         Raises ApiError (400) for a limit below 1 KiB or above 4 GiB.
         """
@@ -87,11 +87,11 @@ class Recorder:
             self.is_running = True
 
     def stop(self) -> None:
-        """Record no more; what was recorded stays until the next start."""
+        """Stop recording; the recording is kept until the next start."""
         self.is_running = False
 
     def clear(self) -> None:
-        """Stop, and forget what was recorded."""
+        """Stop, and discard the recording."""
         self.stop()
         with self._lock:
             self._begin(KIB)
@@ -110,12 +110,12 @@ class Recorder:
                 self._dropped += 1
 
     def records(self) -> list[Record]:
-        """What is recorded, oldest first."""
+        """The records, oldest first."""
         with self._lock:
             return list(self._records)
 
     def status(self) -> dict[str, Any]:
-        """For people: how much there is, and how much had to go."""
+        """The size of the recording, and the number of dropped records."""
         with self._lock:
             return {'running': self.is_running,
                     'records': len(self._records),
@@ -131,7 +131,7 @@ def _asked(request: Request) -> Request:
 
 
 def _answered(exchange: Exchange) -> Response:
-    """What the caller saw of the reply."""
+    """The reply as the caller saw it."""
     if exchange.cut == 'reset':
         return Response(0)
     sent = b''.join(piece for piece, _ in exchange.pieces())
