@@ -75,7 +75,7 @@ from k2_sim.state import store as store_module
 LOG = logging.getLogger(__name__)
 # How often one request may need further calls to peers or copies.
 _MAX_CALLS = 4
-# What may have to wait for files; beside all of the control API.
+# Paths that may have to wait for files, besides the control API.
 _WITH_COPIES = ('/snapshots', '/replication/sessions')
 T = TypeVar('T')
 
@@ -83,23 +83,21 @@ T = TypeVar('T')
 class Array:
     """One simulated array, safe for threads.
 
-    profile: k2 (no thin clones), sdp, or known (refuses what is not known
-    of every array). store: path of its SQLite file, or None to keep the
-    state in memory only. clock: the array's time, real if not given. seed:
-    makes the chance in fault rules repeatable. name, portals, wan_addresses
-    and capacity (KiB) matter when the state is new, and so does equipment,
-    which takes the place of all of them; later the state knows them. role:
-    that of login; users: accounts beside it. control_user: the one account
-    of the control API; None opens it to all of the array's. flex: a
-    second way to the resources, with a token. behaviors: choices that differ
-    from the profile's. seeding: what a new state has from the start, until
-    it is reset. contents: the bytes of
-    volumes, which no other array uses; None lets tokens stand for them and
-    nothing else.
+    profile: k2 (no thin clones), sdp, or known (refuses requests that are
+    not known to work on every array). store: path of its SQLite file, or
+    None to keep the state in memory only. clock: the time of the array, real
+    if not given. seed: makes random numbers repeatable. name, portals,
+    wan_addresses and capacity (KiB), or equipment in place of all of them,
+    apply only to a new state. role: the role of login; users: further
+    accounts. control_user: the only account of the control API; None allows
+    all accounts of the array. flex: access as through the cloud manager.
+    behaviors: those that differ from the profile. seeding: objects of a new
+    state, until it is reset. contents: the files of volumes, not shared with
+    other arrays; None means that tokens stand for data.
 
     Raises StateError when the state cannot be used or belongs to an array
     of another profile, ValueError for an unknown profile or role, ApiError
-    for a switch that makes no sense.
+    for an invalid behavior.
     """
 
     def __init__(self, profile: str = 'sdp',
@@ -168,7 +166,7 @@ class Array:
             lock, data_store, scanner)
 
     def _reuse_ids(self) -> None:
-        """Let ids come back when nothing knows them any more (OBJ-7)."""
+        """Reuse ids that nothing refers to any more (OBJ-7)."""
         self.store.reused_id = reused_ids.ReusedIds(
             self.store, self.behaviors, self._visibility.knows,
             {'volumes': self.core.io.retire,
@@ -210,7 +208,7 @@ class Array:
         return self.core.clock
 
     def _behaviors(self, profile: str) -> profiles.Behaviors:
-        """Those of the profile, and the choices of the start."""
+        """The behaviors of the profile, with those given at the start."""
         behaviors = profiles.behaviors_of(profile)
         behaviors.change(self._choices)
         return behaviors
@@ -226,9 +224,9 @@ class Array:
         return self.core.data_store.own(resource, number, live)
 
     def reset(self) -> None:
-        """Back to factory state, and to the behaviors of the start.
+        """Reset to factory state, and to the initial behaviors.
 
-        The equipment is that of the start, too, and ids begin anew.
+        The equipment is the initial one, too, and ids restart.
         """
         self.outages.end()
         with self.lock:
@@ -251,10 +249,10 @@ class Array:
             return archive_module.of(self.store, self.profile)
 
     def restore(self, archive: archive_module.Archive) -> None:
-        """Take a saved state, as archive.read() gives it, for the own.
+        """Replace the state by a saved one, as archive.read() gives it.
 
-        Data is not in it: what is here already under the saved tokens is
-        taken as it is now, the rest reads as zeros.
+        It has no data: files that exist under the saved tokens are used as
+        they are now, all other volumes read as zeros.
         """
         self.outages.end()
         with self.lock:
@@ -269,16 +267,16 @@ class Array:
         self.core.data_store.sweep()
 
     def serve(self, data_plane: data_planes.DataPlane) -> data_planes.Exports:
-        """Let initiators reach what is mapped, until the array is closed.
+        """Export mapped volumes to initiators, until the array is closed.
 
-        Takes the plane over; gives what it serves now. Raises DataPlaneError
-        if it cannot, and TypeError without contents.
+        Takes ownership of the data plane; gives its exports. Raises
+        DataPlaneError on failure, and TypeError without contents.
         """
         self._publisher = publisher_module.Publisher(self.core, data_plane)
         return self._publisher.exports
 
     def close(self) -> None:
-        """Release the state file; for its peers the array is lost."""
+        """Release the state file; peers can no longer reach the array."""
         if self._publisher is not None:
             self._publisher.close()
         with self.lock:
@@ -288,9 +286,9 @@ class Array:
     def handle(self, method: str, path: str, query: str = '',
                headers: Mapping[str, str] | None = None,
                body: bytes = b'') -> Response:
-        """The reply to one request, at once: delays and cuts are not felt.
+        """The reply to one request, without delays and broken connections.
 
-        path is as in the URL; query the part behind the question mark.
+        path is as in the URL; query is the part after the question mark.
         """
         with self.exchange(method, path, query, headers, body) as exchange:
             return exchange.settled().response
@@ -299,7 +297,7 @@ class Array:
     def exchange(self, method: str, path: str, query: str = '',
                  headers: Mapping[str, str] | None = None,
                  body: bytes = b'') -> Iterator[Exchange]:
-        """The reply to one request, and what happens to it on its way.
+        """The reply to one request, and how to deliver it.
 
         For adapters: wait for exchange.commit as settled() does, and sleep
         exchange.delay, both inside the block, so that the journal counts
@@ -310,7 +308,7 @@ class Array:
             {name.lower(): value
              for name, value in (headers or {}).items()}, body)
         if self._publisher is not None:
-            # What this thread did for nobody is not this request's.
+            # Earlier changes by this thread do not belong to this request.
             self._publisher.taken()
         aside = self._aside(request)
         if aside is not None:
@@ -338,7 +336,7 @@ class Array:
                     request, exchange, entry, self.clock.time())
 
     def _awaiting(self, exchange: Exchange) -> Exchange:
-        """With all that must be there before the reply leaves."""
+        """Add what must be complete before the reply is sent."""
         commit = self.store.commit
         publication = None if self._publisher is None \
             else self._publisher.taken()
@@ -348,7 +346,7 @@ class Array:
             exchange, commit=commit, publication=publication)
 
     def _aside(self, request: Request) -> Response | None:
-        """The reply, if the request is not one to the array's API."""
+        """The reply, if the request is not for the API of the array."""
         if control_api.serves(request.path):
             return _replied(request, lambda: self._controlled(request))
         if console_module.serves(request.path):
@@ -368,7 +366,7 @@ class Array:
 
     def _answered(self, request: Request,
                   entry: journal_module.Entry) -> Exchange:
-        """There is a reply, whatever happens."""
+        """The exchange; an unexpected error becomes a 500."""
         try:
             return self._exchange(request, entry)
         except Exception:
@@ -460,7 +458,7 @@ class Array:
             LOG.error('maintenance failed: %s', exc)
 
     def tick(self) -> None:
-        """Do all that is due by the clock, and take samples of figures."""
+        """Do all that is due by the clock, and sample statistics."""
         self.run_maintenance()
         self.console.sample()
 
@@ -499,7 +497,7 @@ class Array:
 
 
 def _replied(request: Request, answer: Callable[[], Response]) -> Response:
-    """What answer gives; a refusal or a failure is a reply, too."""
+    """The response of answer(), or one for its refusal or failure."""
     try:
         return answer()
     except errors.ApiError as exc:

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The array's time: real, shifted, or made up by a test."""
+"""The time of an array: real, shifted, or set by a test."""
 
 import threading
 import time
 
-#: Where an array's time ends: the first second of the year 9999. Nothing
-#: that writes dates has one after that year.
+#: The end of time for arrays: the first second of the year 9999, as dates
+#: after that year cannot be formatted.
 END = 253370764800.0
 
 
@@ -35,16 +35,16 @@ class Clock:
         return time.monotonic() + self._shift
 
     def sleep(self, seconds: float) -> None:
-        """Wait so many seconds."""
+        """Wait for a number of seconds."""
         time.sleep(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass for the array, at once."""
+        """Advance the time of the array."""
         self._shift += seconds
 
 
 class FakeClock(Clock):
-    """Time that moves only when somebody sleeps or advances it."""
+    """Time that changes only by sleep() and advance()."""
 
     def __init__(self, start: float = 1767225600.0) -> None:
         super().__init__()
@@ -65,6 +65,6 @@ class FakeClock(Clock):
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass, at once."""
+        """Advance the time."""
         with self._lock:
             self._passed += seconds

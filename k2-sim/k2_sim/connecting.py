@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Arrays of one process that become peers."""
+"""Connects arrays of one process as peers."""
 
 from k2_sim import array as array_module
 from k2_sim.initial import factory
@@ -28,7 +28,7 @@ def connect(first: array_module.Array,
 
     hosts: the addresses by which the peers know them (mgmt_host), by
     default the array's name with .example.org. The records belong to the
-    equipment; arrays that know each other already are wired again.
+    equipment; arrays that are peers already are reconnected.
     """
     other = second or first
     network = first.links.transport.network or other.links.transport.network
@@ -48,7 +48,7 @@ def connect(first: array_module.Array,
 
 
 def _part_ids(array: array_module.Array) -> None:
-    """Let ids differ, so that a mixed-up one is not right by chance."""
+    """Make ids differ, so that mixed-up ids do not match by accident."""
     with array.lock, array.store.transaction():
         for name, number in factory.LAST_IDS.items():
             array.store.reserve(name, number + _APART)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the parts of one array share; none of them has the others."""
+"""The state that the components of one array share."""
 
 import dataclasses
 import threading
@@ -31,11 +31,11 @@ from k2_sim.state import store as store_module
 
 @dataclasses.dataclass
 class Core:
-    """The state of one array, its data, its clock, and what watches it.
+    """The state of one array, its data, its clock, and its monitors.
 
     lock: held while rows are read or changed, and never while another array
-    is waited for. io: what moves data notes there what statistics show.
-    contents: the bytes of volumes, if there are any. has_maintenance: what
+    is waited for. io: counters of data transfers for statistics.
+    contents: the files of volumes, if there are any. has_maintenance: what
     is due is done in the background, so that no request has to. closed: its
     peers cannot reach the array.
     """

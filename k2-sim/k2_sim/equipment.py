@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What an array is made with: its name, size, ports and addresses."""
+"""The equipment of an array: its name, size, ports and addresses."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -60,11 +60,11 @@ class Interface:
 
 @dataclasses.dataclass(frozen=True)
 class Equipment:
-    """What an array is made with; capacity in KiB.
+    """The equipment of an array; capacity in KiB.
 
     iscsi: interfaces of the portals; wan: those of replication; fc_ports:
-    how many Fibre Channel ports each node has, or the names (WWPN) of all,
-    which the nodes have in turn.
+    the number of Fibre Channel ports per node, or the names (WWPN) of all,
+    which alternate between the nodes.
     """
 
     name: str = 'sim-k2-a'
@@ -75,7 +75,7 @@ class Equipment:
 
     @property
     def system_id(self) -> str:
-        """Four hex digits that follow from the name."""
+        """Four hex digits derived from the name."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:4]
 
     def fc_ports_of(self, node: int) -> Sequence[str]:
@@ -134,7 +134,7 @@ def simple(name: str, portals: Sequence[str], wan_addresses: Sequence[str],
 
 
 def repeated(interfaces: Iterable[Interface]) -> str:
-    """The first address that is there already, or nothing."""
+    """The first repeated address, or ''."""
     seen: set[str] = set()
     for interface in interfaces:
         for text in interface.all_addresses():
@@ -149,7 +149,7 @@ def net_of(address: str) -> tuple[str, str]:
     """IP address and network mask, as system/net_ips shows them.
 
     Without a prefix length it is 24 for IPv4 and 64 for IPv6. Raises
-    ValueError for what is no address.
+    ValueError for an invalid address.
     """
     if '/' not in address:
         version = ipaddress.ip_address(address).version

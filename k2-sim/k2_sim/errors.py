@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the simulated array refuses, and why."""
+"""Errors of the simulated array."""
 
 
 class ApiError(Exception):
@@ -23,7 +23,7 @@ class ApiError(Exception):
 
 
 class DroppedError(ApiError):
-    """The connection breaks in place of a reply."""
+    """The connection is closed instead of a reply."""
 
     def __init__(self) -> None:
         super().__init__(500, 'Connection dropped')

@@ -9,9 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fixtures for pytest: simulated arrays that last as long as a session.
+"""Fixtures for pytest: simulated arrays that last for the session.
 
-pytest finds them where k2-sim is installed. The options of the arrays are
+pytest finds them if k2-sim is installed. The options of the arrays are
 those of k2-sim, in the ini option k2_sim_options.
 """
 
@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def k2_array(pytestconfig: pytest.Config) -> Iterator[arrays.Running]:
     """A simulated array: see k2_sim.cmd.arrays.Running.
 
-    Its state lasts for the session; k2_array.array.control.reset() gives a
-    test a new one.
+    Its state lasts for the session; k2_array.array.control.reset() empties
+    it for a test.
     """
     with arrays.arrays(_options(pytestconfig)) as (one,):
         yield one

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rows as replies show them, encoded once and kept while they are right.
+"""A cache of encoded rows.
 
-What a rendering depends on is not declared anywhere: the store notes what
-is read of it while a row is rendered, and any change of that drops the
-rendering. What depends on the moment is not kept at all.
+Dependencies are not declared: the store tracks reads while a row is
+rendered, and a change of what was read drops the rendering. Renderings that
+depend on the time are not cached.
 """
 
 from collections.abc import Iterable
@@ -32,20 +32,20 @@ _Key = tuple[str, int]
 
 
 class Renderings:
-    """The kept renderings of one state."""
+    """The cached renderings of one state."""
 
     def __init__(self, store: store_module.Store) -> None:
         self._store = store
         self._changes = 0
         self._known: dict[str, dict[int, msgspec.Raw]] = {
             name: {} for name in store.tables}
-        # Both ways: what each rendering has read, and who has read it.
+        # In both directions: the reads of renderings, and the readers.
         self._reads: dict[_Key, tuple[store_module.Read, ...]] = {}
         self._readers: dict[store_module.Read, set[_Key]] = {}
         store.listeners.append(self._changed)
 
     def check(self, behaviors: profiles.Behaviors) -> None:
-        """Forget everything if a switch has changed."""
+        """Clear the cache if a behavior has changed."""
         if behaviors.changes != self._changes:
             self._changes = behaviors.changes
             for known in self._known.values():

@@ -35,7 +35,7 @@ _T = TypeVar('_T')
 
 
 class Found(NamedTuple):
-    """What a search found: ids in order, and which of them linger."""
+    """The result of a search: ids in order, and deleted records."""
 
     numbers: Sequence[int]
     deleted: dict[int, visibility_module.DeletedRecord]
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 def find(scope: Scope, rules: Rules, query: Query,
          visibility: visibility_module.Visibility) -> Found:
-    """Every object that meets all conditions, by id."""
+    """All objects that match all conditions, by id."""
     tests = _tests(scope, rules, query)
     if tests is None:
         return Found((), {})
@@ -80,7 +80,7 @@ def _tests(scope: Scope, rules: Rules, query: Query) -> list[Test] | None:
 
 def _matching(scope: Scope, rules: Rules, tests: list[Test]
               ) -> Sequence[int]:
-    """The rows that meet all conditions, touching no others if possible."""
+    """The rows that match all conditions, by an index if possible."""
     table = scope.store.tables[rules.name]
     numbers: Sequence[int] = table.numbers
     for place, (condition, _) in enumerate(tests):
@@ -99,7 +99,7 @@ def _matching(scope: Scope, rules: Rules, tests: list[Test]
 
 def _looked_up(table: table_module.Table, condition: query_module.Condition
                ) -> Sequence[int] | None:
-    """The rows that meet a condition, if there is an index for it."""
+    """The rows that match a condition, if there is an index for it."""
     if condition.operator not in _EQUAL:
         return None
     if condition.field == 'id':
@@ -117,7 +117,7 @@ def _looked_up(table: table_module.Table, condition: query_module.Condition
 
 def select(scope: Scope, rules: Rules, query: Query, rows: Iterable[Row]
            ) -> list[Row]:
-    """Of rows that no table has: those that meet all conditions, sorted."""
+    """The rows outside of tables that match all conditions, sorted."""
     tests = _tests(scope, rules, query)
     if tests is None:
         return []

@@ -56,7 +56,7 @@ _BULK_METHODS = ('POST', 'PATCH', 'DELETE')
 
 
 class Service:
-    """Carries out requests on one state. Not safe for threads."""
+    """Serves requests on one state. Not safe for threads."""
 
     def __init__(self, store: store_module.Store,
                  behaviors: profiles.Behaviors, clock: clock_module.Clock,
@@ -84,8 +84,7 @@ class Service:
         try:
             self.expire(scope)
         except request_context.PendingError:
-            # Left to Array.run_maintenance(), so that this request need not
-            # wait for it.
+            # Left to Array.run_maintenance(): this request need not wait.
             context.begin()
         self._renderings.check(self._behaviors)
         path = self._known_path(request.path.strip('/'))
@@ -105,7 +104,7 @@ class Service:
         return path
 
     def expire(self, scope: Scope) -> None:
-        """Take due snapshots; remove what is too old or in the way.
+        """Take due snapshots; remove expired ones, and others for space.
 
         Raises PendingError if copies must be made first.
         """
@@ -125,7 +124,7 @@ class Service:
             self._make_room(_own(scope))
 
     def _make_room(self, scope: Scope) -> None:
-        """Delete what may be deleted, the oldest first (SNP-4)."""
+        """Delete auto-deletable snapshots, the oldest first (SNP-4)."""
         row = snapshots.next_deletable(scope)
         if row is None:
             return
@@ -238,7 +237,7 @@ class Service:
 
     def _write(self, scope: Scope, request: Request, path: str,
                stale: visibility_module.StaleReads) -> Response:
-        """A write, all of it or nothing."""
+        """An atomic write."""
         rules, rest = _split(path)
         self._check_method(scope, request.method, rules, rest)
         body = _body(request, rest)
@@ -254,7 +253,7 @@ class Service:
 
     def _check_method(self, scope: Scope, method: str, rules: Rules,
                       rest: str) -> None:
-        """405 for what the resource, or the kind of path, has not."""
+        """405 for methods that the resource or path does not support."""
         wanted = {'': ('POST',), '__bulk': _BULK_METHODS}.get(
             rest, ('PATCH', 'DELETE'))
         if method not in wanted or not rules.offers(scope, method):
@@ -310,7 +309,7 @@ class Service:
                 rows.append(self._one(
                     scope, method, rules, number, item, lenient=True))
             except request_context.PendingError:
-                # Peers are asked for all items at once.
+                # Peers are called for all items together.
                 continue
             except errors.ApiError:
                 if not scope.context.is_pending:
@@ -361,7 +360,7 @@ class Service:
 
 
 def _own(scope: Scope) -> Scope:
-    """The scope of what the array does by itself, whoever asks."""
+    """The scope for actions of the array itself."""
     return msgspec.structs.replace(scope, login='')
 
 
@@ -373,7 +372,7 @@ def _body(request: Request, rest: str) -> Any:
 
 
 def _split(path: str) -> tuple[Rules, str]:
-    """Resource and what follows it in a path: an id, __bulk or nothing."""
+    """The resource of a path, and an id, __bulk or ''."""
     if path in registry.RULES:
         return registry.RULES[path], ''
     name, _, rest = path.rpartition('/')
@@ -383,15 +382,15 @@ def _split(path: str) -> tuple[Rules, str]:
 
 
 def _number(text: str) -> int:
-    """An id out of a path; 0, which nothing has, for anything else."""
+    """An id in a path; 0, which no object has, if invalid."""
     return int(text) if re.fullmatch('[1-9][0-9]{0,18}', text) else 0
 
 
 def _is_from_reply(rules: Rules, body: dict[str, Any]) -> bool:
-    """Whether an object to PATCH was shown in a reply, and then changed.
+    """Whether an object to PATCH comes from a reply, with changes.
 
-    It has fields that are read-only (OBJ-12). Only in such an object a
-    value that is there already says nothing.
+    It has read-only fields (OBJ-12). Only in such an object unchanged
+    values are ignored.
     """
     return any(not rules.resource.known[name].patch
                for name in body if name != 'id')
@@ -407,7 +406,7 @@ def _own_number(item: object) -> str:
 
 def _page_of(scope: Scope, rules: Rules, query: query_module.Query,
              rows: Iterable[Row]) -> dict[str, Any]:
-    """An envelope of rows that are no objects (STA-1)."""
+    """An envelope of rows without ids (STA-1)."""
     found = search.select(scope, rules, query, rows)
     return search.page(scope, rules, query, found, lambda rows: [
         rules.render(scope, row, query.fields) for row in rows])

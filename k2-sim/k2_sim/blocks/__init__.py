@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The bytes behind tokens, and what they come to when reduced."""
+"""The data of tokens, and its size after data reduction."""

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The bytes behind tokens: one sparse file for each, in one directory.
+"""The data of tokens: one sparse file for each, in one directory.
 
-A token stands for what a volume, or its image in a snapshot or view, holds.
-It is unique in the world, so the same token on two arrays is the same data.
-Which rows have which token is no matter of this module.
+A token stands for the data of a volume, or of its image in a snapshot or
+view. It is globally unique: the same token on two arrays is the same data.
+This module does not know which rows have which token.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from k2_sim import errors
 # Of linux/fs.h and linux/falloc.h.
 _FICLONE = 0x40049409
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
-# What a file system says that does not have one of these.
+# The errors of a file system that lacks one of these.
 _UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.EXDEV,
            errno.ENOSYS)
 FORM = r'\A[0-9a-f]{32}\Z'
@@ -53,9 +53,9 @@ class Contents:
 
     All sizes and offsets are in bytes. is_new: whether it was missing. live:
     tokens of files that change without a call of this class, because
-    initiators write to them. busy:
-    those that are written to by one right now. pause: gives a context in
-    which initiators write nothing; who serves files to them sets it.
+    initiators write to them. busy: tokens of files with a write in
+    progress. pause: gives a context in which initiators do not write; the
+    data plane sets it.
 
     Raises StateError when a file or the directory cannot be used.
     """
@@ -77,12 +77,12 @@ class Contents:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._tokens = {path.name for path in self.directory.iterdir()
                             if re.fullmatch(FORM, path.name)}
-        # Without a token any more, and not removed yet.
+        # Unused, and not deleted yet.
         self._removing: set[str] = set()
 
     @contextlib.contextmanager
     def _explained(self, wanted: str) -> Iterator[None]:
-        """Turn what the file system raises into StateError."""
+        """Turn errors of the file system into StateError."""
         try:
             yield
         except (OSError, OverflowError) as exc:
@@ -98,7 +98,7 @@ class Contents:
         return token in self._tokens
 
     def is_being_removed(self, token: str) -> bool:
-        """Whether a token cannot get a file yet: an older one is to go."""
+        """Whether a token has to wait: its old file is being removed."""
         return token in self._removing
 
     def is_changing(self, token: str) -> bool:
@@ -107,14 +107,14 @@ class Contents:
 
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
-        """Inside, no initiator writes to any file."""
+        """Pause all writes of initiators inside."""
         with self.writing, self.pause():
             yield
 
     def path(self, token: str) -> pathlib.Path:
         """The file of a token, whether it is there or not.
 
-        Raises ValueError for what cannot be a token.
+        Raises ValueError for an invalid token.
         """
         if not re.fullmatch(FORM, token):
             raise ValueError(f'no token of a file: {token!r}')
@@ -132,10 +132,10 @@ class Contents:
                     self._changed.add(token)
 
     def changed(self) -> set[str]:
-        """The files that may have changed since this was called last.
+        """The files that may have changed since the last call.
 
-        Whoever is told is the only one who asks. A file that initiators
-        write to was changed by a call of this class before.
+        It has a single caller. A file that initiators write to was changed
+        by a call of this class before.
         """
         with self._changed_lock:
             found, self._changed = self._changed | self._were_live, set()
@@ -143,23 +143,23 @@ class Contents:
         return found
 
     def read(self, token: str, offset: int, length: int) -> bytes:
-        """What is there; zeros beyond the end, and for the token ''."""
+        """Read data; zeros beyond the end, and for the token ''."""
         if not token:
             return bytes(length)
         with self._explained('read'), self._open(token, os.O_RDONLY) as file:
             return _read(file, offset, length)
 
     def write(self, token: str, offset: int, data: bytes) -> None:
-        """Put data there; it is on the medium when the call returns."""
+        """Write data; it is on disk when the call returns."""
         with self._explained('write'), \
                 self._open(token, os.O_WRONLY) as file:
             _write(file, offset, data)
             os.fdatasync(file)
 
     def patch(self, token: str, runs: Iterable[tuple[int, bytes]]) -> None:
-        """Put data in several places; zeros become holes.
+        """Write data at several offsets; zeros become holes.
 
-        It is on the medium after rename().
+        It is on disk after rename().
         """
         with self._explained('write'), self._open(token, os.O_RDWR) as file:
             for offset, data in runs:
@@ -169,7 +169,7 @@ class Contents:
                     _write(file, offset, data)
 
     def discard(self, token: str, offset: int, length: int) -> None:
-        """Make it zeros again, and give back the room that it took."""
+        """Discard data: it reads as zeros, and its space is freed."""
         with self._explained('write'), \
                 self._open(token, os.O_RDWR) as file:
             end = min(offset + length, os.fstat(file).st_size)
@@ -178,25 +178,25 @@ class Contents:
                 os.fdatasync(file)
 
     def resize(self, token: str, size: int) -> None:
-        """Let a file end there, unless it is longer already (VOL-2)."""
+        """Extend a file, unless it is longer already (VOL-2)."""
         with self._explained('grow'), self._open(token, os.O_RDWR) as file:
             _grow(file, size)
 
     def size(self, token: str) -> int:
-        """Where a file ends."""
+        """The size of a file."""
         with self._explained('read'):
             return self.path(token).stat().st_size
 
     def used(self, token: str) -> int:
-        """How much of the medium a file takes."""
+        """The disk space of a file."""
         with self._explained('read'):
             return self.path(token).stat().st_blocks * 512
 
     def clone(self, token: str, size: int = 0) -> str:
-        """A new token with the same data, on the medium; '' is empty.
+        """A new token with the same data, on disk; '' is empty.
 
-        Its file has at least that size. It shares the blocks where the
-        file system can; otherwise those that are no holes are copied.
+        Its file has at least that size. It shares the blocks if the
+        file system can; otherwise all data but holes is copied.
         """
         new = uuid.uuid4().hex
         with self._explained('copy'):
@@ -225,10 +225,10 @@ class Contents:
             os.close(descriptor)
 
     def link(self, token: str) -> str:
-        """A new token for the same file, on the medium; '' if there is none.
+        """A new token for the same file, on disk; '' if there is none.
 
-        For who takes the other token away: what is written to one of them
-        is in both. Not every file system can do it.
+        The caller removes the other token: a write to one is in both. Not
+        every file system supports it.
         """
         new = uuid.uuid4().hex
         with self._explained('rename'):
@@ -253,12 +253,12 @@ class Contents:
         self._tokens.add(new)
 
     def forget(self, token: str) -> None:
-        """From now on the token has no file; remove() takes it away."""
+        """Mark the file of a token as unused; remove() deletes it."""
         self._removing.add(token)
         self._tokens.discard(token)
 
     def remove(self, token: str) -> None:
-        """Take a file away, if it is there."""
+        """Delete a file, if it exists."""
         self.forget(token)
         with self._explained('remove'):
             self.path(token).unlink(missing_ok=True)
@@ -278,7 +278,7 @@ class Contents:
                                  self.read(base, start, length))
 
     def _chunks(self, token: str) -> set[int]:
-        """Where the pieces of a file begin that are no hole."""
+        """The offsets of the chunks of a file with data."""
         if not token:
             return set()
         with self._explained('read'), self._open(token, os.O_RDONLY) as file:
@@ -311,7 +311,7 @@ def _grow(file: int, size: int) -> None:
 
 
 def _punch(file: int, offset: int, length: int) -> None:
-    """Make a hole, or write zeros where the file system has no holes."""
+    """Make a hole, or write zeros if the file system has no holes."""
     if _LIBC.fallocate(file, _KEEP_SIZE_PUNCH_HOLE, offset, length) == 0:
         return
     number = ctypes.get_errno()
@@ -333,7 +333,7 @@ def _copy(source: int, target: int) -> None:
 
 
 def _copy_range(source: int, target: int, start: int, end: int) -> None:
-    """Copy by the kernel; a file system that cannot may say 0, too."""
+    """Copy in the kernel; an unsupported file system may return 0, too."""
     while start < end:
         try:
             done = os.copy_file_range(
@@ -355,7 +355,7 @@ def _copy_by_hand(source: int, target: int, start: int, end: int) -> None:
 
 
 def extents(file: int) -> Iterator[tuple[int, int]]:
-    """Start and end of what is no hole."""
+    """Start and end of the data, without holes."""
     end = 0
     while True:
         try:
@@ -369,7 +369,7 @@ def extents(file: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(start: int, new: bytes, old: bytes) -> Iterator[tuple[int, bytes]]:
-    """The blocks of a chunk that differ, those side by side as one."""
+    """The blocks of a chunk that differ, adjacent ones merged."""
     if new == old:
         return
     begin = None

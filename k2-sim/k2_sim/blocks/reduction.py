@@ -10,14 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Data reduction: what the bytes of all volumes take on the array (CAP-4).
+"""Data reduction: the space for all volumes on the array (CAP-4).
 
-A file is seen as blocks of 4 KiB. A block of zeros takes nothing. In a volume
-group with deduplication a block takes its room once on the whole array,
-wherever it is. Without, it is kept once for each place: a volume, its
-snapshots and its thin clones share what they have in common, and nothing else
-does. What is kept is compressed; a block that does not get smaller takes its
-full size.
+A file consists of blocks of 4 KiB. A block of zeros takes no space. In a
+volume group with deduplication a block is stored once on the whole array.
+Without it, a block is stored once per location: only a volume, its snapshots
+and its thin clones share common blocks. Stored blocks are compressed; an
+incompressible one takes its full size.
 
 Only files that have changed are read again, and of these only their data.
 """
@@ -51,8 +50,8 @@ _FRESH_NS = 100_000_000
 class Image:
     """One volume, or its image in a snapshot or view, that has data.
 
-    key: what its figures are found under. lineage: what it shares places with,
-    the id of the volume that all of them come from.
+    key: the key of its figures. lineage: the id of the original volume, whose
+    descendants share locations.
     """
 
     key: tuple[str, int]
@@ -63,7 +62,7 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A volume group and what is in it, the oldest images first."""
+    """A volume group and its content, the oldest images first."""
 
     is_dedup: bool
     images: tuple[Image, ...]
@@ -71,12 +70,12 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """What all of it comes to, in bytes.
+    """The figures of all groups, in bytes.
 
-    logical: by key; what a volume has, and what an image has that neither the
-    volumes of its group have nor an older image of theirs. average: by key,
-    the mean size of a compressed block, 0 if there is none. physical: what
-    all of it takes after reduction.
+    logical: by key; the data of a volume, or the data of an image that neither
+    the volumes of its group nor an older image has. average: by key,
+    the mean size of a compressed block, 0 if there is none. physical: the
+    space after reduction.
     """
 
     logical: dict[tuple[str, int], int]
@@ -85,11 +84,11 @@ class Figures:
 
     @functools.cached_property
     def measured(self) -> int:
-        """What all volumes and images have, before reduction."""
+        """The data of all volumes and images, before reduction."""
         return sum(self.logical.values())
 
     def differing(self, other: 'Figures | None') -> set[tuple[str, int]]:
-        """The keys of which other figures say something else, or nothing."""
+        """The keys whose figures differ in, or are missing from, others."""
         if other is None:
             return set(self.logical)
         return {key for key, size in self.logical.items()
@@ -100,8 +99,8 @@ class Figures:
 class Blocks:
     """The blocks of a file that are not zero, in order.
 
-    Three columns: the number of the block in the file, the hash of what it
-    holds, the bytes that it takes when compressed.
+    Three columns: the number of the block in the file, the hash of its
+    data, and its compressed size.
     """
 
     def __init__(self) -> None:
@@ -113,13 +112,13 @@ class Blocks:
         return len(self.places)
 
     def add(self, place: int, digest: int, size: int) -> None:
-        """Add a block behind the others."""
+        """Append a block."""
         self.places.append(place)
         self.hashes.append(digest)
         self.sizes.append(size)
 
     def keys(self, lineage: int | None) -> Iterator[int]:
-        """What makes a block the same as another, for each of them.
+        """The identity of each block.
 
         It is the hash alone or, if a lineage is given, also that and the
         place in it.
@@ -136,9 +135,9 @@ class Blocks:
 
 
 def read(path: pathlib.Path, before: Blocks) -> Blocks:
-    """The blocks of a file; what it had before need not be compressed again.
+    """The blocks of a file; unchanged ones are not compressed again.
 
-    A file that is not there has none.
+    A missing file has none.
     """
     found = Blocks()
     sizes = dict(zip(before.hashes, before.sizes))
@@ -154,13 +153,13 @@ def read(path: pathlib.Path, before: Blocks) -> Blocks:
 
 
 def reduced(data: bytes) -> int:
-    """The bytes that data takes, each of its blocks compressed by itself."""
+    """The size of data, with each block compressed separately."""
     compressed = _compressor()
     return sum(compressed(block) for _, block in _placed(data, 0))
 
 
 def _compressor() -> Callable[[bytes], int]:
-    """Gives what a block takes that is not zero."""
+    """Gives the compressed size of a block that is not zero."""
     compress = zstandard.ZstdCompressor(level=1).compress
     return lambda block: min(len(compress(block)), BLOCK)
 
@@ -183,7 +182,7 @@ def _placed(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _extents(file: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data, in whole blocks."""
+    """The ranges of a file with data, in whole blocks."""
     done = 0
     for start, end in contents.extents(file):
         start = max(done, start // BLOCK * BLOCK)
@@ -192,7 +191,7 @@ def _extents(file: int) -> Iterator[tuple[int, int]]:
 
 
 class Ledger:
-    """How often each block is used, and what all of them take, in bytes."""
+    """The reference counts of blocks, and their total size in bytes."""
 
     def __init__(self) -> None:
         self.physical = 0
@@ -206,7 +205,7 @@ class Ledger:
                 self.physical += size
 
     def remove(self, blocks: Blocks, lineage: int | None) -> None:
-        """Take back what was added."""
+        """Remove a file that was counted."""
         for key, size in zip(blocks.keys(lineage), blocks.sizes):
             self._uses[key] -= 1
             if not self._uses[key]:
@@ -216,7 +215,7 @@ class Ledger:
 
 @dataclasses.dataclass
 class _File:
-    """A file as it was read: how it looked then, and what was in it."""
+    """A file as it was read: its signature then, and its blocks."""
 
     stamp: tuple[int, ...] = ()
     blocks: Blocks = dataclasses.field(default_factory=Blocks)
@@ -227,7 +226,7 @@ class Reduction:
 
     path: where the file with a token is. changed: gives the tokens whose
     files may have changed since it was called last; without it, every file
-    is looked at each time.
+    is checked each time.
     """
 
     def __init__(self, path: Callable[[str], pathlib.Path],
@@ -236,7 +235,7 @@ class Reduction:
         self._path = path
         self._changed = changed
         self._files: dict[str, _File] = {}
-        # Those that have to be looked at.
+        # Files to check.
         self._suspects: set[str] = set()
         self._seen: Collection[Group] = ()
         self._figures: Figures | None = None
@@ -245,9 +244,9 @@ class Reduction:
         self._groups: dict[Group, tuple[list[Blocks], list[int]]] = {}
 
     def measure(self, groups: Collection[Group]) -> Figures:
-        """Read what has changed; these groups are all there is.
+        """Read changed files; groups is the complete list.
 
-        Gives the same object as before if nothing has.
+        Gives the same object as before if nothing has changed.
         """
         if groups != self._seen:
             self._figures = None
@@ -264,7 +263,7 @@ class Reduction:
         return self._figures
 
     def _take(self, tokens: set[str]) -> None:
-        """Know these files and no others."""
+        """Keep these files only."""
         for gone in self._files.keys() - tokens:
             del self._files[gone]
         for token in tokens - self._files.keys():
@@ -272,7 +271,7 @@ class Reduction:
             self._suspects.add(token)
 
     def _read(self, token: str) -> None:
-        """Read a file if it has changed; else it is above suspicion."""
+        """Read a file if it has changed."""
         file, stamp = self._files[token], _stamp(self._path(token))
         if not stamp or stamp != file.stamp:
             self._figures = None
@@ -296,7 +295,7 @@ class Reduction:
         return self._files[image.token].blocks
 
     def _count(self, groups: Collection[Group]) -> None:
-        """Bring the ledger in line with the files."""
+        """Update the ledger from the files."""
         wanted = {
             (image.token, None if group.is_dedup else image.lineage):
                 self._blocks(image)
@@ -310,7 +309,7 @@ class Reduction:
                 self._counted[key] = blocks
 
     def _logical(self, group: Group) -> tuple[list[Blocks], list[int]]:
-        """How many blocks each image adds, and what that was reckoned of."""
+        """The blocks that each image adds, and the inputs of that result."""
         blocks = [self._blocks(image) for image in group.images]
         known = self._groups.get(group)
         if known is not None and known[0] == blocks:
@@ -329,7 +328,7 @@ class Reduction:
 
 
 def _stamp(path: pathlib.Path) -> tuple[int, ...]:
-    """How a file looks; () if that will not tell whether it changes."""
+    """The signature of a file; () if it would not show a change."""
     try:
         status = path.stat()
     except FileNotFoundError:

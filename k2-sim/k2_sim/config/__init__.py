@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a service of a simulated array is told at its start."""
+"""The configuration of a service of a simulated array."""

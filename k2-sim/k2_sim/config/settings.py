@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Everything a service of a simulated array is told at its start."""
+"""All settings of a service of a simulated array."""
 
 from collections.abc import Mapping
 import dataclasses

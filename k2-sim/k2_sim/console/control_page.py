@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the control page shows, and what it can do."""
+"""The data and the actions of the control page."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from k2_sim.protocol.messages import Request
 from k2_sim.protocol.messages import Response
 
 _API = 'api/'
-# Of the control API; the rest of it is for programs.
+# Resources of the control API that the page uses.
 _OFFERED = ('faults', 'latency', 'ports', 'link', 'behaviors', 'seed',
             'chance', 'reset')
 
@@ -38,9 +38,9 @@ class ControlPage:
         self._control = control
 
     def answer(self, request: Request, name: str) -> Response | dict[str, Any]:
-        """What the page asks for: all that it shows, or one action.
+        """The reply to the page: all data that it shows, or one action.
 
-        Below api/ it is as below /sim/v1. Raises ApiError.
+        Paths below api/ are as below /sim/v1. Raises ApiError.
         """
         if name == 'feed':
             return self._shown()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How full and how busy the array was in the last hour."""
+"""Capacity and load of the array in the last hour."""
 
 import collections
 from typing import NamedTuple
@@ -55,10 +55,10 @@ class Sample(NamedTuple):
 
 
 class History:
-    """The samples of one array, taken by whoever looks, in memory.
+    """The samples of one array, taken on each poll, in memory.
 
-    Kept under the array's lock: one of their own would be taken by a view,
-    which holds the array's, and the other way round by who takes a sample.
+    They are protected by the array's lock: a separate lock would be taken
+    in both orders, by views and by sampling.
     """
 
     def __init__(self, core: core_module.Core) -> None:
@@ -79,8 +79,8 @@ class History:
     def since(self, time: float) -> list[Sample]:
         """The samples of the last hour after a moment, oldest first.
 
-        All of it for a moment to come: who asks for that has them from
-        before time was set back.
+        All of them for a time in the future: the caller has samples from
+        before the clock was set back.
         """
         now = self._core.clock.time()
         begin = max(time if time <= now else 0.0, now - STEP * KEPT)
@@ -100,7 +100,7 @@ class History:
             *(point[name] for name in _FIGURES), self._rate(now, last)))
 
     def _rate(self, now: float, last: float | None) -> float:
-        """Requests per second; a journal that was cleared begins anew."""
+        """Requests per second; restarts after the journal was cleared."""
         count = self._core.journal.count
         new = count - self._counted if count >= self._counted else count
         self._counted = count

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who is logged in to a page, and for how long."""
+"""Sessions of the console pages."""
 
 import collections
 import dataclasses
@@ -25,7 +25,7 @@ from k2_sim import errors
 # Seconds of the array's clock.
 LIFE = 8 * 3600.0
 KEPT = 100
-# Wrong passwords in so many seconds, after which none is looked at.
+# Wrong passwords in a number of seconds, after which logins are refused.
 TRIES = 10
 TRIES_SECONDS = 60.0
 _BYTES = 32
@@ -33,7 +33,7 @@ _BYTES = 32
 
 @dataclasses.dataclass(frozen=True)
 class Login:
-    """One session. token: its cookie; proof: what its writes must show.
+    """One session. token: its cookie; proof: required for its writes.
 
     A foreign site can make a browser send the cookie, but not the proof.
     ends: the array's monotonic seconds.
@@ -64,7 +64,7 @@ class Logins:
         self._lock = threading.Lock()
 
     def open(self, login: str, password: str) -> Login:
-        """A new session; the oldest gives way if there are too many.
+        """A new session; the oldest is dropped if there are too many.
 
         Raises ApiError: 401 for a wrong password, 429 after too many.
         """

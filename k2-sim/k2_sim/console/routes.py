@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The front door of the console: paths to replies, and who may come in.
+"""The routes of the console, and their authentication.
 
-The console is no part of the array's API: its requests are not in the
+The console is not part of the array's API: its requests are not in the
 journal, not rate limited, and not subject to faults.
 """
 
@@ -43,7 +43,7 @@ from k2_sim.protocol.messages import Response
 LOG = logging.getLogger(__name__)
 BASE = '/console'
 _CONTROL = f'{BASE}/control'
-# Browsers ask for it by themselves.
+# Browsers request it automatically.
 _ICON = '/favicon.ico'
 _SECURITY = {
     'Content-Security-Policy':
@@ -54,7 +54,7 @@ _SECURITY = {
     'Cross-Origin-Resource-Policy': 'same-origin',
     'Referrer-Policy': 'no-referrer',
     'X-Content-Type-Options': 'nosniff'}
-# Of what a visitor sends; no view needs more.
+# Limit of a request; no view needs more.
 _LONGEST_QUERY = 20000
 
 
@@ -65,9 +65,9 @@ def serves(path: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Page:
-    """One of the two pages: its sessions, and what is behind them.
+    """One of the two pages: its sessions, and its handler.
 
-    cookie: what the names of its cookies begin with.
+    cookie: the prefix of its cookie names.
     """
 
     path: str
@@ -78,14 +78,14 @@ class _Page:
     def cookie_of(self, request: Request) -> str:
         """The name of a cookie.
 
-        Browsers give the cookies of a machine to all of its ports, where
-        there may be more arrays.
+        Browsers send the cookies of a machine to all of its ports, where
+        other arrays may listen.
         """
         port = request.headers.get('host', '').rpartition(':')[2]
         return f'{self.cookie}_{port}' if port.isdecimal() else self.cookie
 
     def login(self, request: Request) -> logins_module.Login:
-        """Whose request it is; raises ApiError (401)."""
+        """The session of a request; raises ApiError (401)."""
         cookies = http.cookies.SimpleCookie()
         try:
             cookies.load(request.headers.get('cookie', ''))
@@ -98,7 +98,7 @@ class _Page:
 class Console:
     """The console of one array.
 
-    users: who may look; controllers: who may use its control page.
+    users: accounts of the console; controllers: of its control page.
     """
 
     def __init__(self, core: core_module.Core, control: control_module.Control,
@@ -171,9 +171,8 @@ def _moved(path: str) -> Response:
 def _tagged(request: Request, response: Response) -> Response:
     """The reply, or 304 if the page has it already.
 
-    Pages ask each second instead of being told over a connection that stays
-    open: the core has no connections, and what has not changed costs no more
-    than this.
+    Pages poll each second instead of keeping a connection open: the core has
+    no connections, and a reply without changes is cheap.
     """
     tag = f'"{hashlib.sha256(response.body).hexdigest()[:24]}"'
     headers = {'Cache-Control': 'no-cache', **response.headers, 'ETag': tag}
@@ -183,9 +182,9 @@ def _tagged(request: Request, response: Response) -> Response:
 
 
 def _log_in(page: _Page, request: Request) -> Response:
-    """A session for who knows a password.
+    """Log in with a password.
 
-    The body must be JSON, which no foreign site can send from a form.
+    The body must be JSON, which another site cannot send from a form.
     """
     body = request.json()
     if not isinstance(body, dict) or not all(
@@ -198,7 +197,7 @@ def _log_in(page: _Page, request: Request) -> Response:
 
 def _session(page: _Page, request: Request, login: logins_module.Login
              ) -> Response:
-    """Who is logged in; DELETE logs out."""
+    """The user who is logged in; DELETE logs out."""
     if request.method == 'GET':
         return messages.reply(200, _shown(login))
     if request.method != 'DELETE':
@@ -214,10 +213,10 @@ def _shown(login: logins_module.Login) -> dict[str, Any]:
 
 def _with_cookie(page: _Page, request: Request, token: str, life: float,
                  response: Response) -> Response:
-    """The reply with a cookie for the page's own requests alone.
+    """The reply with a cookie for requests of the page only.
 
-    A browser says in Origin whether it speaks TLS; without TLS it would not
-    take a cookie that asks for it.
+    Origin shows whether the browser uses TLS; without TLS it would reject a
+    secure cookie.
     """
     cookie = (f'{page.cookie_of(request)}={token}; Path={page.path}; HttpOnly;'
               f' SameSite=Strict; Max-Age={math.ceil(life)}')

@@ -52,10 +52,10 @@ _LISTED = ('name', 'rpo', 'state', 'current_role', 'suspend_reason',
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What a page wants of a view.
+    """The parameters of a view.
 
-    search: part of a name or text. opened: references of what is opened.
-    kind: which lines are wanted. since: seconds since the epoch.
+    search: part of a name or text. opened: references of expanded objects.
+    kind: filter of lines. since: seconds since the epoch.
     """
 
     search: str = ''
@@ -67,9 +67,9 @@ class Asked:
 
 
 def read(query: Mapping[str, str]) -> Asked:
-    """What the part of a URL behind the question mark asks for.
+    """The parameters in a query.
 
-    Raises ApiError (400) for numbers that are none.
+    Raises ApiError (400) for invalid numbers.
     """
     try:
         offset = int(query.get('offset', '0'))
@@ -132,7 +132,7 @@ class ViewModels:
 
     def _identity(self, scope: base.Scope) -> Fields:
         state = _singleton(scope, catalogue.SYSTEM_STATE.name)
-        # Different at each look, which a page need not hear of.
+        # It differs on each request, which pages need not see.
         del state['system_time'], state['current_user_role']
         return {'profile': self._core.profile, 'system': state}
 
@@ -186,7 +186,7 @@ def _tally(items: Iterable[str]) -> dict[str, int]:
 
 
 def _counts(scope: base.Scope) -> dict[str, int]:
-    """How many objects there are, without the array's own volume."""
+    """The numbers of objects, without the internal volume."""
     tables = scope.store.tables
     views = sum(row['is_exposable'] for row in scope.store.rows('snapshots'))
     return {**{name: len(tables[name].rows) for name in _COUNTED},
@@ -217,7 +217,7 @@ def _hosts(scope: base.Scope, asked: Asked) -> Fields:
 
 
 def _host(scope: base.Scope, row: Row, asked: Asked) -> Fields:
-    """A host, its initiators, and its mappings if it is opened."""
+    """A host, its initiators, and its mappings if it is expanded."""
     ref = schema.make_ref(base.HOSTS, row['id'])
     group = row['host_group']
     refs = [ref, *([group] if group else [])]

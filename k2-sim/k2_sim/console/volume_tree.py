@@ -22,17 +22,17 @@ from k2_sim.state.schema import make_ref
 from k2_sim.state.schema import Row
 
 GROUPS, VOLUMES, SNAPSHOTS = 'volume_groups', 'volumes', 'snapshots'
-# Nobody reads further in one group; a search finds the rest.
+# Limit of objects shown per group; a search finds the rest.
 KIDS_SHOWN = 200
 # A resource and one of its rows.
 Item = tuple[str, Row]
 
 
 class VolumeTree:
-    """The tree as one visitor has it open.
+    """The tree as expanded by one visitor.
 
-    search: part of a name; what has it is shown with all that it is in.
-    opened: references of what the visitor has opened.
+    search: part of a name; matches are shown with their parents. opened:
+    references of expanded objects.
     """
 
     def __init__(self, scope: Scope, search: str = '',
@@ -50,7 +50,7 @@ class VolumeTree:
                 if make_ref(GROUPS, row['id']) in self._wanted]
 
     def nodes(self, tops: Iterable[Row]) -> list[dict[str, Any]]:
-        """What is visible of some groups, each thing after what it is in."""
+        """The visible objects of groups, each after its parent."""
         found: list[dict[str, Any]] = []
         for row in tops:
             found.extend(self._below((GROUPS, row), 1))
@@ -85,7 +85,7 @@ def _name(item: Item) -> str:
 
 
 def _wanted(scope: Scope, text: str) -> set[str]:
-    """What has the text in its name, and all that it is in."""
+    """Objects with the text in their name, and their parents."""
     found: set[str] = set()
     for resource in (GROUPS, VOLUMES, SNAPSHOTS):
         for row in scope.store.rows(resource):
@@ -96,7 +96,7 @@ def _wanted(scope: Scope, text: str) -> set[str]:
 
 def _add_line(scope: Scope, found: set[str], resource: str,
               row: Row) -> None:
-    """Add a thing, and upwards all that it is in."""
+    """Add an object and its parents."""
     above = _above(scope, resource, row)
     ref = make_ref(resource, row['id'])
     while ref not in found:
@@ -109,7 +109,7 @@ def _add_line(scope: Scope, found: set[str], resource: str,
 
 
 def _above(scope: Scope, resource: str, row: Row) -> str | None:
-    """What a thing is shown in; None for a group, and for CTRL."""
+    """The parent of an object; None for a group, and for CTRL."""
     if resource == GROUPS:
         return None
     if resource == SNAPSHOTS:
@@ -128,7 +128,7 @@ def _is_with_snapshot(scope: Scope, volume: Row) -> bool:
 
 
 def _children(scope: Scope, item: Item) -> Iterator[Item]:
-    """What is shown directly below, volumes first."""
+    """The direct children, volumes first."""
     resource, row = item
     ref = make_ref(resource, row['id'])
     if resource == GROUPS:

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What goes wrong, and how late: rules, chance, latency, delays."""
+"""Fault injection: rules, random numbers, latency, stale reads."""

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rules for faults: which requests they are about, and what they do.
+"""Fault rules: which requests they match, and their effect.
 
-Each kind is something that a published client already had to cope with
-(section 3): busy codes, 429, 502 after the write took effect, and so on.
+Each kind is a fault that published clients had to handle (section 3): busy
+codes, 429, 502 after the write took effect, and so on.
 """
 
 from collections.abc import Mapping
@@ -176,7 +176,7 @@ class FaultRule:
                 and self._is_found(path))
 
     def _is_found(self, path: str) -> bool:
-        """Whether regexp is; one that takes too long lets the rule rest."""
+        """Whether regexp matches; if it takes too long, disable the rule."""
         try:
             return not self.regexp or self._pattern.search(
                 path, timeout=safe_regex.SECONDS) is not None
@@ -205,7 +205,7 @@ class FaultRule:
     def change(self, values: Mapping[str, Any]) -> None:
         """Change fields, all or none; commit follows a new kind.
 
-        Who holds the rule sees it. Raises ApiError (400).
+        Changes the object in place. Raises ApiError (400).
         """
         _check_fields(values)
         old = dataclasses.asdict(self)
@@ -222,7 +222,7 @@ def _compiled(regexp: str) -> 'regex.Pattern[str]':
 
 
 def read(value: FaultRule | Mapping[str, Any]) -> FaultRule:
-    """A rule from a mapping of its fields; refuses what it does not know."""
+    """A rule from a mapping of its fields; refuses unknown fields."""
     if isinstance(value, FaultRule):
         return value
     if 'kind' not in value:

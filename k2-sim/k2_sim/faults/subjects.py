@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a request is about: the objects and values that it names."""
+"""The subject of a request: the objects and values that it names."""
 
 from collections.abc import Iterator
 import json
@@ -50,7 +50,7 @@ def of(request: Request, store: store_module.Store) -> Subject:
 
 
 def _items(body: bytes) -> list[dict[str, object]]:
-    """The objects of a body; none if it is no JSON."""
+    """The objects of a body; none if it is not JSON."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

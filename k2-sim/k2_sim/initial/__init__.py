@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The states that an array begins with: new, seeded or saved."""
+"""The initial states of an array: new, seeded or saved."""

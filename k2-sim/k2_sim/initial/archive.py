@@ -12,7 +12,7 @@
 
 """The whole state as one JSON document, to save and restore.
 
-It has everything that a state file has, secrets among it: rows as they are
+It has everything in a state file, including secrets: rows as they are
 stored, the last number of each counter, and the sequence ids with their
 last number and age.
 """
@@ -58,7 +58,7 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def of(store: store_module.Store, profile: str) -> Archive:
-    """The state as it is now; later changes do not touch it."""
+    """The state as it is now; later changes do not affect it."""
     return Archive(
         FORMAT, VERSION, profile,
         {name: store.rows(name) for name, table in store.tables.items()
@@ -69,7 +69,7 @@ def of(store: store_module.Store, profile: str) -> Archive:
 def read(text: bytes, profile: str) -> Archive:
     """A document that can be restored on an array of this profile.
 
-    Raises StateError, with what is wrong, for any other.
+    Raises StateError with the reason for an invalid one.
     """
     try:
         archive = msgspec.json.decode(text, type=Archive)
@@ -89,7 +89,7 @@ def read(text: bytes, profile: str) -> Archive:
 
 
 def _check(archive: Archive) -> None:
-    """Fill an array with it, and have that show everything."""
+    """Restore it to an array, and render every object."""
     store = store_module.Store()
     try:
         fill(store, archive)
@@ -112,7 +112,7 @@ def _check(archive: Archive) -> None:
 
 def _check_row(store: store_module.Store, resource: schema.Resource,
                row: schema.Row) -> None:
-    """Refuse values of another type, and references to nothing."""
+    """Refuse values of another type, and dangling references."""
     wrong = [field.name for field in registry.stored(resource.name)
              if not _fits(store, field, row.get(field.name))]
     # Initiators are found by it, and no reply shows it.
@@ -138,7 +138,7 @@ def _fits(store: store_module.Store, field: schema.Field,
 
 
 def fill(store: store_module.Store, archive: Archive) -> None:
-    """Put a saved state into an empty store."""
+    """Load a saved state into an empty store."""
     for name, rows in archive.objects.items():
         if name not in store.tables:
             raise errors.StateError(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The state that an array finds, or begins with."""
+"""The existing or initial state of an array."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def open_store(path: str | os.PathLike[str] | None, profile: str,
                ) -> store_module.Store:
     """The state in a file, or one in memory only if path is None.
 
-    equipment and seed matter to a new state. Raises StateError when it
+    equipment and seed apply to a new state. Raises StateError when it
     cannot be used or belongs to an array of another profile.
     """
     disk = None if path is None else disk_module.Disk(path)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The hardware of an array, and what it says of itself: section 11."""
+"""The hardware of an array, and its description: section 11."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ _SINGLE: dict[str, dict[str, Any]] = {
 
 
 def is_missing(store: store_module.Store) -> bool:
-    """Whether a state was made before there was any of this."""
+    """Whether a state was created by a version without these objects."""
     return not store.tables['system/encryption'].rows
 
 

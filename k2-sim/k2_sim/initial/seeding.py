@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Objects by the number: from the start, or asked for later."""
+"""Bulk creation of objects: initially, or on request."""
 
 from collections.abc import Iterator
 import itertools
@@ -32,7 +32,7 @@ _RETENTION = 'Best_Effort_Retention'
 
 
 def create(scope: base.Scope, seed: Seed) -> None:
-    """Make what is asked for, inside a transaction and by the rules."""
+    """Create the objects, inside a transaction and by the rules."""
     made = _groups(scope, seed)
     numbers = _numbers(scope, 'volumes', _VOLUME)
     for place, number in zip(range(seed.volumes), numbers):
@@ -50,7 +50,7 @@ def create(scope: base.Scope, seed: Seed) -> None:
 
 def _numbers(scope: base.Scope, resource: str, prefix: str,
              field: str = 'name') -> Iterator[int]:
-    """Numbers for further names of a kind, from the first free one on."""
+    """Numbers for new names of a kind, from the first free one."""
     names = [str(row[field]) for row in scope.store.rows(resource)]
     used = (name.removeprefix(prefix) for name in names
             if name.startswith(prefix))

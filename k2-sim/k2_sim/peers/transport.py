@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How messages between arrays get there.
+"""Transport of messages between arrays.
 
-The same message goes to an array of this process, to one of another and
-to the array itself; the login of the peer is checked in each case.
+The same messages go to arrays of this process, to those of other processes
+and to the array itself; the login of the peer is always checked.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Neighbor(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether peers can speak to it."""
+        """Whether peers can reach it."""
 
     def handle(self, method: str, path: str, query: str = '',
                headers: Mapping[str, str] | None = None,
@@ -55,11 +55,11 @@ class LinkDownError(Exception):
 
 
 class Transport:
-    """The way from one array to its peers.
+    """Sends messages of one array to its peers.
 
-    network: arrays in the same process by the address they are known by;
-    all others are spoken to over HTTPS, verified with the certificates in
-    the file ca, or over HTTP if plain. cut: nothing goes out.
+    network: arrays of the same process by address; all others are reached
+    over HTTPS, verified with the certificates in the file ca, or over HTTP
+    if plain. cut: nothing is sent.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class Transport:
 
     def send(self, address: Address, message: peering.Message,
              kind: type[R]) -> R:
-        """One message and its reply; raises LinkDownError."""
+        """Send a message; gives the reply. Raises LinkDownError."""
         body = msgspec.json.encode(message)
         return _checked(self._carry(address, peering.PATH, body), kind)
 
     def push(self, address: Address, piece: peering.Piece) -> peering.Taken:
-        """A piece for the peer, and its reply; raises LinkDownError."""
+        """Send a piece of data; gives the reply. Raises LinkDownError."""
         body = msgspec.msgpack.encode(piece)
         return _checked(
             self._carry(address, peering.DATA_PATH, body), peering.Taken)
@@ -110,7 +110,7 @@ class Transport:
                     ) -> http.client.HTTPConnection:
         if self.plain:
             return http.client.HTTPConnection(host, timeout=timeout)
-        # Read each time: the file may come, or change, later.
+        # Read each time: the file may be created or changed later.
         context = ssl.create_default_context(cafile=self.ca)
         return http.client.HTTPSConnection(
             host, timeout=timeout, context=context)

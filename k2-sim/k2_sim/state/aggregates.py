@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sums over all volumes, snapshots and views, kept as rows change.
+"""Sums over all volumes, snapshots and views, updated as rows change.
 
-What a sum is taken of is stored in the rows: size, and logical_capacity for
-what was written. Undoing a change is a change as well, so that the sums are
-those of the rows at all times.
+The summands are stored in the rows: size, and logical_capacity for the data
+written. Rolling a change back is also a change, so that the sums always match
+the rows.
 """
 
 import dataclasses
@@ -31,16 +31,16 @@ COUNTED = frozenset(RESOURCES.values())
 
 @dataclasses.dataclass
 class Sums:
-    """What the rows of one kind come to, in KiB."""
+    """The sums over the rows of one kind, in KiB."""
 
     provisioned: int = 0
     written: int = 0
 
 
 class Aggregates:
-    """Hears of each change of a row; CTRL does not count.
+    """Sums updated on each change of a row; CTRL is not counted.
 
-    written: what all of them come to, in KiB.
+    written: the total data written, in KiB.
     """
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Aggregates:
         self.written = 0
 
     def of(self, kind: str) -> Sums:
-        """The sums over volumes, snapshots or views; they go on changing."""
+        """The sums over volumes, snapshots or views, which keep changing."""
         return self._sums[kind]
 
     def changed(self, resource: schema.Resource, old: Row | None,
                 new: Row | None) -> None:
-        """Take a change into account."""
+        """Apply a change of a row."""
         if resource.name in COUNTED:
             self._add(resource, old, -1)
             self._add(resource, new, 1)

@@ -12,10 +12,10 @@
 
 """Group commit: the changes of many requests in one write to the disk.
 
-A request is carried out in memory at once; its changes are queued. A
-thread writes all that is queued as one transaction, and queues again what
-comes meanwhile. A reply may leave when the newest changes at the time that
-it was made are on disk: all that it can tell is older.
+A request changes the memory immediately; its changes are queued. A thread
+writes the queue as one transaction, while new changes are queued. A reply is
+sent when the changes that were newest when it was made are on disk, as it
+cannot depend on later ones.
 """
 
 from concurrent import futures
@@ -28,11 +28,11 @@ Commit = futures.Future[None]
 
 
 class Commits:
-    """The way of one state to its disk, safe for threads.
+    """The commits of one state to its disk, safe for threads.
 
-    newest: the commit that has the newest changes, or None if all is kept.
-    It ends with StateError if the disk refuses it, and with it every later
-    one: then the memory is ahead of the disk, and nothing of it may be told.
+    newest: the commit of the newest changes, or None if all are on disk. It
+    fails with StateError on a disk error, as do all later ones: the memory
+    is then ahead of the disk, and replies must not depend on it.
     """
 
     def __init__(self, disk: disk_module.Disk) -> None:
@@ -47,14 +47,14 @@ class Commits:
 
     @property
     def failure(self) -> BaseException | None:
-        """Why nothing can be kept any more, or None."""
+        """The error of the disk, or None."""
         newest = self.newest
         if newest is None or not newest.done():
             return None
         return newest.exception()
 
     def add(self, changes: disk_module.Changes) -> None:
-        """Queue what one request has changed."""
+        """Queue the changes of one request."""
         with self._wakeup:
             if self.failure is not None:
                 return
@@ -87,7 +87,7 @@ class Commits:
                 lost.set_exception(reason)
 
     def close(self) -> None:
-        """Write what is queued, and end; what comes later fails."""
+        """Write the queue, and stop; later commits fail."""
         with self._wakeup:
             self._is_closing = True
             self._wakeup.notify()
@@ -101,7 +101,7 @@ class Commits:
 
 
 def started() -> Commit:
-    """A commit that nobody who waits for it can cancel."""
+    """A commit that its waiters cannot cancel."""
     commit = Commit()
     commit.set_running_or_notify_cancel()
     return commit

@@ -12,8 +12,8 @@
 
 """The durable copy of the state: one SQLite file.
 
-What one call of write() is given is one SQLite transaction. It is on the
-medium when the call returns, and survives kill -9 and a power failure.
+Each call of write() is one SQLite transaction. It is on disk when the call
+returns, and survives kill -9 and a power failure.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ Key = tuple[str, int]
 
 
 class Changes:
-    """What one or more transactions changed, as it is to be written."""
+    """The changes of one or more transactions, as they are written."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, dict[str, Any] | None] = {}
@@ -54,7 +54,7 @@ class Changes:
         return bool(self.objects or self.counters or self.sequences)
 
     def update(self, later: 'Changes') -> None:
-        """Take in what was changed after this."""
+        """Add later changes."""
         self.objects.update(later.objects)
         self.counters.update(later.counters)
         self.sequences.update(later.sequences)
@@ -74,7 +74,7 @@ class Disk:
 
     @contextlib.contextmanager
     def _explained(self, wanted: str = 'use') -> Iterator[None]:
-        """Turn what the file system and SQLite raise into StateError."""
+        """Turn errors of the file system and SQLite into StateError."""
         try:
             yield
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as exc:

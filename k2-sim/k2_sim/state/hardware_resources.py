@@ -13,8 +13,8 @@
 """Resources that a block-storage driver does not need.
 
 They are those of sections 6.3, 7.3, 9 and 11, and the small ones of sections
-5.3 and 7.4. What section 11 lists is only read: its text says 405 to writes,
-though some pages describe them.
+5.3 and 7.4. Resources of section 11 are read-only: writes are answered with
+405, although some pages describe them.
 """
 
 from k2_sim.state.fields import ID
@@ -186,7 +186,7 @@ _EMPTY = (
     _read('static_routes', *_texts('destination_subnet_ip',
                                    'destination_subnet_mask', 'gateway_ip'),
           Field('knode', null=True)),
-    # Nobody describes the fields of these.
+    # The fields of these are not documented.
     *(_read(name) for name in (
         'host_auth_profile_mappers', 'system/server_jbod_connections',
         'system/server_jbod_expander_connections',

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ids that come back: a new object gets the lowest free one (OBJ-7)."""
+"""Reuse of ids: a new object gets the lowest free one (OBJ-7)."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from k2_sim.state import schema
 from k2_sim.state import store as store_module
 
 
-# Records of what has happened, which are in the order of their ids.
+# Records of past events, ordered by their ids.
 _RECORDS = ('events', 'replication/rpo_history')
-# What still refers to snapshots that are gone, and is shown as null then.
+# References to deleted snapshots, which are shown as null.
 _DANGLING = {'snapshots': (
     ('volume_groups', 'last_restored_from'),
     ('volumes', 'last_restored_from'),
@@ -31,12 +31,11 @@ _DANGLING = {'snapshots': (
 
 
 class ReusedIds:
-    """The ids that new rows of one state get while they are reused.
+    """The ids of new rows of one state while ids are reused.
 
-    is_shown tells whether replies still have to do with an object of this
-    resource and id that is gone (QRY-10, VOL-17); such an id is not free.
-    forget: by resource, what is to forget the object that had an id before
-    it is given to another one.
+    is_shown: whether replies may still show a deleted object of this
+    resource and id (QRY-10, VOL-17); such an id is not free. forget: by
+    resource, called to drop the state of the former object of an id.
     """
 
     def __init__(self, store: store_module.Store,
@@ -49,7 +48,7 @@ class ReusedIds:
         self._forget = forget
 
     def take(self, resource: str) -> int | None:
-        """The lowest free id, inside a transaction; None: they count on."""
+        """The lowest free id, inside a transaction; None: use the counter."""
         if not self._behaviors.reuse_ids or resource in _RECORDS:
             return None
         table = self._store.tables[resource]
@@ -62,7 +61,7 @@ class ReusedIds:
         return number
 
     def _clear(self, resource: str, ref: str) -> None:
-        """Leave nothing that would refer to the new object by mistake."""
+        """Remove references that would point to the new object by mistake."""
         for name, field in _DANGLING.get(resource, ()):
             for row in self._store.rows(name):
                 if row[field] == ref:

@@ -29,18 +29,18 @@ Row = dict[str, Any]
 ALL = ('GET', 'POST', 'PATCH', 'DELETE')
 _REF = re.compile(r'/([a-z0-9_]+(?:/[a-z0-9_]+)*)/([1-9][0-9]{0,18})')
 _LARGEST = 2 ** 63
-# How many references are remembered as what they refer to.
+# How many parsed references are cached.
 _REFS = 2 ** 14
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One field of a resource, as the tables of the rulebook have it.
+    """One field of a resource, as in the tables of the rules.
 
     kind is one of int, number, string, bool, ref. create is one of no,
-    optional, required. feature names the switch without which the array
-    does not know the field (CLN-5), or after "!" the one with which it does
-    not; patch_feature the one with which PATCH takes it all the same.
+    optional, required. feature names the behavior that the field requires
+    (CLN-5), or after "!" the behavior that excludes it; patch_feature the
+    behavior with which PATCH accepts it.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Field:
 class Resource:
     """One resource: its name is its path without the leading slash.
 
-    passed_over: fields that no array knows, and published clients send all
-    the same (OBJ-12).
+    passed_over: fields that no array has, but published clients send
+    (OBJ-12).
     """
 
     name: str
@@ -83,12 +83,12 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How a body is to be read.
+    """Options for parsing a body.
 
-    exists(ref) tells whether an object is there; offered(feature) whether
-    the array has a feature; lenient drops read-only fields (bulk, OBJ-12),
-    and ignores_unknown what is no field. ignored is a feature whose fields
-    are passed over without it (CLN-5).
+    exists(ref): whether an object exists; offered(feature): whether the
+    array has a feature; lenient drops read-only fields (bulk, OBJ-12), and
+    ignores_unknown unknown ones. ignored is a feature whose fields are
+    ignored if the array lacks it (CLN-5).
     """
 
     exists: Callable[[str], bool]
@@ -98,7 +98,7 @@ class Reading:
     ignores_unknown: bool = False
 
     def ignores(self, resource: Resource, name: str) -> bool:
-        """Whether a field that the array does not know is no mistake."""
+        """Whether an unknown field is ignored."""
         field = resource.known.get(name)
         if field is not None and field.feature == self.ignored:
             return True
@@ -112,7 +112,7 @@ def make_ref(resource: str, number: int) -> str:
 
 @memoize.short(_REFS)
 def split_ref(ref: str) -> tuple[str, int]:
-    """Resource and id of a reference; refuses what is none (OBJ-13)."""
+    """Resource and id of a reference; refuses an invalid one (OBJ-13)."""
     match = _REF.fullmatch(ref)
     if match is None:
         raise errors.refused(f'Not a reference: {ref}')
@@ -138,8 +138,8 @@ def read_patch(resource: Resource, body: object, reading: Reading,
                number: int) -> Row:
     """The values of a PATCH of one object (OBJ-9 to OBJ-13).
 
-    Those that change nothing are to be taken out of a whole object before
-    check_cleared sees the rest: it may show null where none can be set.
+    Remove unchanged values of a whole object before check_cleared(): it may
+    have null for fields that cannot be set to null.
     """
     return _known_values(
         resource, _own_id(body, number), reading,
@@ -231,7 +231,7 @@ def _read_number(raw: object) -> float | None:
 
 
 def to_number(text: str) -> int | float | None:
-    """The number that a text spells, or None."""
+    """The number in a text, or None."""
     if re.fullmatch(r'[+-]?[0-9]{1,400}', text):
         return int(text)
     if re.fullmatch(r'[+-]?[0-9]{1,40}\.?[0-9]{0,40}([eE][+-]?[0-9]{1,3})?',

@@ -12,8 +12,8 @@
 
 """The state: tables of rows, changed in transactions.
 
-A row is never changed in place, so undoing a refused request is putting
-the old rows back.
+Rows are never changed in place: a refused request is rolled back by
+restoring the old rows.
 """
 
 from collections.abc import Callable
@@ -31,18 +31,18 @@ from k2_sim.state import schema
 from k2_sim.state.schema import Row
 from k2_sim.state import table
 
-# An array cannot remember every sequence id for ever (SEQ-2).
+# The number of stored sequence ids is limited (SEQ-2).
 SEQUENCES_KEPT = 10000
 # Something read of a store: one row, as (resource, id); the rows with a
 # value in an indexed field, as (resource, field, value); all rows of a
 # resource, as (resource,).
 Read = tuple[object, ...]
-# Not read of the store at all: what the clock says.
+# Not a read of the store: the time of the clock.
 MOMENT: Read = ()
 
 
 def reads_of(resource: schema.Resource, row: Row) -> Iterator[Read]:
-    """Everything that can be read and has this row in it."""
+    """All reads that include this row."""
     name = resource.name
     yield name, row['id']
     yield (name,)
@@ -54,8 +54,8 @@ class Store:
     """All tables, counters and sequence numbers of one array.
 
     Not safe for threads: the array holds its lock around every use.
-    listeners hear of every change of a row, undone ones too. reused_id may
-    have an id for a new row of a resource.
+    listeners are called for every change of a row, including rollbacks.
+    reused_id may give an id for a new row of a resource.
     """
 
     def __init__(self, disk: disk_module.Disk | None = None) -> None:
@@ -88,7 +88,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Changes inside are kept together, or undone on any error."""
+        """Changes inside are atomic, and rolled back on any error."""
         try:
             yield
             if self._commits is not None and self._changes:
@@ -103,23 +103,23 @@ class Store:
 
     @property
     def commit(self) -> commits.Commit | None:
-        """The commit of the newest changes; None: nothing waits for a disk."""
+        """The commit of the newest changes; None: nothing is pending."""
         return None if self._commits is None else self._commits.newest
 
     @property
     def has_disk(self) -> bool:
-        """Whether the state is kept on a disk, and not only in memory."""
+        """Whether the state is on disk, and not only in memory."""
         return self._disk is not None
 
     @property
     def failure(self) -> BaseException | None:
-        """Why nothing can be kept on disk any more, or None."""
+        """The error of the disk, or None."""
         return None if self._commits is None else self._commits.failure
 
     def flush(self) -> None:
         """Wait, without the array's lock, until all changes are on disk.
 
-        Raises StateError if they cannot be.
+        Raises StateError if that fails.
         """
         commit = self.commit
         if commit is not None:
@@ -132,7 +132,7 @@ class Store:
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[set[Read]]:
-        """Collects what is read of the state inside."""
+        """Track reads of the state inside."""
         reads: set[Read] = set()
         self._reads = reads
         try:
@@ -141,7 +141,7 @@ class Store:
             self._reads = None
 
     def note(self, *read: object) -> None:
-        """Note what is read; without arguments: the moment."""
+        """Record a read; without arguments: of the time."""
         if self._reads is not None:
             self._reads.add(read)
 
@@ -151,13 +151,13 @@ class Store:
         return self.tables[resource].rows.get(number)
 
     def at(self, ref: str) -> Row:
-        """The row that a reference, known to be good, points at."""
+        """The row of a valid reference."""
         resource, number = schema.split_ref(ref)
         self.note(resource, number)
         return self.tables[resource].rows[number]
 
     def exists(self, ref: str) -> bool:
-        """Whether a reference points at something."""
+        """Whether the object of a reference exists."""
         resource, number = schema.split_ref(ref)
         self.note(resource, number)
         return (resource in self.tables
@@ -186,7 +186,7 @@ class Store:
         return self._aggregates.of(kind)
 
     def written(self) -> int:
-        """What is written to all volumes, snapshots and views, in KiB."""
+        """The data written to all volumes, snapshots and views, in KiB."""
         for resource in aggregates.COUNTED:
             self.note(resource)
         return self._aggregates.written
@@ -214,7 +214,7 @@ class Store:
         return row
 
     def remove(self, resource: str, number: int) -> None:
-        """Take a row away."""
+        """Remove a row."""
         place = self.tables[resource]
         self._undo.append(functools.partial(place.put, place.rows[number]))
         place.drop(number)
@@ -236,7 +236,7 @@ class Store:
         return number
 
     def reserve(self, counter: str, number: int) -> None:
-        """Give out no number of a counter up to this one any more."""
+        """Raise a counter to at least this number."""
         before = self.counters.get(counter, 0)
         if number > before:
             self._undo.append(
@@ -251,7 +251,7 @@ class Store:
             self.counters.pop(counter, None)
 
     def use_sequence(self, name: str, number: int) -> None:
-        """Remember a sequence number; refuses with 409 if it is not higher.
+        """Store a sequence number; refuses with 409 if it is not higher.
 
         The first number of an id is free (SEQ-1, SEQ-2).
         """
@@ -266,7 +266,7 @@ class Store:
 
     def set_sequence(self, name: str,
                      value: tuple[int, int] | None) -> None:
-        """Remember last number and age of a sequence id; None: forget it."""
+        """Store last number and age of a sequence id; None: remove it."""
         old = self.sequences.pop(name, None)
         if value is not None:
             self.sequences[name] = value
@@ -281,7 +281,7 @@ class Store:
             self.sequences[name] = old
 
     def clear(self) -> None:
-        """Forget everything, inside a transaction."""
+        """Remove everything, inside a transaction."""
         for name, place in self.tables.items():
             for number in reversed(list(place.numbers)):
                 self.remove(name, number)

@@ -12,8 +12,8 @@
 
 """The rows of one resource, in the order of their ids, with indexes.
 
-A row is never changed in place; an update puts a new one in its place, so
-that whoever has seen a row can keep it.
+A row is never changed in place; an update replaces it, so that readers can
+keep a row.
 """
 
 import bisect
@@ -23,15 +23,15 @@ from collections.abc import Sequence
 from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
-# Hears of a change of a resource: the row before, if any, and after.
+# Called on a change of a resource: the row before, if any, and after.
 Listener = Callable[[schema.Resource, Row | None, Row | None], None]
 
 
 class Table:
     """The rows of one resource, by id and by the indexed fields.
 
-    rows: by id, in no order. numbers: the ids in order. changed hears of
-    each change after it was made.
+    rows: by id, in no order. numbers: the ids in order. changed is
+    called after each change.
     """
 
     def __init__(self, resource: schema.Resource, changed: Listener) -> None:
@@ -49,7 +49,7 @@ class Table:
     def find(self, field: str, value: object) -> Sequence[int]:
         """Ids of the rows whose indexed field has this value, in order.
 
-        It is the index itself: good until the next change.
+        It is the index itself: valid until the next change.
         """
         return self._indexes[field].get(value, ())
 
@@ -62,7 +62,7 @@ class Table:
             self.numbers[begin + place] > above + 1 + place)
 
     def put(self, row: Row) -> None:
-        """Add a row, or put it in the place of the one with its id."""
+        """Add a row, or replace the one with its id."""
         number = row['id']
         old = self.rows.get(number)
         if old is None:
@@ -72,7 +72,7 @@ class Table:
         self._changed(self.resource, old, row)
 
     def drop(self, number: int) -> None:
-        """Take a row away, if it is there."""
+        """Remove a row, if it exists."""
         old = self.rows.pop(number, None)
         if old is not None:
             _take_out(self.numbers, number)
