@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What every resource's rules have in common."""
+"""The common base of the rules of resources."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from k2_sim.state import store as store_module
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What the rules of one request can see and change.
+    """The state that the rules of one request read and change.
 
-    deleted keeps records that were removed and are still to be listed for
-    a while (QRY-10, VOL-17), as (resource, reply). context calls the peers.
-    login is '' for what the array does by itself.
+    deleted: removed records that are still listed for a while (QRY-10,
+    VOL-17), as (resource, reply). context calls the peers. login is '' for
+    actions of the array itself.
     """
 
     store: store_module.Store
@@ -56,10 +56,10 @@ Computed = Mapping[str, Callable[[Scope, Row], Any]]
 
 
 class Rules:
-    """The rules of one resource; this one stores what it is given.
+    """The rules of one resource; the base class only stores values.
 
-    computed: fields that are not stored. They follow from the row, from
-    what the methods of Store give, from the behaviors, or from Scope.now.
+    computed: fields that are not stored. They depend on the row, on methods
+    of Store, on the behaviors, or on Scope.now.
     """
 
     resource: schema.Resource
@@ -140,12 +140,12 @@ def converted_name(scope: Scope, row: Row) -> str:
 
 
 def next_scsi(scope: Scope) -> Row:
-    """scsi_suffix from the one counter, and scsi_sn (VOL-15, VOL-16)."""
+    """scsi_suffix from the shared counter, and scsi_sn (VOL-15, VOL-16)."""
     return scsi(scope, scope.store.next_number('scsi_suffix'))
 
 
 def scsi(scope: Scope, suffix: int) -> Row:
-    """A scsi_suffix, and the scsi_sn that follows from it (VOL-15)."""
+    """A scsi_suffix, and the scsi_sn derived from it (VOL-15)."""
     system = scope.store.at('/system/state/1')
     return {'scsi_suffix': suffix,
             'scsi_sn': f'{system["system_id"]}{suffix:04x}'}

@@ -63,7 +63,7 @@ def check_room(scope: Scope, group: str, more: int,
 
 
 def in_images(scope: Scope, volume: str) -> float:
-    """What a volume's images keep beside it, in KiB."""
+    """The data in images of a volume that it no longer has, in KiB."""
     return float(sum(image.get('logical_capacity', 0) for image
                      in scope.store.find('volsnaps', 'source', volume)))
 
@@ -249,7 +249,7 @@ def rename_snapshot(scope: Scope, snapshot: Row, group_name: str) -> Row:
 
 
 def _restore(scope: Scope, row: Row, source: str) -> Row:
-    """Put every volume of the group back to a snapshot (RST-1 to RST-4)."""
+    """Restore every volume of the group to a snapshot (RST-1 to RST-4)."""
     _check_restorable(scope, row, source)
     system.check_space(scope)
     stamp = {'last_restored_from': source, 'last_restored_time': scope.now}

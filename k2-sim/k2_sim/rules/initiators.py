@@ -28,7 +28,7 @@ _PWWN = re.compile('(?:[0-9a-f]{16}|[0-9a-f]{2}(?::[0-9a-f]{2}){7})')
 
 
 def read_iqn(text: str) -> str:
-    """An iSCSI name, kept as given (INI-5)."""
+    """An iSCSI name, stored as given (INI-5)."""
     if not re.fullmatch(r'(?i)(iqn|eui|naa)\.\S+', text) \
             or not text.isprintable():
         raise errors.refused(f'Not an iSCSI name: {text}')
@@ -45,14 +45,14 @@ def read_pwwn(text: str) -> str:
 
 
 def read_nqn(text: str) -> str:
-    """An NVMe name, kept as given."""
+    """An NVMe name, stored as given."""
     if not re.fullmatch(r'(?i)nqn\.\S+', text):
         raise errors.refused(f'Not an NVMe name: {text}')
     return text
 
 
 class InitiatorRules(base.Rules):
-    """INI-1 to INI-6. identity is the form that two are compared in."""
+    """INI-1 to INI-6. identity: the normalized form for comparisons."""
 
     def __init__(self, resource: schema.Resource, field: str,
                  read: Callable[[str], str]) -> None:
@@ -82,7 +82,7 @@ class InitiatorRules(base.Rules):
             f'{row[self._field]} belongs to host {owner["name"]}')
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Give a record to a host, free it, or change its identifier."""
+        """Assign a record to a host, free it, or change its identifier."""
         if self._field in values:
             values = self._with_identity(values)
             for other in scope.store.find(
@@ -96,10 +96,10 @@ class InitiatorRules(base.Rules):
 
 
 class FcPortRules(InitiatorRules):
-    """Ports of hosts; their logins go with them."""
+    """Ports of hosts; their logins are removed with them."""
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Remove a port, and that it was logged in."""
+        """Remove a port and its logins."""
         for login in scope.store.find(
                 _LOGINS, 'host_fc_port', self.ref(row)):
             scope.store.remove(_LOGINS, login['id'])
@@ -107,7 +107,7 @@ class FcPortRules(InitiatorRules):
 
 
 def log_in_to_all_ports(scope: Scope, port: str) -> None:
-    """A host's port shows itself to each of the array's (section 7.4)."""
+    """Log a port of a host in to all ports of the array (section 7.4)."""
     for target in scope.store.rows(catalogue.FC_PORTS.name):
         scope.store.insert(_LOGINS, {
             'host_fc_port': port, 'server': target['server'],

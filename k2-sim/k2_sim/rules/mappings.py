@@ -34,7 +34,7 @@ LUNS = range(1, 255)
 
 
 def _label(scope: Scope, ref: str) -> str:
-    """How an error text calls a host, group, volume or view."""
+    """The name of a host, group, volume or view in error messages."""
     resource = schema.split_ref(ref)[0]
     kind = {'hosts': 'host', 'host_groups': 'host group',
             'snapshots': 'view'}.get(resource, 'volume')
@@ -46,9 +46,9 @@ def _capital(text: str) -> str:
 
 
 def _used_luns(scope: Scope, host: str, volume: str) -> dict[int, str]:
-    """The LUNs that a volume cannot have on a host, and who has them.
+    """The LUNs that a volume cannot have on a host, and their owners.
 
-    With one LUN map for all, that is each LUN of another volume, too.
+    With one LUN map for all hosts, this includes LUNs of other volumes.
     """
     rows = scope.store.find('mappings', 'host', host)
     if scope.behaviors.one_lun_map:
@@ -62,7 +62,7 @@ def _free_lun(scope: Scope, host: str, volume: str,
               wanted: int | None = None) -> int:
     """The wanted LUN if it is free, else the lowest free one (MAP-2).
 
-    With one LUN map for all, rather one that the volume has elsewhere.
+    With one LUN map for all hosts, prefer the LUN on another host.
     """
     used = _used_luns(scope, host, volume)
     candidates: list[int] = [] if wanted is None else [wanted]

@@ -50,7 +50,7 @@ class RetentionRules(base.Rules):
             raise errors.refused('A retention cannot be negative')
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Change a policy; those of every array keep their names."""
+        """Change a policy; built-in ones keep their names."""
         self._check(scope, values, row['id'])
         if values.get('name', row['name']) != row['name']:
             _check_own(row)

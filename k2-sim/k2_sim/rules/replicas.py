@@ -10,19 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What other rules must know of replication: who is in a session, and how.
+"""Checks of replication for other rules: objects in sessions, and roles.
 
-A session is one row on each side. Beside the fields that replies show it
-keeps:
+A session is one row on each side. In addition to the fields in replies it
+has:
 
-epoch: counts how often the roles were swapped; who has the higher one is
-    right about them.
+epoch: the number of role swaps; the side with the higher one is right
+    about the roles.
 opened: the target has taken over (failed_over), or has left after that.
 version, peer_version: count the changes of this row, and of the peer's as
-    far as they are known here, so that an old message does no harm.
+    far as they are known here, so that old messages are ignored.
 last_generation: the highest number given out or received.
-queue: what is on its way to the peer, see transfers.
-next_round: when the next round starts. pending: a change that shows later.
+queue: the transfers to the peer, see transfers.
+next_round: when the next round starts. pending: a delayed change.
 confirmed: false on a target until the source has kept its own row.
 """
 
@@ -115,7 +115,7 @@ def check_new_member(scope: Scope, group: str) -> None:
 
 
 def check_removal(scope: Scope, volume: Row) -> None:
-    """Refuse to take away a volume that has a peer volume (REP-5).
+    """Refuse to remove a volume that has a peer volume (REP-5).
 
     While a session is not idle all its volumes have one.
     """
@@ -124,7 +124,7 @@ def check_removal(scope: Scope, volume: Row) -> None:
 
 
 def check_unbound(scope: Scope, *group_refs: str) -> None:
-    """Refuse what no group in a session allows (VG-6, VOL-10)."""
+    """Refuse changes of a group in a session (VG-6, VOL-10)."""
     for group in group_refs:
         session = session_of(scope, group)
         if session is not None:
@@ -178,7 +178,7 @@ def check_snapshot(scope: Scope, group: str) -> None:
 
 
 def is_locked(scope: Scope, snapshot: Row) -> bool:
-    """Whether a session needs a snapshot: on its way, or the last one."""
+    """Whether a session needs a snapshot: in transfer, or the last one."""
     ref = snapshot.get('replication_session')
     if ref is None:
         return False
@@ -191,14 +191,14 @@ def is_locked(scope: Scope, snapshot: Row) -> bool:
 
 
 def free_at(session: Row, now: float) -> float:
-    """When all that is on its way will have arrived, at least now."""
+    """The time when all transfers will have arrived, at least now."""
     ends: list[float] = [item['ends'] for item in session['queue'][-1:]]
     return max([now, *ends])
 
 
 def enqueue(scope: Scope, session: Row, snapshot: Row, seconds: float,
             **item: Any) -> Row:
-    """Send a snapshot after all that is on its way already."""
+    """Queue a snapshot behind all current transfers."""
     began = free_at(session, item.get('began', scope.now))
     new = {'snapshot': snapshot['id'], 'user': False, 'rounds': 1,
            'generation': snapshot['generation_number'], **item,
@@ -208,7 +208,7 @@ def enqueue(scope: Scope, session: Row, snapshot: Row, seconds: float,
 
 
 def progress(scope: Scope, item: Item) -> int:
-    """How many percent of a transfer are done, as long as it runs."""
+    """The progress of a running transfer in percent."""
     length: float = item['ends'] - item['began']
     if length <= 0:
         return 99
@@ -217,12 +217,12 @@ def progress(scope: Scope, item: Item) -> int:
 
 
 def live(scope: Scope, ref: str | None) -> str | None:
-    """A reference, unless what it refers to is gone."""
+    """A reference, or None if its object was deleted."""
     return ref if ref is not None and scope.store.exists(ref) else None
 
 
 def content(row: Row) -> str:
-    """What a volume or volsnap holds, as far as anybody can tell."""
+    """The token of the data of a volume or volsnap."""
     return str(row.get('content') or '')
 
 

@@ -30,16 +30,16 @@ from k2_sim.state import schema
 from k2_sim.state.schema import Row
 
 _POLICIES = ('retention_policy', 'external_retention_policy')
-# They say how a command is to be carried out.
+# Options of commands.
 _WITH_STATE = ('snapshot_wwn', 'offline_initial_sync', 'restored_snapshot')
-# What the source alone decides.
+# Fields that only the source changes.
 _OF_SOURCE = ('rpo', 'target_exposure')
 _GIVEN = ('name', 'replication_peer_k2array', 'local_volume_group', 'rpo',
           *_POLICIES)
 
 
 def _head(scope: Scope, row: Row) -> replicas.Item | None:
-    """What is on its way just now."""
+    """The current transfer."""
     if row['state'] != replicas.IN_SYNC or not row['queue']:
         return None
     return dict(row['queue'][0])
@@ -56,7 +56,7 @@ def _current(scope: Scope, row: Row) -> str | None:
 
 
 def _next(scope: Scope, row: Row) -> str | None:
-    """What goes after it: the first that waits (REP-20)."""
+    """The next transfer: the first that waits (REP-20)."""
     waiting = row['queue'] if _head(scope, row) is None \
         else row['queue'][1:]
     return schema.make_ref('snapshots', waiting[0]['snapshot']) \
@@ -163,20 +163,20 @@ class SessionRules(base.Rules):
             raise errors.refused('Field state is missing')
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Forget an idle session on this side (row 9, REP-15)."""
+        """Remove an idle session on this side (row 9, REP-15)."""
         if row['state'] != replicas.IDLE:
             raise errors.refused(f'Session {row["name"]} is not idle')
         states.remove(scope, row)
 
 
 def _check_rpo(rpo: int) -> None:
-    """REP-4, whose text clients know (ERR-7)."""
+    """REP-4; clients rely on the text (ERR-7)."""
     if rpo != 60 and (rpo <= 0 or rpo % 300):
         raise errors.refused('rpo must be either 1 min or multiple of 5 min')
 
 
 def _wanted_there(scope: Scope, values: Row, group: Row) -> dict[str, Any]:
-    """What the peer is to make (REP-1, REP-3)."""
+    """The objects for the peer to create (REP-1, REP-3)."""
     prefix = f'dr_{scope.store.at("/system/state/1")["system_id"]}'
     volumes = []
     if values['auto_configure_peer_volumes']:
@@ -304,7 +304,7 @@ def _reverse(scope: Scope, row: Row, restored: str | None) -> Row:
 
 
 def _leave(scope: Scope, row: Row, restored: str | None) -> Row:
-    """Row 8: end it here; the volumes stay open."""
+    """Row 8: end it on this side; the volumes stay open."""
     _need(row, replicas.FAILED_OVER)
     return states.apply(scope, row, states.to(replicas.IDLE))
 
@@ -341,7 +341,7 @@ class PeerVolumeRules(base.Rules):
             asker=session['id'], name=values['name'], size=volume['size'],
             vmware_support=volume['vmware_support'])
         scope.context.touched.add(session['id'])
-        # The peer hears of the new record with the session's next version.
+        # The peer gets the new record with the next version of the session.
         replicas.change(scope, session)
         return pairing.insert_pair(
             scope, session, volume['id'], made['volume'], values['name'])
@@ -373,7 +373,7 @@ def _changeable(scope: Scope, ref: str) -> Row:
 
 
 class PeerGroupRules(base.Rules):
-    """The counterpart of a session's group; it goes with the session."""
+    """The counterpart of a session's group, removed with the session."""
 
     computed = {
         'replication_session_id': lambda scope, row: schema.split_ref(
@@ -398,7 +398,7 @@ class PeerGroupRules(base.Rules):
         return super().update(scope, row, values)
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Refused: it is there as long as its session."""
+        """Refused: it exists as long as its session."""
         raise errors.refused(f'Group {row["name"]} is in a session')
 
 

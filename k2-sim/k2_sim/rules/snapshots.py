@@ -95,7 +95,7 @@ class SnapshotRules(base.Rules):
         base.check_name(short_name, scope.behaviors.name_limit)
         name = f'{scope.store.at(group_ref)["name"]}:{short_name}'
         for row in scope.store.find(self.name, 'name', name):
-            # With a colon in a name, two groups can come to the same.
+            # With a colon in a name, two groups can have the same full name.
             if row['volume_group'] == group_ref and row['id'] != own_id:
                 raise errors.refused(f'Snapshot {name} already exists')
         return name
@@ -130,9 +130,9 @@ def _insert(scope: Scope, values: Row, images: list[Row]) -> Row:
 def make_replicated(scope: Scope, session: Row, generation: int,
                     images: list[Row] | None = None,
                     **fields: object) -> Row:
-    """A snapshot of a session's group with a name of the array's own.
+    """A snapshot of a session's group with an internal name.
 
-    images: what it holds; what the group holds now if None.
+    images: its data; the current data of the group if None.
     """
     group_ref = session['local_volume_group']
     name = scope.store.at(group_ref)['name']
@@ -149,7 +149,7 @@ def make_replicated(scope: Scope, session: Row, generation: int,
 
 
 def _own_name(scope: Scope, group_name: str) -> str:
-    """The next free short name of the array's own."""
+    """The next free internal short name."""
     first = scope.store.counters.get('snapshots', 0) + 1
     return next(
         name for name in map('repl-{}'.format, itertools.count(first))
@@ -181,14 +181,14 @@ def _replicated_by_user(scope: Scope, values: Row) -> Row:
 
 
 def why_kept(scope: Scope, row: Row) -> str:
-    """What stands against the removal of a snapshot, or nothing."""
+    """Why a snapshot cannot be removed, or ''."""
     if replicas.is_locked(scope, row):
         return 'is locked by replication'
     return why_used(scope, row)
 
 
 def why_used(scope: Scope, row: Row) -> str:
-    """What was made of a snapshot or view, or nothing."""
+    """How a snapshot or view is in use, or ''."""
     ref = schema.make_ref('snapshots', row['id'])
     if base.is_mapped(scope, ref):
         return 'is mapped'
@@ -198,7 +198,7 @@ def why_used(scope: Scope, row: Row) -> str:
 
 
 def remove(scope: Scope, row: Row) -> None:
-    """Take a snapshot away with its volsnaps; list it for a while."""
+    """Remove a snapshot with its volsnaps; list it for a while."""
     gone: list[tuple[base.Rules, Row]] = [(_SNAPSHOTS, row)]
     gone += [(_VOLSNAPS, volsnap) for volsnap in volsnaps_in(scope, row)]
     for rules, item in gone:
@@ -256,7 +256,7 @@ def _stamp_group(scope: Scope, row: Row) -> None:
 
 
 def _new_short_name(row: Row, values: Row, group_name: str) -> str:
-    """The short name that PATCH asks for, by either of the two fields."""
+    """The new short name in a PATCH, from either of the two fields."""
     short_name = str(values.get('short_name', row['short_name']))
     if 'name' not in values:
         return short_name
@@ -267,11 +267,11 @@ def _new_short_name(row: Row, values: Row, group_name: str) -> str:
 
 
 def retire(scope: Scope, policy: str, group_refs: Iterable[str]) -> None:
-    """Remove what a policy's number of snapshots leaves out (RET-2)."""
+    """Remove snapshots beyond the number of a policy (RET-2)."""
     kept = scope.store.at(policy)['num_snapshots']
     if not kept:
         return
-    # The array does it by itself, whoever asked for what led to it.
+    # An action of the array itself, whichever user triggered it.
     own = msgspec.structs.replace(scope, login='')
     for group in group_refs:
         same = [row for row in groups.snapshots_of(scope, group)
@@ -292,7 +292,7 @@ def groups_with(scope: Scope, policy: str) -> list[str]:
 def due(scope: Scope, row: Row) -> float | None:
     """When an auto-deletable snapshot is too old, None: never (RET-2).
 
-    One that replication made has no policy, and so no age.
+    Snapshots of replication have no policy, and no age limit.
     """
     if not row['is_auto_deleteable'] or row['retention_policy'] is None:
         return None
@@ -310,7 +310,7 @@ def next_deletable(scope: Scope) -> Row | None:
 
 
 class VolsnapRules(base.Rules):
-    """VSN-1 to VSN-4: they come and go with their snapshot."""
+    """VSN-1 to VSN-4: created and removed with their snapshot."""
 
     computed = {
         'is_deleted': lambda scope, row: False,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a change of state or role does to a session and its volumes."""
+"""Changes of state and role of sessions and their volumes."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def to(state: str, reason: tuple[str, str] | None = None,
 
 
 def apply(scope: Scope, row: Row, changes: dict[str, Any]) -> Row:
-    """Carry out a change of state, with all that follows from it."""
+    """Carry out a change of state, with all its effects."""
     closes = changes.get('current_role') == replicas.TARGET
     row = replicas.change(scope, row, pending=None, **changes)
     if closes:
@@ -57,15 +57,15 @@ def set_read_only(scope: Scope, row: Row, value: bool) -> None:
 
 
 def start(scope: Scope, row: Row, seconds: float) -> Row:
-    """Copy from now on; the first transfer takes so many seconds."""
+    """Start copying; seconds: the duration of the first transfer."""
     row = apply(scope, row, to(replicas.IN_SYNC))
     return transfers.begin(scope, row, seconds)
 
 
 def settle(scope: Scope) -> None:
-    """Carry out the changes that were to show later, and due rounds.
+    """Carry out delayed changes, and due rounds.
 
-    A session that changes so is marked as touched.
+    Sessions that change are marked as touched.
     """
     scope.context.for_each(
         (row for row in scope.store.rows(replicas.SESSIONS)
@@ -84,7 +84,7 @@ def _carry_out(scope: Scope, row: Row, pending: dict[str, Any]) -> None:
 
 
 def suspend_all(scope: Scope, peer: int) -> None:
-    """The peer is lost: its sources here cannot go on (REP-19)."""
+    """Suspend the sources of a peer that is lost (REP-19)."""
     for row in replicas.sessions_with(scope, peer):
         if (row['current_role'], row['state']) == (
                 replicas.SOURCE, replicas.IN_SYNC):
@@ -92,7 +92,7 @@ def suspend_all(scope: Scope, peer: int) -> None:
 
 
 def remove(scope: Scope, row: Row) -> None:
-    """Take one side's record of a session away, with what belongs to it.
+    """Remove one side's record of a session, with its pairs.
 
     Volumes, groups and snapshots stay (REP-15).
     """

@@ -58,7 +58,7 @@ class CapacityRules(base.Rules):
 
     def render(self, scope: Scope, row: Row,
                wanted: frozenset[str] = frozenset()) -> Row:
-        """The reply, its sums made once."""
+        """The reply; its sums are calculated once."""
         values = {**row, **_sums(scope)}
         return {field.name: values[field.name]
                 for field in self.resource.fields
@@ -85,9 +85,9 @@ def _sums(scope: Scope) -> Row:
 
 
 def _physical(scope: Scope, written: int) -> int:
-    """What the data takes, and what of others would take that have none.
+    """The space of all data, estimated for volumes without data.
 
-    Some of the data that was measured may have gone since.
+    Some of the measured data may have been deleted since.
     """
     row = scope.store.at('/system/capacity/1')
     supposed = max(0, written - row.get('measured', 0))
@@ -96,9 +96,9 @@ def _physical(scope: Scope, written: int) -> int:
 
 
 def _space(scope: Scope, written: int) -> Row:
-    """What is left (CAP-3); of a full array others have taken the rest.
+    """The free space (CAP-3); a full array has none.
 
-    Initiators may write more than there is: then nothing is left.
+    Initiators may write more than the capacity: then it is 0.
     """
     all_of_it = usable(scope)
     if scope.behaviors.full or written >= all_of_it:
@@ -107,20 +107,20 @@ def _space(scope: Scope, written: int) -> Row:
 
 
 def usable(scope: Scope) -> int:
-    """What can be allocated at all, in KiB (CAP-3)."""
+    """The capacity that can be allocated, in KiB (CAP-3)."""
     row = scope.store.at('/system/capacity/1')
     return int(row['total'] - row['reserved'])
 
 
 def free(scope: Scope) -> int:
-    """What is not allocated yet, in KiB (CAP-3)."""
+    """The capacity that is not allocated, in KiB (CAP-3)."""
     if scope.behaviors.full:
         return 0
     return usable(scope) - scope.store.written()
 
 
 def check_space(scope: Scope) -> None:
-    """Refuse what needs space while the array has none left (CAP-3)."""
+    """Refuse writes while the array has no free space (CAP-3)."""
     if free(scope) <= 0:
         raise errors.refused('No space is left on the array')
 

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rounds, and what is on its way from a source to its target.
+"""Rounds, and transfers from a source to its target.
 
-Nothing runs by itself: settle() does what is due by the array's clock, and
-a transfer has arrived when the target says so. An item of a session's
-queue is one snapshot on its way: when it began, when it ends, for how many
-rounds it stands (several when nobody looked for a while; nothing was
-written between them), whether a user made it, and, with contents, how many
-bytes were sent of each token, before and after compression.
+There are no timers: settle() does what is due by the array's clock, and a
+transfer has arrived when the target confirms it. An item of a session's queue
+is one snapshot in transfer: its start, its end, the number of rounds that it
+stands for (several after a time without requests, when nothing was written
+between them), whether a user created it, and, with contents, the bytes sent
+of each token, before and after compression.
 """
 
 import math
@@ -33,7 +33,7 @@ from k2_sim.state.schema import Row
 # Rounds of each session, on each side.
 HISTORY_KEPT = 20
 _HISTORY = replication.RPO_HISTORY.name
-# Without contents nobody knows how far data can be compressed.
+# Without contents the compression ratio of data is not known.
 _REDUCTION = 4
 # Bytes before and after compression.
 Sent = tuple[int, int]
@@ -47,7 +47,7 @@ def _snapshot_ref(item: replicas.Item) -> str:
 
 
 def begin(scope: Scope, row: Row, seconds: float) -> Row:
-    """Start to copy: what users wait for first, then all there is now."""
+    """Start copying: snapshots of users first, then the current data."""
     waiting = row['queue']
     row = replicas.change(
         scope, row, queue=[], next_round=scope.now + row['rpo'])
@@ -61,7 +61,7 @@ def begin(scope: Scope, row: Row, seconds: float) -> Row:
 
 def _send(scope: Scope, row: Row, began: float, seconds: float,
           rounds: int = 1) -> Row:
-    """A round begins: a snapshot of the array's own goes to the peer."""
+    """Start a round: send an internal snapshot to the peer."""
     snapshot = snapshots.make_replicated(
         scope, row, row['last_generation'] + rounds, triggered_by=_BY_ARRAY)
     return replicas.enqueue(
@@ -69,9 +69,9 @@ def _send(scope: Scope, row: Row, began: float, seconds: float,
 
 
 def abort(scope: Scope, row: Row, forget: bool = False) -> Row:
-    """Stop what is on its way; snapshots of users can go another time.
+    """Stop all transfers; snapshots of users can be sent again later.
 
-    forget drops those too: they never arrive.
+    forget drops those, too: they never arrive.
     """
     waiting = [item for item in row['queue'] if item['user']]
     dropped = [item for item in row['queue'] if not item['user']]
@@ -93,7 +93,7 @@ def settle(scope: Scope) -> None:
 def _run_rounds(scope: Scope, row: Row) -> None:
     """Start every round up to now; one snapshot stands for several.
 
-    A round starts on its beat, and not while a transfer is running.
+    A round starts on schedule, but not while a transfer is running.
     """
     rpo, seconds = row['rpo'], scope.behaviors.round_seconds
     period = rpo * max(1, math.ceil(seconds / rpo))
@@ -102,7 +102,7 @@ def _run_rounds(scope: Scope, row: Row) -> None:
     rounds = 1 + math.floor((scope.now - first) / period)
     last = first + (rounds - 1) * period
     if rounds > 1 and last + seconds > scope.now:
-        # The last one still runs; the one before has arrived.
+        # The last one is still running; the one before has arrived.
         row = _send(scope, row, last - period, seconds, rounds - 1)
         rounds = 1
     if rounds > 0:
@@ -112,7 +112,7 @@ def _run_rounds(scope: Scope, row: Row) -> None:
 
 
 def due(scope: Scope) -> float:
-    """When something has to be done next; infinite if never."""
+    """The time of the next action; infinite if there is none."""
     return min((time for row in scope.store.rows(replicas.SESSIONS)
                 for time in _times(row)), default=math.inf)
 
@@ -134,14 +134,14 @@ def _runs(row: Row) -> bool:
 
 
 def arrived(scope: Scope, row: Row) -> list[replicas.Item]:
-    """What has had its time on the way and is to be handed over."""
+    """The items whose transfer time is over, to be handed over."""
     if not _runs(row):
         return []
     return [item for item in row['queue'] if item['ends'] <= scope.now]
 
 
 def parcels(scope: Scope, row: Row) -> list[dict[str, Any]]:
-    """What is to be handed over, with the peer's ids of volumes."""
+    """The data to hand over, with the peer's ids of volumes."""
     return [_parcel(scope, row, item) for item in arrived(scope, row)]
 
 
@@ -161,9 +161,9 @@ def _parcel(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Any]:
 
 
 def _bytes(scope: Scope, row: Row, item: replicas.Item) -> dict[str, Sent]:
-    """How much is sent for each volume: all of it if it has changed.
+    """The bytes sent for each volume: all of it if it has changed.
 
-    With contents it is known what was sent.
+    With contents they are counted.
     """
     now = _held(scope, _snapshot_ref(item))
     if scope.context.contents is not None:
@@ -179,29 +179,29 @@ def _supposed(size: int) -> Sent:
 
 
 def _latest(scope: Scope, row: Row) -> dict[str, str]:
-    """What both sides have of each volume."""
+    """The data of each volume that both sides have."""
     if row['latest_replicated_snapshot'] is None:
         return {}
     return _held(scope, row['latest_replicated_snapshot'])
 
 
 def note_sent(scope: Scope, token: str, size: Sent) -> None:
-    """So many bytes were sent of what has that token."""
+    """Count the bytes that were sent of a token."""
     for row in scope.store.rows(replicas.SESSIONS):
         queue = [
             {**item, 'sent': {**item.get('sent', {}), token: size}}
             if token in _held(scope, _snapshot_ref(item)).values() else item
             for item in row['queue']]
         if queue != row['queue']:
-            # No news for the other side: the version stays.
+            # No change for the peer: the version stays.
             scope.store.update(replicas.SESSIONS, row['id'], queue=queue)
 
 
 def missing(scope: Scope, row: Row, parcel: dict[str, Any]
             ) -> dict[str, str]:
-    """The tokens of a parcel without data here, each with what was before.
+    """The tokens of a parcel without data here, each with its base.
 
-    That is what both sides have of the volume, or ''.
+    The base is the data of the volume that both sides have, or ''.
     """
     contents, before = scope.context.contents, _latest(scope, row)
     return {} if contents is None else {
@@ -262,7 +262,7 @@ def _image(scope: Scope, image: dict[str, Any]) -> Row:
 
 
 def fill(scope: Scope, snapshot: str) -> None:
-    """Put the volumes of a group to what a snapshot of it holds."""
+    """Set the volumes of a group to the data of a snapshot."""
     for image in scope.store.find('volsnaps', 'snapshot', snapshot):
         _, number = schema.split_ref(image['source'])
         scope.store.update(
@@ -271,7 +271,7 @@ def fill(scope: Scope, snapshot: str) -> None:
 
 def _set_latest(scope: Scope, row: Row, snapshot: str, generation: int,
                 **changes: Any) -> Row:
-    """A newer snapshot is on both sides; the array's last one can go."""
+    """Remove the last internal snapshot: a newer one is on both sides."""
     before = row['latest_replicated_snapshot']
     row = replicas.change(
         scope, row, generation_number=generation,
@@ -283,7 +283,7 @@ def _set_latest(scope: Scope, row: Row, snapshot: str, generation: int,
 
 
 def _discard(scope: Scope, snapshot: str) -> None:
-    """Remove a snapshot, unless somebody has made something of it."""
+    """Remove a snapshot, unless other objects depend on it."""
     row = scope.store.at(snapshot)
     if not snapshots.why_used(scope, row):
         snapshots.remove(scope, row)
@@ -291,11 +291,11 @@ def _discard(scope: Scope, snapshot: str) -> None:
 
 def _record(scope: Scope, row: Row, item: dict[str, Any],
             sent: dict[int, Sent]) -> None:
-    """Keep the rounds that an item stands for in the history."""
+    """Add the rounds of an item to the history."""
     volumes = {str(number): size for number, size in sent.items()
                if any(size)}
     for before in reversed(range(min(item['rounds'], HISTORY_KEPT))):
-        # All that was written went with one of them.
+        # One of them had all of the written data.
         _record_one(scope, row, item, before, {} if before else volumes)
     for old in history(scope, row)[:-HISTORY_KEPT]:
         scope.store.remove(_HISTORY, old['id'])
@@ -316,6 +316,6 @@ def _record_one(scope: Scope, row: Row, item: dict[str, Any], before: int,
 
 
 def history(scope: Scope, row: Row) -> list[Row]:
-    """The rounds of a session that are remembered, oldest first."""
+    """The rounds in the history of a session, oldest first."""
     return scope.store.find(
         _HISTORY, 'session', replicas.session_ref(row))

@@ -32,7 +32,7 @@ _STORED = ('name', 'size', 'volume_group', 'description', 'read_only',
 
 
 def _is_dedup(scope: Scope, row: Row) -> bool:
-    """That of the group; the internal volume has none."""
+    """The value of the group; the internal volume has none."""
     if row['volume_group'] is None:
         return False
     return bool(scope.store.at(row['volume_group'])['is_dedup'])
@@ -56,7 +56,7 @@ def volsnaps_of(scope: Scope, ref: str) -> list[Row]:
 
 
 def new_row(scope: Scope, values: Row) -> Row:
-    """What a volume is stored with, from its own values."""
+    """The row of a new volume, from its values."""
     return {
         'read_only': False, 'vmware_support': False, 'description': None,
         **values, **base.next_scsi(scope),
@@ -100,7 +100,7 @@ class VolumeRules(base.Rules):
         return self.make(scope, values)
 
     def make(self, scope: Scope, values: Row) -> Row:
-        """Make a volume as far as names, size and room allow it."""
+        """Create a volume, after checks of names, size and space."""
         base.check_name(values['name'], scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Volume')
