@@ -91,22 +91,6 @@ class Writer(_Load):
             disk.write(path, 0, block(number))
 
 
-class Rewriter(_Load):
-    """Writes the same MiB of a disk again and again.
-
-    :param offset: of the MiB, in MiB; beyond what a Writer writes
-    """
-
-    def __init__(self, path, offset):
-        super().__init__()
-        self._path = path
-        self._offset = offset * disk.MIB
-        self._data = disk.pattern(offset)
-
-    def write(self, number):
-        disk.write(self._path, self._offset, self._data)
-
-
 class Files(_Load):
     """Writes files, each of which is on the disk before the next begins."""
 
