@@ -35,6 +35,8 @@ _DOUBTFUL_RESTORE_TIMEOUT = 60.0
 # Of one whose reply did not come in time, or was lost by an array that
 # restores.
 _SLOW_RESTORE_TIMEOUT = 300.0
+# Times at most that a group is looked at meanwhile.
+_LOOKS = 60
 
 
 class Volumes:
@@ -214,6 +216,7 @@ class Volumes:
             return _is_restored(before, after, snapshot)
         try:
             return polling.wait_until(restored, seconds, what='restore',
+                                      interval=max(1.0, seconds / _LOOKS),
                                       clock=self._client.clock)
         except polling.WaitTimeout:
             return False

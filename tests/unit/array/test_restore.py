@@ -81,6 +81,7 @@ class RestoreTest(simulated.SimulatedTest):
         self.assertIn('cvg-1', str(error))
         self.assertEqual(1, len(self.patches()))
         self.assertGreater(self.clock.monotonic(), 300)
+        self.assertLess(len(self.calls()), 70)
 
     def test_one_that_is_slow_teaches_nothing_else(self):
         """To learn the header by it could be to send it twice."""
