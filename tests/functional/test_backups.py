@@ -214,7 +214,7 @@ class EverywhereTest(BackupTest):
         self.assert_left(volumes=1, volume_groups=1, snapshots=1)
 
 
-class WeatherTest(BackupTest):
+class FaultsTest(BackupTest):
 
     keeps_budgets = False
 

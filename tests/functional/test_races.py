@@ -394,7 +394,7 @@ class ManyAtOnceTest(base.FunctionalTest):
                         for attachment in attachments])
         self.assert_left(volumes=7, volume_groups=7)
 
-    def test_a_new_host_in_bad_weather(self) -> None:
+    def test_a_new_host_while_requests_fail(self) -> None:
         """Six attaches of one new host while every third write is lost."""
         volumes = [self.backend.create_volume(1) for _ in range(6)]
         connector = self.host()

@@ -93,7 +93,7 @@ class EverywhereTest(RevertTest):
                          self.disks.read(clone, 5 * MIB, 10))
 
 
-class WeatherTest(RevertTest):
+class FaultsTest(RevertTest):
 
     def _extended(self) -> tuple[Any, Any]:
         volume = self.backend.create_volume(1)

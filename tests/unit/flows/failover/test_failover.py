@@ -175,7 +175,7 @@ class FailOverTest(pair.PairTest):
     @ddt.data(('busy', 'before'), ('reset', 'after'), ('garbage', 'after'),
               ('status', 'before'))
     @ddt.unpack
-    def test_bad_weather_at_every_call(self, kind, commit):
+    def test_a_fault_at_every_call(self, kind, commit):
         for after in range(30):
             fault = self.two.control.add_fault(
                 kind=kind, commit=commit, times=1, after=after)
