@@ -135,7 +135,8 @@ class Volumes:
                 outcome=outcome,
                 shows=lambda after: self._shows(before, after, snapshot.ref))
         except rest.RestError as error:
-            if not _is_outcome_unknown(error):
+            # What follows a lost reply may be about what that one began.
+            if not (outcome.open or _is_outcome_unknown(error)):
                 raise
             if rest.errors.may_go_on(error):
                 self._watch_slow_restore(before, snapshot.ref)

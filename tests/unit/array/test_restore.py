@@ -105,6 +105,19 @@ class RestoreTest(simulated.SimulatedTest):
         self.restore()
         self.assertEqual(2, len(self.patches()))
 
+    @ddt.data(True, False)
+    def test_one_that_is_lost_and_then_refused(self, known):
+        """The refusal may be about a restore that is under way."""
+        if not known:
+            self.forget()
+        self.fault('reset', commit='before', times=1)
+        self.fault('status', status=400, commit='before')
+        begin = self.clock.monotonic()
+        self.assertRaises(exceptions.RestoreUnsettled if known
+                          else rest.Refused, self.restore)
+        self.assertGreaterEqual(self.clock.monotonic() - begin,
+                                300 if known else 60)
+
     def pass_over(self):
         """The array answers restores with 200, and does nothing."""
         self.sim.control.set_behaviors(refuse_unlisted='ignored', refuse_only=[
