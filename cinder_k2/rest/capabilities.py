@@ -478,11 +478,15 @@ class Capabilities:
                 is_read: bool) -> calls.Steps[errors.RestError]:
         """What a refusal without an older road comes to.
 
-        That a user may not write something says nothing about the array.
+        That a user may not write something says nothing about the array, but
+        the caller has to do without it as well.
         """
-        if isinstance(error, errors.NotOffered) or (
-                not is_read and isinstance(error, errors.Forbidden)):
+        if isinstance(error, errors.NotOffered):
             return error
+        if not is_read and isinstance(error, errors.Forbidden):
+            refusal = self._not_offered(name, error.message)
+            refusal.advice = error.advice
+            return refusal
         if not is_read and isinstance(error, errors.Refused):
             # The array may have refused just this.
             error.advice = error.advice or (

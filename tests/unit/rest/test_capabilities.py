@@ -382,9 +382,10 @@ class RequireTest(Case):
     def test_a_write_that_the_user_may_not_do(self):
         """Another role is enough, so the array is asked each time."""
         for _ in range(2):
-            with self.assertRaises(rest.Forbidden) as caught:
+            with self.assertRaises(rest.NotOffered) as caught:
                 self.require(FORBIDDEN)
-            self.assertIs(FORBIDDEN, caught.exception)
+            self.assertIs(FORBIDDEN, caught.exception.__cause__)
+            self.assertIn('role mgmt-app', str(caught.exception))
             self.assertEqual(('unknown', 1),
                              (self.state(), self.script.calls))
 
