@@ -44,6 +44,7 @@ from cinder_k2.driver.operations import replication
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
+from cinder_k2.flows import deletion as deletion_flows
 from cinder_k2.flows import groups
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -281,15 +282,24 @@ class Groups:
                        member)
                 for volume, member in zip(volumes, members, strict=True)]
         finally:
-            self._leave_to_reclaim(made)
+            self._leave_to_purge(made, naming.clone_source(group.id))
 
-    def _leave_to_reclaim(self, made: ArraySnapshot) -> None:
-        """Let a hidden snapshot go with the last clone; now, without any."""
+    def _leave_to_purge(self, made: ArraySnapshot, name: str) -> None:
+        """Let a hidden snapshot go with the last clone; now, without any.
+
+        Where the array keeps no notes, it is deleted now unless it is needed.
+        """
+        ids = deferred_deletion.DeferredIds(snapshots=frozenset({
+            made.snapshot}))
         try:
             with locks.group_on(self._array, made.group):
-                self._array.deferred.record(
-                    made.group, deferred_deletion.DeferredIds(
-                        snapshots=frozenset({made.snapshot})))
+                try:
+                    self._array.deferred.record(made.group, ids)
+                except exceptions.ObjectInUse as refusal:
+                    LOG.debug('Hidden snapshot %(id)s is deleted at once: '
+                              '%(why)s', {'id': made.snapshot,
+                                          'why': refusal})
+                    deletion_flows.retire_snapshot(self._array, made, [name])
             purge.run(self._array, made.group)
         except _BROKEN as error:
             LOG.warning('Hidden snapshot %(id)s stays on the array until '
@@ -391,9 +401,10 @@ class Groups:
         Its volumes did, unless the service was killed when it was made.
         """
         if group.source_group_id is not None:
-            left = self._array.snapshots.find(naming.clone_source(group.id))
+            name = naming.clone_source(group.id)
+            left = self._array.snapshots.find(name)
             if left is not None:
-                self._leave_to_reclaim(left)
+                self._leave_to_purge(left, name)
         elif group.group_snapshot_id is not None:
             left = self._array.snapshots.find(
                 naming.group_snapshot(group.group_snapshot_id))

@@ -29,6 +29,7 @@ from cinder_k2.driver.operations import purge
 from cinder_k2.driver.operations import resolver
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
+from cinder_k2.flows import deletion as deletion_flows
 from cinder_k2.flows import groups as flows
 from cinder_k2 import rest
 from tests.unit.driver import doubles
@@ -295,6 +296,21 @@ class CopyTest(GroupsTestCase):
         self.assertRaises(ZeroDivisionError, self.copy,
                           source_vols=self.volumes)
         self.assertEqual(self.leaves(), self.calls()[-4:])
+
+    @ddt.data(None, rest.Refused('a clone needs it'))
+    def test_an_array_without_notes(self, error):
+        """The snapshot is deleted at once, unless a clone needs it."""
+        retire = self.function(deletion_flows, 'retire_snapshot')
+        retire.side_effect = error
+        self.array.deferred.record.side_effect = exceptions.ObjectInUse(
+            'Volume group 5', 'takes no notes')
+        self.assertEqual(self.result, self.copy(source_vols=self.volumes))
+        self.assertEqual([
+            call.hold(5), call.array.deferred.record(
+                5, deferred_deletion.DeferredIds(snapshots=frozenset({8}))),
+            call.retire_snapshot(self.array, TAKEN, ['ccs-g']),
+            call.free(5)], [one for one in self.calls()
+                            if one != call.purge(self.array, 5)][-4:])
 
     @ddt.data(rest.Unreachable('lost'), exceptions.LockTimeout('held'))
     def test_a_snapshot_that_stays_does_no_harm(self, error):
