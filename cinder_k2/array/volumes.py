@@ -335,13 +335,15 @@ def check_unmapped(client: rest.Client, ref: rest.Ref) -> None:
 
     :raises StillMapped: it is; the text names hosts and host groups
     """
-    holders = [m.host for m in client.mappings.search(volume=ref) if m.host]
+    holders = {m.host for m in client.mappings.search(volume=ref)}
     if holders:
         names = ', '.join(sorted(_holder_name(client, h) for h in holders))
         raise exceptions.StillMapped(str(ref), f'is mapped to {names}.')
 
 
-def _holder_name(client: rest.Client, holder: rest.Ref) -> str:
+def _holder_name(client: rest.Client, holder: rest.Ref | None) -> str:
+    if holder is None:
+        return 'a host that the array does not name'
     if holder.resource == 'hosts':
         return f'host {client.hosts.get(holder.id).name}'
     return f'host group {client.host_groups.get(holder.id).name}'

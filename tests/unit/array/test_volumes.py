@@ -10,13 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What moving a volume asks for, and what shows that it was moved."""
+"""What shows that a volume was moved, and that it is not mapped."""
 
 from unittest import mock
 
 import ddt
 
+from cinder_k2.array import objects
 from cinder_k2.array import volumes
+from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit.array import recorded
 
@@ -56,3 +58,39 @@ class MoveTest(recorded.RecordedTest):
         self.assertIs(expected, self.shows(rest.Volume(
             7, 'cv-1', unread=frozenset({'volume_group'}))))
         self.assertEqual(LOOK, self.calls()[-1])
+
+
+class MappedTest(recorded.RecordedTest):
+    """What is mapped stays."""
+
+    def setUp(self):
+        super().setUp()
+        self.volumes = volumes.Volumes(self.client)
+        self.volume = objects.ArrayVolume(volume=7, group=9)
+
+    def hosts(self, *hosts):
+        """The array shows mappings to these hosts."""
+        self.client.mappings.search.return_value = [
+            rest.Mapping(number, host=host, volume=self.volume.mappable)
+            for number, host in enumerate(hosts)]
+
+    def assertMapped(self, expected):
+        with self.assertRaisesRegex(exceptions.StillMapped, expected):
+            self.volumes.check_unmapped(self.volume)
+
+    def test_hosts_and_groups_are_named(self):
+        self.client.hosts.get.return_value = rest.Host(1, 'node1')
+        self.client.host_groups.get.return_value = rest.HostGroup(2, 'nodes')
+        self.hosts(rest.Ref('hosts', 1), rest.Ref('host_groups', 2))
+        self.assertMapped('mapped to host group nodes, host node1.')
+        self.client.mappings.search.assert_called_once_with(
+            volume=self.volume.mappable)
+
+    def test_host_that_the_array_does_not_name(self):
+        """Missing, null or of another type: it is mapped all the same."""
+        self.hosts(None)
+        self.assertMapped('to a host that the array does not name.')
+
+    def test_not_mapped(self):
+        self.hosts()
+        self.volumes.check_unmapped(self.volume)
