@@ -95,8 +95,8 @@ class Mappings:
                 m.volume for m in mappings)):
             ours = self._client.mappings.search(host=ref,
                                                 volume=volume.mappable)
-        for mapping in ours:
-            self._delete(mapping)
+        if volume:
+            self._delete(ours, ref, volume)
         # Entries of a view's volsnaps go with the view's own (MAP-4), and
         # where they are others', so is that.
         gone = {m.id for m in ours}
@@ -122,14 +122,17 @@ class Mappings:
     def unmap_from_group(self, volume: objects.ArrayVolume,
                          group: rest.Ref) -> None:
         """Take a volume from a host group."""
-        for mapping in self._client.mappings.search(
-                host=group, volume=volume.mappable):
-            self._delete(mapping)
+        self._delete(self._client.mappings.search(
+            host=group, volume=volume.mappable), group, volume)
 
     def of_volumes(self, *mappable: rest.Ref) -> list[rest.Mapping]:
         """The mappings of volumes or views. One call."""
-        return self._client.mappings.search(
+        found = self._client.mappings.search(
             rest.query.one_of('volume', mappable))
+        # The one that was asked for, where the array does not tell.
+        return [dataclasses.replace(mapping, volume=mappable[0])
+                if mapping.volume is None and len(mappable) == 1 else mapping
+                for mapping in found]
 
     def by_host(self, mappings: Iterable[rest.Mapping], *,
                 groups_too: bool = True) -> dict[int, list[rest.Mapping]]:
@@ -177,9 +180,16 @@ class Mappings:
                      rest.query.one_of(field, refs))}
         return {ref.id for ref in refs if ref in found or None in found}
 
-    def _delete(self, mapping: rest.Mapping) -> None:
-        self._client.mappings.delete(mapping.id, host=mapping.host,
-                                     volume=mapping.volume)
+    def _delete(self, mappings: Iterable[rest.Mapping], host: rest.Ref,
+                volume: objects.ArrayVolume) -> None:
+        """Remove mappings of a volume to a host or host group.
+
+        After a lost reply they are looked up by both, whatever the array
+        tells of them: an id may be another mapping's by then (OBJ-7).
+        """
+        for mapping in mappings:
+            self._client.mappings.delete(mapping.id, host=host,
+                                         volume=volume.mappable)
 
     def _find(self, volume: objects.ArrayVolume, host: rest.Ref
               ) -> rest.Mapping | None:

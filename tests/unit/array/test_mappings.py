@@ -11,6 +11,7 @@
 # under the License.
 
 
+import contextlib
 import dataclasses
 import itertools
 from unittest import mock
@@ -21,10 +22,22 @@ from cinder_k2.array import mappings
 from cinder_k2.flows import volumes
 from cinder_k2 import polling
 from cinder_k2 import rest
+import k2_sim
 from tests.unit import lost
 from tests.unit import simulated
 
 GIB = simulated.GIB
+
+
+@contextlib.contextmanager
+def untold(field):
+    """Leave a field out of each mapping that is read."""
+    def read(cls, data, *args):
+        return rest.records.Record.from_json.__func__(
+            cls, {name: data[name] for name in data if name != field}, *args)
+
+    with mock.patch.object(rest.Mapping, 'from_json', classmethod(read)):
+        yield
 
 
 class AccessTest(simulated.SimulatedTest):
@@ -46,6 +59,15 @@ class AccessTest(simulated.SimulatedTest):
         return self.array.snapshots.create_view(
             'view', self.array.snapshots.create('snapshot', self.volume),
             lasting=True)
+
+    def another_client(self):
+        """What somebody else uses, whatever happens to our replies."""
+        client = rest.Client(
+            rest.Settings(address='k2.example.org', login='admin',
+                          password='admin'),
+            adapter=k2_sim.RequestsAdapter(self.sim), clock=self.clock)
+        self.addCleanup(client.close)
+        return client
 
     def host_ref(self, host):
         return self.client.hosts.ref(host)
@@ -263,6 +285,36 @@ class RevokeTest(AccessTest):
         self.assertTrue(self.mappings.is_mapped(self.host))
         self.mappings.unmap(self.volume, self.host)
         self.assertFalse(self.mappings.is_mapped(self.host))
+
+    @ddt.data('unmap', 'unmap_from_group', 'of_volumes')
+    def test_no_reply_and_the_id_is_another_volumes(self, way):
+        """Also where the array does not tell the volume of a mapping."""
+        self.sim.control.set_behaviors(reuse_ids=True, sequences=False)
+        self.mappings.unmap(self.volume, self.host)
+        holder = (self.client.host_groups.create(name='cluster').ref
+                  if way == 'unmap_from_group' else self.host_ref(self.host))
+        mine = self.client.mappings.create(host=holder,
+                                           volume=self.volume.mappable)
+        other = self.another_client()
+
+        def give_away():
+            theirs = other.mappings.create(host=holder,
+                                           volume=self.second.mappable)
+            self.assertEqual(mine.id, theirs.id)
+
+        with lost.on_request('DELETE', '/mappings', act=give_away,
+                             error=rest.Unreachable), untold('volume'):
+            if way == 'unmap':
+                self.assertTrue(self.mappings.unmap(self.volume,
+                                                    self.host).found)
+            elif way == 'unmap_from_group':
+                self.mappings.unmap_from_group(self.volume, holder)
+            else:
+                self.mappings.delete(
+                    mapping for mapping in self.mappings.of_volumes(
+                        self.volume.mappable) if mapping.host == holder)
+        self.assertEqual([self.second.mappable], [
+            each.volume for each in other.mappings.search(host=holder)])
 
     def test_host_group(self):
         """Only the volume leaves, and only that group."""
