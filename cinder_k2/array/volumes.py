@@ -121,7 +121,9 @@ class Volumes:
         One call. Where it is not clear whether the array does so, this
         returns or raises when no more is to be expected of it.
 
-        :param before: the group, as it was seen before
+        :param before: the group, as it was seen before. After a lost reply
+            the request is not repeated if the id is another group's by then
+            (OBJ-7).
         :raises Refused: it holds other volumes, or these at other sizes,
             or something is mapped (RST-2, RST-3); or the array does not
             restore groups
@@ -132,8 +134,11 @@ class Volumes:
         try:
             after = self._client.volume_groups.update(
                 snapshot.group, last_restored_from=snapshot.ref,
-                outcome=outcome,
+                names=[before.name] if before.name else (), outcome=outcome,
                 shows=lambda after: self._shows(before, after, snapshot.ref))
+        except rest.OtherObject as error:
+            # Refused, but after a request that may yet be carried out.
+            raise self._unsettled(before, f' {error}') from error
         except rest.RestError as error:
             # What follows a lost reply may be about what that one began.
             if not (outcome.open or _is_outcome_unknown(error)):
@@ -190,11 +195,15 @@ class Volumes:
                             snapshot: rest.Ref) -> None:
         if not self._becomes_restored(before, snapshot,
                                       _SLOW_RESTORE_TIMEOUT):
-            raise exceptions.RestoreUnsettled(
-                f'The array at {self._client.address} was told to restore '
-                f'volume group {before.name}, did not say that it has, and '
-                f'may still do so. Nothing was copied. Look at the group on '
-                f'the array before you revert again.')
+            raise self._unsettled(before)
+
+    def _unsettled(self, before: rest.VolumeGroup, why: str = ''
+                   ) -> exceptions.RestoreUnsettled:
+        return exceptions.RestoreUnsettled(
+            f'The array at {self._client.address} was told to restore '
+            f'volume group {before.name}, did not say that it has, and may '
+            f'still do so. Nothing was copied. Look at the group on the '
+            f'array before you revert again.{why}')
 
     def _watch_failed_restore(self, before: rest.VolumeGroup,
                               snapshot: rest.Ref, error: rest.RestError

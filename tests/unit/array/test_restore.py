@@ -21,6 +21,7 @@ from cinder_k2.array import objects
 from cinder_k2 import exceptions
 from cinder_k2 import rest
 import k2_sim
+from tests.unit import lost
 from tests.unit import simulated
 
 _RESTORE = 'updates:volume_groups:last_restored_from'
@@ -117,6 +118,19 @@ class RestoreTest(simulated.SimulatedTest):
                           else rest.Refused, self.restore)
         self.assertGreaterEqual(self.clock.monotonic() - begin,
                                 300 if known else 60)
+
+    def test_a_lost_request_and_the_id_is_another_groups(self):
+        """Its volumes are not put back, and nothing is copied."""
+        def renamed():
+            self.client.volume_groups.update(self.group.id, name='theirs')
+        with lost.on_request('PATCH', '/volume_groups', act=renamed,
+                             sent=False, error=rest.Unreachable):
+            error = self.assertRaises(exceptions.RestoreUnsettled,
+                                      self.restore)
+        self.assertIn('cvg-1', str(error))
+        self.assertIn('theirs', str(error))
+        self.assertIsNone(self.client.volume_groups.get(
+            self.group.id).last_restored_from)
 
     def pass_over(self):
         """The array answers restores with 200, and does nothing."""
