@@ -112,8 +112,7 @@ class Mappings:
 
     def is_mapped(self, host: int) -> bool:
         """Whether anything is mapped to the host itself."""
-        return bool(self._client.mappings.some(
-            host=self._client.hosts.ref(host))[0])
+        return self._may_have_mapping('host', self._client.hosts.ref(host))
 
     def group_of(self, host: int) -> rest.Ref | None:
         """The host group that a host is a member of."""
@@ -173,12 +172,22 @@ class Mappings:
         return self._mapped('host', map(self._client.hosts.ref, hosts))
 
     def _mapped(self, field: str, refs: Iterable[rest.Ref]) -> set[int]:
-        """Those that a field of some mapping shows, or may."""
+        """Those that a field of some mapping shows, or may.
+
+        One more call for each that a part of the list does not show.
+        """
         refs = set(refs)
-        found = {getattr(mapping, field) for mapping
-                 in self._client.mappings.search(
-                     rest.query.one_of(field, refs))}
-        return {ref.id for ref in refs if ref in found or None in found}
+        mappings, complete = self._client.mappings.some(
+            rest.query.one_of(field, refs))
+        found = {getattr(mapping, field) for mapping in mappings}
+        return {ref.id for ref in refs
+                if ref in found or None in found
+                or not complete and self._may_have_mapping(field, ref)}
+
+    def _may_have_mapping(self, field: str, ref: rest.Ref) -> bool:
+        """Whether there is a mapping of that host or volume. One call."""
+        found, complete = self._client.mappings.some(**{field: ref})
+        return bool(found) or not complete
 
     def _delete(self, mappings: Iterable[rest.Mapping], host: rest.Ref,
                 volume: objects.ArrayVolume) -> None:

@@ -339,18 +339,24 @@ class ManyTest(AccessTest):
         self.mappings.map(self.second, self.other)
         self.sim.control.clear_journal()
 
+    def hide_pages(self):
+        """Let the array show one mapping of each list, and no more."""
+        self.sim.control.set_behaviors(page_size=1)
+        self.client.capabilities._verdicts.pop('paging', None)
+        self.client.capabilities.refuse('paging', rest.Refused('no'))
+
     def test_only_what_is_asked_for_is_read(self):
         """Else an array with many mappings would send them all."""
         with mock.patch.object(
-                self.client.mappings, 'search', autospec=True,
-                return_value=[]) as search:
+                self.client.mappings, 'some', autospec=True,
+                return_value=([], True)) as some:
             self.mappings.mapped([1])
             self.mappings.hosts_in_use([2])
         self.assertEqual([
             mock.call(rest.query.one_of(
                 'volume', {self.client.volumes.ref(1)})),
             mock.call(rest.query.one_of('host', [self.host_ref(2)]))],
-            search.mock_calls)
+            some.mock_calls)
 
     def test_mappings_of_volumes(self):
         self.assertEqual([self.volume.mappable], [
@@ -368,10 +374,26 @@ class ManyTest(AccessTest):
                                                      idle]))
 
     def test_array_that_does_not_show_which(self):
-        with mock.patch.object(self.client.mappings, 'search', autospec=True,
-                               return_value=[rest.Mapping(id=1)]):
+        with mock.patch.object(self.client.mappings, 'some', autospec=True,
+                               return_value=([rest.Mapping(id=1)], True)):
             self.assertEqual({1, 2}, self.mappings.mapped([1, 2]))
             self.assertEqual({1, 2}, self.mappings.hosts_in_use([1, 2]))
+
+    def test_part_of_the_list(self):
+        """Those that it does not show are asked for one by one."""
+        idle = self.client.hosts.create(name='idle', type='Linux').id
+        self.hide_pages()
+        self.sim.control.clear_journal()
+        self.assertEqual({self.host, self.other}, self.mappings.hosts_in_use(
+            [self.host, self.other, idle]))
+        self.assertEqual(3, len(self.calls()), self.calls())
+
+    def test_part_of_the_list_of_one_host(self):
+        """More than a page: it has volumes, whichever they are."""
+        self.mappings.map(self.third, self.host)
+        self.hide_pages()
+        self.assertEqual({self.host}, self.mappings.hosts_in_use([self.host]))
+        self.assertTrue(self.mappings.is_mapped(self.host))
 
     def test_by_host(self):
         """Those of groups are removed, or left."""
