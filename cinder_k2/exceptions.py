@@ -57,6 +57,10 @@ class HostConflict(K2Error):
     """The initiators of one host belong to different hosts on the array."""
 
 
+class HostUnknown(K2Error):
+    """The array does not tell which host has what, so it stays mapped."""
+
+
 class ChapSecretLost(K2Error):
     """The array has a CHAP profile whose password nobody knows any more."""
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 import dataclasses
 
 from cinder_k2.array import objects
+from cinder_k2 import exceptions
 from cinder_k2 import polling
 from cinder_k2 import rest
 
@@ -115,8 +116,16 @@ class Mappings:
         return self._may_have_mapping('host', self._client.hosts.ref(host))
 
     def group_of(self, host: int) -> rest.Ref | None:
-        """The host group that a host is a member of."""
-        return self._client.hosts.get(host).host_group
+        """The host group that a host is a member of, None if of none.
+
+        :raises HostUnknown: the array does not tell
+        """
+        found = self._client.hosts.get(host)
+        if not found.tells('host_group'):
+            raise exceptions.HostUnknown(
+                f'The array at {self._client.address} does not show whether '
+                f'host {found.name} is in a host group.')
+        return found.host_group
 
     def unmap_from_group(self, volume: objects.ArrayVolume,
                          group: rest.Ref) -> None:

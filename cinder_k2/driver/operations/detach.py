@@ -268,11 +268,46 @@ class Detach:
         """
         done = self._array.mappings.unmap(backing, host, shared=shared)
         if not done.found:
-            group = self._array.mappings.group_of(host)
+            group = self._group_of(host, backing)
             if group is not None:
                 self._unmap_from_group(volume, backing, group, sought)
                 return True
         return done.busy
+
+    def _group_of(self, host: int, backing: ArrayVolume | None
+                  ) -> rest.Ref | None:
+        """The host group through which a host may have a volume.
+
+        One call more if the array does not tell the host's group.
+
+        :raises HostUnknown: it does not, and some group has the volume
+        """
+        try:
+            return self._array.mappings.group_of(host)
+        except exceptions.HostUnknown as error:
+            if backing is not None and any(
+                    holder is None or holder.resource == 'host_groups'
+                    for holder in self._holders(backing)):
+                self._check_unmapped(backing, str(error))
+            return None
+
+    def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
+        """The hosts and host groups that have a volume. One call."""
+        return [mapping.host for mapping in
+                self._array.mappings.of_volumes(backing.mappable)]
+
+    def _check_unmapped(self, backing: ArrayVolume, why: str) -> None:
+        """See that a volume is not left mapped to what may be its host.
+
+        :param why: why that is not known
+        :raises HostUnknown: it may be
+        """
+        try:
+            self._array.volumes.check_unmapped(backing)
+        except exceptions.StillMapped as mapped:
+            raise exceptions.HostUnknown(
+                f'{why} {mapped} It stays mapped. A forced detach unmaps it '
+                'from all hosts and host groups.') from mapped
 
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,

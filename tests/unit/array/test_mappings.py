@@ -19,6 +19,7 @@ from unittest import mock
 import ddt
 
 from cinder_k2.array import mappings
+from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import polling
 from cinder_k2 import rest
@@ -158,6 +159,15 @@ class GrantTest(AccessTest):
         self.assertIsNone(self.mappings.group_of(self.host))
         self.assertEqual([group.ref] * 2, [
             each.host for each in self.client.mappings.search()])
+
+    def test_host_group_that_the_array_does_not_tell(self):
+        """Missing or of another type; null is no group."""
+        host = rest.Host(self.host, 'one', unread=frozenset({'host_group'}))
+        with mock.patch.object(self.client.hosts, 'get', autospec=True,
+                               return_value=host):
+            error = self.assertRaises(exceptions.HostUnknown,
+                                      self.mappings.group_of, self.host)
+        self.assertIn('whether host one is in', str(error))
 
     def test_no_reply_to_the_mapping_of_a_host_group(self):
         """OBJ-7: the host is looked up before the group is mapped again."""

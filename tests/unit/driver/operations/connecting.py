@@ -65,7 +65,7 @@ class ConnectingCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.journal = autospec.Journal()
-        self.array = autospec.array(self.journal, 'mappings')
+        self.array = autospec.array(self.journal, 'mappings', 'volumes')
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.peers = {}
         self.resolver.held.side_effect = (

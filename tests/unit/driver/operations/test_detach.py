@@ -40,6 +40,8 @@ IDLE = connecting.IDLE
 SETTLED = connecting.SETTLED
 held = connecting.held
 mapping = connecting.mapping
+UNTOLD = exceptions.HostUnknown('The group is not told.')
+STILL_MAPPED = exceptions.StillMapped('/volumes/6', 'is mapped to x.')
 
 
 @ddt.ddt
@@ -251,6 +253,7 @@ class SharedHoldTest(connecting.ConnectingCase):
             self.events)
 
 
+@ddt.ddt
 class HostGroupTest(connecting.ConnectingCase):
     """The volume is mapped to a host group that the host is in."""
 
@@ -290,6 +293,30 @@ class HostGroupTest(connecting.ConnectingCase):
         self.disconnect()
         self.assertNotIn('remove', self.events)
 
+    @ddt.data([GROUP], [None, rest.Ref('hosts', HOST)])
+    def test_a_group_that_the_array_does_not_tell(self, holders):
+        """Some group has the volume: it is not known to be unmapped."""
+        self.array.mappings.group_of.side_effect = UNTOLD
+        self.array.mappings.of_volumes.return_value = [
+            rest.Mapping(number, host, BACKING.mappable)
+            for number, host in enumerate(holders)]
+        self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
+        error = self.assertRaises(exceptions.HostUnknown, self.disconnect)
+        self.assertIn('not told. /volumes/6 is mapped to x. It', str(error))
+        self.array.mappings.of_volumes.assert_called_once_with(
+            BACKING.mappable)
+
+    @ddt.data([], [rest.Ref('hosts', OTHER_HOST)])
+    def test_no_group_has_the_volume(self, holders):
+        """Then it does not matter which one the host is in."""
+        self.array.mappings.group_of.side_effect = UNTOLD
+        self.array.mappings.of_volumes.return_value = [
+            rest.Mapping(number, host, BACKING.mappable)
+            for number, host in enumerate(holders)]
+        self.disconnect()
+        self.array.mappings.unmap_from_group.assert_not_called()
+        self.assertIn('remove', self.events)
+
     def elsewhere(self, group):
         """Another attachment, to a host of that group."""
         self.users.elsewhere.return_value = [['iqn.b']]
@@ -318,6 +345,12 @@ class HostGroupTest(connecting.ConnectingCase):
         self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
         self.disconnect()
         self.array.mappings.unmap_from_group.assert_not_called()
+
+    def test_a_volume_that_is_gone_and_a_group_that_is_not_told(self):
+        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
+        self.array.mappings.group_of.side_effect = UNTOLD
+        self.disconnect()
+        self.array.mappings.of_volumes.assert_not_called()
 
     def test_what_has_no_row(self):
         self.assertEqual(SETTLED, self.detaching.disconnect_backing(
