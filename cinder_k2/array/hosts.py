@@ -132,16 +132,17 @@ class Hosts:
         """
         return self._describe(initiators, self._in_any_case(initiators))
 
-    def owners(self, sought: Sought) -> dict[int, dict[str, int]]:
+    def owners(self, sought: Sought) -> dict[int, dict[str, int]] | None:
         """Hosts that have some of these initiators, and which they have.
 
         :returns: by id of the host: name as the array has it, record id;
-            none where the array does not show these
+            none where the array does not show these. None if it does not
+            show whose these initiators are, and has no host of the names
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
             named = self._by_name(sought)
-            return {} if named.host is None else {
+            return None if named.host is None else {
                 named.host: self.initiators(named.host)}
         return self._by_host(found or self._in_any_case(sought.initiators))
 
@@ -285,7 +286,7 @@ class Hosts:
         named = self._client.hosts.find(name=sought.name)
         if named is not None and named.id == host:
             return
-        if host not in self.owners(sought) and (
+        if host not in (self.owners(sought) or ()) and (
                 named is not None or self._now(host) is not None):
             raise self._other(f'host {sought.name}', host)
 

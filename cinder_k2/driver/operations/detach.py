@@ -224,10 +224,17 @@ class Detach:
     def _disconnect_owners(self, volume: typing.Any,
                            backing: ArrayVolume | None,
                            sought: array_hosts.Sought,
-                           owners: Mapping[int, Mapping[str, int]],
+                           owners: Mapping[int, Mapping[str, int]] | None,
                            hold: host_holds.Hold) -> Disconnected:
-        """Unmap from the records that the array has of a host."""
+        """Unmap from the records that the array has of a host.
+
+        :raises HostUnknown: the volume may be mapped to it, and the array
+            does not show which one it is
+        """
         initiators = list(sought.initiators)
+        if owners is None:
+            self._check_not_left(backing, sought)
+            owners = {}
         busy = {host for host in owners if self._unmap(
             volume, backing, host, sought, not hold.is_alone)}
         idle = owners.keys() - busy
@@ -250,7 +257,8 @@ class Detach:
         if not done.unsettled:
             return done
         with self._hosts.held(sought.initiators):
-            owners = self._hosts.registry.owners(sought)
+            # None: what was found by its name is gone.
+            owners = self._hosts.registry.owners(sought) or {}
             idle = {host for host in owners
                     if not self._array.mappings.is_mapped(host)}
             for host in idle & done.unsettled:
@@ -291,6 +299,25 @@ class Detach:
                 self._check_unmapped(backing, str(error))
             return None
 
+    def _check_not_left(self, backing: ArrayVolume | None,
+                        sought: array_hosts.Sought) -> None:
+        """See that a host that cannot be found does not have a volume.
+
+        Hosts that this driver named are others: it would have that name.
+        One call, and one for each host that has the volume.
+
+        :raises HostUnknown: it may have it
+        """
+        registry = self._hosts.registry
+        if backing is not None and any(
+                holder is None or holder.resource != 'hosts'
+                or registry.ours(holder.id) is None
+                for holder in self._holders(backing)):
+            self._check_unmapped(backing, (
+                f'The array at {self._array.address} does not show which '
+                f'host has {", ".join(sought.initiators)}, and none is named '
+                f'{" or ".join(sought.names)}.'))
+
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""
         return [mapping.host for mapping in
@@ -323,7 +350,7 @@ class Detach:
                                                 list(sought.initiators)):
                 if any(self._array.mappings.group_of(host) == group
                        for host in registry.owners(
-                           array_hosts.Sought(tuple(others)))):
+                           array_hosts.Sought(tuple(others))) or ()):
                     self.keep(volume, backing, sought)
                     return
             if backing is not None:

@@ -85,6 +85,18 @@ class ByNameTest(HostsTest):
         self.make('theirs', IQN)
         self.assertEqual(self.found(None, (IQN,)),
                          self.hosts.locate(self.sought()))
+        self.assertIsNone(self.hosts.owners(self.sought()))
+
+    def test_verified_where_only_names_are_shown(self):
+        """An id is not the host's unless its name shows that."""
+        self.blind = True
+        host = self.make('theirs', IQN)
+        self.assertRaises(rest.OtherObject, self.hosts.verify, host,
+                          self.sought())
+        self.hosts.verify(self.make(self.name), self.sought())
+
+    def test_nobody_has_the_initiators(self):
+        """Unlike above, the array shows that."""
         self.assertEqual({}, self.hosts.owners(self.sought()))
 
     def test_host_of_somebody_else(self):

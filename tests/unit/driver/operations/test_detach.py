@@ -151,6 +151,49 @@ class DisconnectTest(connecting.ConnectingCase):
         self.zoning.now_idle.assert_called_once_with([IQN])
         self.zoning.report.assert_called_once_with({IQN})
 
+    def untold(self, *holders):
+        """The array does not show which host it is; these are mapped."""
+        self.registry.owners.return_value = None
+        self.array.mappings.of_volumes.return_value = [
+            rest.Mapping(number, host, BACKING.mappable)
+            for number, host in enumerate(holders)]
+        self.registry.ours.side_effect = {OTHER_HOST: OURS}.get
+        self.array.volumes.check_unmapped.side_effect = STILL_MAPPED
+
+    @ddt.data([rest.Ref('hosts', HOST)], [GROUP], [None],
+              [rest.Ref('hosts', OTHER_HOST), rest.Ref('hosts', HOST)])
+    def test_a_host_that_the_array_does_not_show(self, holders):
+        """The volume is not reported as detached while it may have it."""
+        self.untold(*holders)
+        for disconnect in (self.disconnect, lambda: (
+                self.detaching.disconnect_backing(BACKING, CONNECTOR))):
+            error = self.assertRaises(exceptions.HostUnknown, disconnect)
+            self.assertIn(f'which host has {IQN}', str(error))
+            self.assertIn('/volumes/6 is mapped to x.', str(error))
+        self.zoning.now_idle.assert_not_called()
+        self.array.mappings.of_volumes.assert_called_with(BACKING.mappable)
+        self.array.volumes.check_unmapped.assert_called_with(BACKING)
+
+    @ddt.data([], [rest.Ref('hosts', OTHER_HOST)])
+    def test_a_host_that_is_not_shown_and_has_nothing(self, holders):
+        """A host that the driver named is another one."""
+        self.untold(*holders)
+        self.disconnect()
+        self.array.volumes.check_unmapped.assert_not_called()
+        self.zoning.report.assert_called_once_with({IQN})
+
+    def test_what_was_mapped_is_unmapped_meanwhile(self):
+        self.untold(rest.Ref('hosts', HOST))
+        self.array.volumes.check_unmapped.side_effect = None
+        self.disconnect()
+        self.zoning.report.assert_called_once_with({IQN})
+
+    def test_a_volume_that_is_gone_from_a_host_that_is_not_shown(self):
+        self.untold(rest.Ref('hosts', HOST))
+        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
+        self.disconnect()
+        self.array.mappings.of_volumes.assert_not_called()
+
     def test_the_profile_goes_with_the_host(self):
         protection = autospec.Double(chap.Chap)
         self.make(protection)
@@ -224,10 +267,11 @@ class SharedHoldTest(connecting.ConnectingCase):
         self.zoning.report.assert_called_once_with({IQN})
 
     def test_it_is_gone_meanwhile(self):
-        self.registry.owners.side_effect = [{HOST: RECORDS}, {}]
-        self.disconnect()
-        self.assertNotIn('remove', self.events)
-        self.zoning.report.assert_called_once_with({IQN})
+        for gone in ({}, None):
+            self.registry.owners.side_effect = [{HOST: RECORDS}, gone]
+            self.disconnect()
+            self.assertNotIn('remove', self.events)
+            self.zoning.report.assert_called_with({IQN})
 
     def test_another_record_was_not_this_ones_to_empty(self):
         """One that was busy before is not removed by this detach."""
