@@ -368,14 +368,18 @@ class DeferredDeletion:
                         live: Mapping[int | None, str] | None) -> set[int]:
         """Delete volumes that were hidden; those that are gone.
 
+        One whose name the array does not tell stays: the id may be that of
+        another volume by now (OBJ-7).
+
         :param live: names of the volumes that the group has, by id; None
             if they were not looked up
         """
         if live is None:
             live = self._groups.names_in(group) if wanted else {}
         return {v for v in wanted if v not in live
-                or live[v] != naming.kept_volume(v)
-                or self._try(self._client.volumes, v, group, live[v])}
+                or live[v] and (
+                    live[v] != naming.kept_volume(v)
+                    or self._try(self._client.volumes, v, group, live[v]))}
 
     def _try(self, resource: rest.Collection[typing.Any], key: int,
              group: int, name: str | None) -> bool:

@@ -97,6 +97,19 @@ class HiddenTest(simulated.SimulatedTest):
         self.assertEqual({self.source.volume},
                          self.array.deferred.groups()[0].ids.volumes)
 
+    def test_a_volume_without_a_name_stays_noted(self):
+        """OBJ-7: whose the id is cannot be seen then; next time it may."""
+        self.hide()
+        self.delete_clone()
+        nameless = [rest.Volume(id=self.source.volume)]
+        with mock.patch.object(self.client.volumes, 'search', autospec=True,
+                               return_value=nameless):
+            self.assertEqual(deferred_deletion.Purged(),
+                             self.array.deferred.purge(self.source.group))
+        self.assertEqual({self.source.volume},
+                         self.array.deferred.groups()[0].ids.volumes)
+        self.assertTrue(self.array.deferred.purge(self.source.group).empty)
+
     def test_somebody_elses_snapshot_is_named(self):
         self.array.snapshots.create('theirs', self.source)
         error = self.assertRaises(exceptions.ObjectInUse,
