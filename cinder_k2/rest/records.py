@@ -165,6 +165,9 @@ class Record:
     NEEDED: ClassVar[frozenset[str]] = frozenset({'id'})
     #: The references that are never empty; null does not tell them.
     ALWAYS_SET: ClassVar[frozenset[str]] = frozenset()
+    #: The fields that are null where they are empty, besides references; a
+    #: missing one may have a value that the reply does not tell.
+    EMPTY_AS_NULL: ClassVar[frozenset[str]] = frozenset()
     #: Whether values may hold secrets, which no log may show.
     SECRET: ClassVar[bool] = False
     #: How to read each field, in their order.
@@ -172,8 +175,8 @@ class Record:
 
     id: int
     #: The fields that the reply did not tell: of another type, or, if they
-    #: are references, missing. A reference that is null tells that there is
-    #: no object, unless it is never empty.
+    #: are references or ``EMPTY_AS_NULL``, missing. A reference that is null
+    #: tells that there is no object, unless it is never empty.
     unread: frozenset[str] = dataclasses.field(
         default=frozenset(), kw_only=True, compare=False, repr=False)
 
@@ -212,7 +215,8 @@ class Record:
                  if data.get(name) is not None}
         values, unread = cls._read(given, overlook)
         unread |= {name for name, reader in cls.READERS.items()
-                   if reader is _as_ref and name not in data}
+                   if (reader is _as_ref or name in cls.EMPTY_AS_NULL)
+                   and name not in data}
         unread |= {name for name in cls.ALWAYS_SET
                    if values.get(name) is None}
         try:
@@ -251,6 +255,7 @@ class Volume(Record):
     RESOURCE = 'volumes'
     KEY = ('name',)
     ALWAYS_SET = frozenset({'volume_group'})
+    EMPTY_AS_NULL = frozenset({'description'})
 
     name: str = ''
     size: Kib | None = None
@@ -273,6 +278,7 @@ class VolumeGroup(Record):
 
     RESOURCE = 'volume_groups'
     KEY = ('name',)
+    EMPTY_AS_NULL = frozenset({'description'})
 
     name: str = ''
     quota: Kib | None = None

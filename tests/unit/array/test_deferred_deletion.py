@@ -120,14 +120,16 @@ class HiddenTest(simulated.SimulatedTest):
 
     def test_a_note_that_cannot_be_read_is_not_written_over(self):
         """What else is hidden in the group would never be deleted."""
-        odd = rest.VolumeGroup(id=self.source.group, name='cvg-1',
-                               unread=frozenset({'description'}))
-        self.sim.control.clear_journal()
-        with mock.patch.object(self.client.volume_groups, 'get',
-                               autospec=True, return_value=odd):
-            self.assertRaises(exceptions.ObjectInUse,
-                              self.array.deferred.defer_volume, self.source)
-        self.assertEqual([], self.calls())
+        told = {'id': self.source.group, 'name': 'cvg-1'}
+        for odd in (told, {**told, 'description': ['a']}):
+            self.sim.control.clear_journal()
+            with mock.patch.object(
+                    self.client.volume_groups, 'get', autospec=True,
+                    return_value=rest.VolumeGroup.from_json(odd)):
+                self.assertRaises(
+                    exceptions.ObjectInUse,
+                    self.array.deferred.defer_volume, self.source)
+            self.assertEqual([], self.calls())
 
     def test_nothing_hidden_costs_one_call(self):
         self.sim.control.clear_journal()

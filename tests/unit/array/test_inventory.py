@@ -84,6 +84,17 @@ class InventoryTest(WithVolumeTest):
             self.assertIn(f'does not tell its {word}',
                           str(other.reasons()), str(change))
 
+    def test_a_missing_description_is_not_managed(self):
+        """The note of the original name would replace what it says."""
+        found = self.found()
+        for part, kind in (('volume', rest.Volume),
+                           ('group', rest.VolumeGroup)):
+            told = {name: value for name, value in dataclasses.asdict(
+                getattr(found, part)).items() if name != 'description'}
+            other = dataclasses.replace(found, **{part: kind.from_json(told)})
+            self.assertIn('does not tell its description',
+                          str(other.reasons()), part)
+
     def test_the_newer_field_is_read_from_a_reply(self):
         read = rest.VolumeGroup.from_json({
             'id': 1, 'name': 'g', 'replication_sessions': [{'ref': 'x'}]})

@@ -97,6 +97,14 @@ class RecordTest(unittest.TestCase):
         null = {'id': 1, 'is_deleted': None, 'source': None}
         self.assertEqual(rest.Snapshot(id=1), rest.Snapshot.from_json(null))
 
+    @ddt.data(rest.Volume, rest.VolumeGroup)
+    def test_a_missing_description_is_not_an_empty_one(self, kind):
+        for data, unread in (({'description': None}, False),
+                             ({'description': ''}, False),
+                             ({'description': 'd'}, False), ({}, True)):
+            self.assertEqual(unread, 'description' in kind.from_json(
+                {'id': 1, 'name': 'n', **data}).unread, str(data))
+
     @ddt.data(None, {}, '')
     def test_empty_references(self, empty):
         """OBJ-9: three ways of saying "none"."""

@@ -81,6 +81,7 @@ class VolumeEntryTest(unittest.TestCase):
         found = inventory.FoundVolume(
             rest.Volume.from_json({
                 'id': 6, 'name': name, 'size': 3 * (1 << 20) + 1,
+                'description': None,
                 'volume_group': {'ref': '/volume_groups/4'}}),
             rest.VolumeGroup(id=4, name='g', **group), mappings)
         return manageable.volume_entry(found, owners or _owners())
