@@ -243,9 +243,10 @@ class Record:
 
     def tells(self, name: str) -> bool:
         """Whether the reply told this field, so that it can be compared."""
-        value = getattr(self, name)
-        return name not in self.unread and value != '' and (
-            value is not None or self.READERS[name] is _as_ref)
+        if name in self.unread:
+            return False
+        return getattr(self, name) not in (None, '') or (
+            self.READERS[name] is _as_ref or name in self.EMPTY_AS_NULL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -636,6 +637,6 @@ def normal(name: str, value: Any) -> Any:
         return str(value).lower()
     if name == 'pwwn':
         return str(value).lower().replace(':', '')
-    if name == 'quota':
-        return value or None  # VG-2
+    if name in ('quota', 'description'):
+        return value or None  # VG-2; an empty text is none
     return value

@@ -61,6 +61,28 @@ class ChangeTest(Case):
         self.assertEqual(group, self.client.volumes.update(
             31, volume_group=group).volume_group)
 
+    def test_an_array_that_passes_over_a_text(self):
+        """Null tells that there is none; a missing field tells nothing."""
+        for reply, taken in ((None, False), ('', False), ('b', False),
+                             ('a', True), (..., True)):
+            told = volume(31, description=reply)
+            if reply is ...:
+                del told['description']
+            self.make(scripted.Reply(200, told))
+            self.client.capabilities.found('updates:volumes:description')
+            if taken:
+                self.client.volumes.update(31, description='a')
+            else:
+                with self.assertRaisesRegex(rest.Refused,
+                                            'not changed description'):
+                    self.client.volumes.update(31, description='a')
+
+    def test_a_text_that_is_cleared(self):
+        for reply in None, '':
+            self.make(scripted.Reply(200, volume(31, description=reply)))
+            self.client.capabilities.found('updates:volumes:description')
+            self.client.volumes.update(31, description=None)
+
     def _moved_to(self, number):
         self.make(scripted.Reply(200, volume(
             31, volume_group={'ref': f'/volume_groups/{number}'})))

@@ -391,6 +391,8 @@ class MatchesTest(unittest.TestCase):
         for kind, name, told in (
                 (rest.Host, 'host_group', True),
                 (rest.Snapshot, 'source', True),
+                (rest.Volume, 'description', True),
+                (rest.Volume, 'size', False),
                 (rest.Snapshot, 'volume_group', False),
                 (rest.Volume, 'volume_group', False)):
             record = kind.from_json({'id': 1, 'name': 'n', name: None})
