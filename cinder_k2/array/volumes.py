@@ -235,12 +235,14 @@ class Volumes:
         """The volume of the first name that there is, else the view.
 
         :returns: None if the array has neither
+        :raises GroupNotSupported: the array does not tell the group of the
+            volume, and it is not in one of its own
         """
         for name in names:
             volume = self._client.volumes.find(name=name)
-            group = None if volume is None else self._group_of(name, volume)
-            if volume is not None and group is not None:
-                return objects.ArrayVolume(volume=volume.id, group=group)
+            if volume is not None:
+                return objects.ArrayVolume(
+                    volume=volume.id, group=self._group_of(name, volume))
             view = self.find_view(name)
             if view is not None:
                 return view
@@ -251,11 +253,16 @@ class Volumes:
         view = self._client.snapshots.find(short_name=name)
         return None if view is None else view_backing(self._client, view)
 
-    def _group_of(self, name: str, volume: rest.Volume) -> int | None:
+    def _group_of(self, name: str, volume: rest.Volume) -> int:
         """The group of a volume, by name if the array does not show it."""
         if volume.volume_group is not None:
             return volume.volume_group.id
-        return self.find_group(naming.group_of_volume(name))
+        group = self.find_group(naming.group_of_volume(name))
+        if group is None:
+            raise exceptions.GroupNotSupported(
+                f'The array at {self._client.address} does not tell the '
+                f'volume group of volume {name}, which has none of its own.')
+        return group
 
     def size(self, volume: int, group: int) -> int | None:
         """Size in KiB of a volume in a group. One call."""

@@ -48,7 +48,7 @@ class CreateVolume(engine.Step):
                                        [inputs['name']])
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
-        _drop_volume(inputs['array'], inputs['name'])
+        _drop_volume(inputs['array'], inputs['name'], inputs['group'])
 
 
 def create(array: Array, *, name: str, group_name: str, size: int,
@@ -60,7 +60,8 @@ def create(array: Array, *, name: str, group_name: str, size: int,
             group = array.volumes.create_group(group_name, dedup)
         steps.on_failure('create volume group', lambda:
                          array.volumes.delete_group(group, [group_name]))
-        with steps.step('create volume', lambda: _drop_volume(array, name)):
+        with steps.step('create volume',
+                        lambda: _drop_volume(array, name, group)):
             volume = array.volumes.create(name, size, group)
     return ArrayVolume(group=group, volume=volume)
 
@@ -69,7 +70,7 @@ def create_member(array: Array, *, name: str, size: int,
                   group: int) -> ArrayVolume:
     """Make a volume of ``size`` KiB in the group of others. One call."""
     with undo.Undo(array).step('create volume',
-                               lambda: _drop_volume(array, name)):
+                               lambda: _drop_volume(array, name, group)):
         volume = array.volumes.create(name, size, group)
     return ArrayVolume(group=group, volume=volume, shared=True)
 
@@ -81,8 +82,8 @@ def _drop_group(array: Array, name: str) -> None:
         array.volumes.delete_group(group, [name])
 
 
-def _drop_volume(array: Array, name: str) -> None:
-    """Delete a volume that may have been made."""
-    made = array.volumes.find(name)
-    if made is not None and made.volume is not None:
-        array.volumes.delete(made.volume, made.group, [name])
+def _drop_volume(array: Array, name: str, group: int) -> None:
+    """Delete a volume that may have been made in a group."""
+    made = array.volumes.find_volume(name)
+    if made is not None:
+        array.volumes.delete(made, group, [name])

@@ -69,17 +69,23 @@ class Create(Generic[R]):
         return self._reads.one(data, self.request)
 
     def look(self, certain: bool) -> calls.Steps[R | None]:
-        """Find the object by its natural key and its parents."""
+        """Find the object by its natural key and its parents.
+
+        Where the key has a name, a parent that the array does not tell may
+        be the one: there is no second object of that name.
+        """
         if self._find is not None:
             return self._find()
         if not self._key():
             return None
         wanted = self._key() | self._parents()
-        sought = {name: value for name, value in wanted.items()
-                  if name not in _OTHER_FORM} or wanted
+        sought = self._key() if is_named(self._reads.kind, self._fields) else (
+            {name: value for name, value in wanted.items()
+             if name not in _OTHER_FORM} or wanted)
         found = yield from self._reads.searching(**sought)
-        return next((record for record in found
-                     if records.matches(record, wanted)), None)
+        return next((record for record in found if records.matches(
+            record, {name: value for name, value in wanted.items()
+                     if name in sought or record.tells(name)})), None)
 
     def _key(self) -> dict[str, query.Value]:
         names = self._reads.kind.KEY

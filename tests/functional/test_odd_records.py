@@ -16,6 +16,7 @@ Groups, clones, managing, migration, Fibre Channel, CHAP and host groups.
 """
 
 from collections.abc import Iterator
+import contextlib
 import itertools
 from typing import Any
 
@@ -241,6 +242,43 @@ class PassedOverMoveTest(disks.DisksTest):
             self.assertNotEqual(first, second)
             self.backend.create_snapshot(clone)
             self.backend.delete_everything()
+        self.assertNothingLeft()
+
+
+@ddt.ddt
+class UntoldGroupTest(base.FunctionalTest):
+    """An array that does not tell in which group a volume is."""
+
+    keeps_budgets = False
+
+    def untold(self, value: Any) -> contextlib.AbstractContextManager[None]:
+        return odd.with_replies('volumes', lambda data: changed(
+            data, 'volume_group', itertools.repeat(value)))
+
+    @ddt.data(odd.MISSING, None)
+    def test_a_lost_reply(self, value: Any) -> None:
+        """A volume, and a member of a consistency group."""
+        group = self.backend.create_group()
+        with self.untold(value):
+            for owner in (None, group):
+                self.fault('reset', 'POST', 'volumes', commit='after')
+                self.backend.create_volume(1, owner)
+            self.backend.delete_everything()
+        self.assertNothingLeft()
+
+    def test_a_member_without_ids(self) -> None:
+        """It is not taken for gone."""
+        group = self.backend.create_group()
+        volume = self.backend.create_volume(1, group)
+        volume.provider_id = None
+        volume.save()
+        with self.untold(odd.MISSING):
+            self.assertRaises(backend.OperationFailed,
+                              self.backend.delete_group, group)
+        self.assertEqual(1, self.left()['volumes'])
+        self.assertEqual('error_deleting',
+                         self.backend.volumes()[0].status)
+        self.backend.delete_everything()
         self.assertNothingLeft()
 
 

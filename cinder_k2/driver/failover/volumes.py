@@ -356,9 +356,12 @@ class _Reserver:
         return False
 
     def _find(self, volume: typing.Any) -> ArrayVolume | None:
-        """What backs a volume whose row does not tell."""
+        """What backs a volume whose row does not tell, if the array does."""
         name = naming.volume(volume.name_id)
-        found = self._array.volumes.find(name, naming.peer(name))
+        try:
+            found = self._array.volumes.find(name, naming.peer(name))
+        except exceptions.GroupNotSupported:
+            return None
         return found and dataclasses.replace(
             found, replicated=True, shared=_key(volume) != volume.name_id)
 

@@ -94,3 +94,43 @@ class MappedTest(recorded.RecordedTest):
     def test_not_mapped(self):
         self.hosts()
         self.volumes.check_unmapped(self.volume)
+
+
+class FindTest(recorded.RecordedTest):
+    """By name, where no ids are known."""
+
+    def setUp(self):
+        super().setUp()
+        self.volumes = volumes.Volumes(self.client)
+        self.client.volumes.find.return_value = rest.Volume(
+            7, 'cv-1', unread=frozenset({'volume_group'}))
+        self.client.volume_groups.find.return_value = None
+
+    def test_its_group_is_told(self):
+        self.client.volumes.find.return_value = rest.Volume(
+            7, 'cv-1', volume_group=TARGET)
+        self.assertEqual(objects.ArrayVolume(volume=7, group=9),
+                         self.volumes.find('cv-1'))
+
+    def test_its_group_is_not_told(self):
+        """That of its name is its own."""
+        self.client.volume_groups.find.return_value = rest.VolumeGroup(
+            9, 'cvg-1')
+        self.assertEqual(objects.ArrayVolume(volume=7, group=9),
+                         self.volumes.find('cv-1'))
+        self.assertEqual([mock.call.volume_groups.find(name='cvg-1')],
+                         self.calls('volume_groups'))
+
+    def test_it_is_never_taken_for_gone(self):
+        """A member of a consistency group has no group of its own."""
+        error = self.raised(exceptions.GroupNotSupported,
+                            self.volumes.find, 'cv-1', 'rcv-1')
+        self.assertEqual(
+            'The array at k2.example.org does not tell the volume group of '
+            'volume cv-1, which has none of its own.', str(error))
+        self.assertEqual([], self.calls('snapshots'))
+
+    def test_there_is_none(self):
+        self.client.volumes.find.return_value = None
+        self.client.snapshots.find.return_value = None
+        self.assertIsNone(self.volumes.find('cv-1'))

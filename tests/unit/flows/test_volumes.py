@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
 import itertools
 from unittest import mock
 
@@ -75,3 +76,19 @@ class VolumesTest(simulated.SimulatedTest):
                 name='w', group=group, size=simulated.GIB)
         self.assertEqual(['v'], self.leftovers()['volumes'])
         self.assertEqual(['g'], self.leftovers()['volume_groups'])
+
+    def test_a_member_whose_group_the_array_does_not_tell(self):
+        group = self.create().group
+        untold = dataclasses.replace(
+            self.client.volumes.find(name='v'), volume_group=None,
+            unread=frozenset({'volume_group'}))
+
+        def find(name):
+            return dataclasses.replace(untold, id=find_known(name=name).id)
+        find_known = self.client.volumes.find
+        with self.unknown('create'), mock.patch.object(
+                self.client.volumes, 'find', find):
+            self.assertRaises(
+                rest.Unreachable, volumes.create_member, self.array,
+                name='w', group=group, size=simulated.GIB)
+        self.assertEqual(['v'], self.leftovers()['volumes'])

@@ -111,6 +111,18 @@ class CreateTest(Case):
         self.assertEqual(6, self.look(write).id)
         self.assertEqual({'name': 'v'}, self.query())
 
+    def test_look_at_one_whose_parent_is_not_told(self):
+        """VOL-1: there is no second volume of that name."""
+        group = rest.Ref('volume_groups', 2)
+        for told, found in (({}, 5), ({'volume_group': None}, 5),
+                            ({'volume_group': 'odd'}, 5),
+                            ({'volume_group': group.to_json()}, 5),
+                            ({'volume_group': '/volume_groups/3'}, None)):
+            made = self.make(scripted.hits({'id': 5, 'name': 'v', **told}))
+            self.assertEqual(found, getattr(self.look(writes.Create(
+                made.volumes, {'name': 'v', 'size': 3, 'volume_group': group}
+            )), 'id', None), str(told))
+
     def test_initiators_are_compared_here(self):
         """INI-4: the array may have the port in another form."""
         made = self.make(scripted.hits(

@@ -702,6 +702,16 @@ class FailbackTest(AwayCase):
             group=20, volume=21, replicated=True, shared=in_group,
             failback_in_progress=True), backing)
 
+    def test_a_row_without_ids_whose_group_is_not_told(self):
+        """It does not keep the others."""
+        self.every.activate('moon')
+        for side in self.home, self.moon:
+            side.resolver.asks_for_replication.return_value = True
+        self.moon.array.volumes.find.side_effect = (
+            exceptions.GroupNotSupported('not told'))
+        keys, _ = self.reserved(self.away(provider_id=None))
+        self.assertEqual([], keys)
+
 
 @ddt.ddt
 class PlaceTest(AwayCase):
