@@ -206,16 +206,31 @@ class Inventory:
     def examine_volume(self, volume: rest.Volume) -> FoundVolume:
         """Look at what may be against a volume. Two calls.
 
+        One more for what its group does not tell: its volumes, or whether
+        it is replicated (section 14).
+
         :param volume: one that has a volume group
         """
         group = volume.volume_group
         found = self._client.volume_groups.get(group.id if group else 0)
+        if not found.tells_replication:
+            found = dataclasses.replace(
+                found, replication_session=self._session_of(found))
         if found.volumes_count is None:
             found = dataclasses.replace(found, volumes_count=len(
                 self._client.volumes.search(volume_group=found.ref)))
         return FoundVolume(
             volume, found,
             len(self._client.mappings.search(volume=volume.ref)))
+
+    def _session_of(self, group: rest.VolumeGroup) -> rest.Ref | None:
+        try:
+            found = self._client.replication_sessions.search(
+                local_volume_group=group.ref)
+        except rest.NotFound:
+            # An array that has no replication.
+            return None
+        return found[0].ref if found else None
 
     def snapshot(self, reference: Reference, group: int) -> FoundSnapshot:
         """The snapshot that an operator refers to. Three calls.

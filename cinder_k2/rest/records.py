@@ -279,7 +279,8 @@ class VolumeGroup(Record):
 
     RESOURCE = 'volume_groups'
     KEY = ('name',)
-    EMPTY_AS_NULL = frozenset({'description'})
+    EMPTY_AS_NULL = frozenset({
+        'description', 'replication_session', 'replication_sessions'})
 
     name: str = ''
     quota: Kib | None = None
@@ -293,6 +294,12 @@ class VolumeGroup(Record):
     last_restored_time: float | None = None
     replication_session: AnyRef | None = None
     replication_sessions: object | None = None
+
+    @property
+    def tells_replication(self) -> bool:
+        """Whether one of the two is there."""
+        return not {'replication_session',
+                    'replication_sessions'} <= self.unread
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from cinder_k2.array import inventory
 import k2_sim
 from tests.functional import backend
 from tests.functional import base
+from tests.functional import test_odd_replies as odd
 
 GIB = 1 << 20
 MIGRATED = '7e000000-0000-4000-8000-000000000001'
@@ -180,6 +181,15 @@ class OddVolumesTest(ManageTest):
         with self.assert_calls(6):
             volume = self.backend.manage({'source-id': str(self.disk['id'])})
         self.assertEqual(f'cv-{volume.id}', self._names()[0])
+
+    def test_replicated_and_its_group_does_not_tell(self) -> None:
+        """Section 14: the session does."""
+        def untold(data: Any) -> Any:
+            return odd.changed(data, 'replication_session', odd.MISSING)
+        self._replicate(self.group)
+        with odd.with_replies('volume_groups', untold):
+            cause = self._refused({'source-name': 'db-data'})
+        self.assertIn('it is replicated', str(cause))
 
     def test_a_part_of_a_gib_is_filled_up(self) -> None:
         self.admin.update('volumes', self.disk['id'], size=GIB + 1)

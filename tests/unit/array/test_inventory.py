@@ -15,6 +15,8 @@
 import dataclasses
 from unittest import mock
 
+import ddt
+
 from cinder_k2.array import inventory
 from cinder_k2 import exceptions
 from cinder_k2.flows import manage
@@ -39,6 +41,7 @@ class WithVolumeTest(simulated.SimulatedTest):
             self.client.volumes.get(self.volume.id))
 
 
+@ddt.ddt
 class InventoryTest(WithVolumeTest):
 
     def taken(self):
@@ -94,6 +97,28 @@ class InventoryTest(WithVolumeTest):
             other = dataclasses.replace(found, **{part: kind.from_json(told)})
             self.assertIn('does not tell its description',
                           str(other.reasons()), part)
+
+    @ddt.data(
+        ({}, True), ({'replication_session': None}, False),
+        ({'replication_sessions': []}, False))
+    @ddt.unpack
+    def test_a_group_that_does_not_tell_of_replication(self, told, asked):
+        """Section 14: then the sessions do."""
+        told = {'id': self.group.id, 'name': 'db', 'description': None,
+                'volumes_count': 1, **told}
+        session = rest.ReplicationSession(1, 's')
+        for found, replicated in (([session], asked), ([], False),
+                                  (rest.NotFound('no such path'), False)):
+            with mock.patch.object(
+                    self.client.volume_groups, 'get', autospec=True,
+                    return_value=rest.VolumeGroup.from_json(told)), \
+                mock.patch.object(
+                    self.client.replication_sessions, 'search', autospec=True,
+                    side_effect=[found]) as search:
+                self.assertEqual(replicated, 'it is replicated' in str(
+                    self.found().reasons()), str(found))
+            self.assertEqual([mock.call(local_volume_group=self.group.ref)]
+                             if asked else [], search.mock_calls)
 
     def test_the_newer_field_is_read_from_a_reply(self):
         read = rest.VolumeGroup.from_json({
