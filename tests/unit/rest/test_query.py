@@ -157,11 +157,17 @@ class AdmitsTest(unittest.TestCase):
         (query.one_of('volume_group', [
             rest.Ref('volume_groups', 13), GROUP]), True),
         (query.equal('volume_group', rest.Ref('volume_groups', 13)), False),
-        (query.equal('description', 'x'), None),
+        (query.equal('description', 'x'), False),
+        (query.equal('scsi_sn', 'x'), None),
         (query.equal('no_such_field', 'x'), None))
     @ddt.unpack
     def test_admits(self, condition, expected):
         self.assertIs(expected, condition.admits(self.VOLUME))
+
+    def test_a_description_that_is_missing(self):
+        """Null is an empty one; a missing one may be any."""
+        volume = rest.Volume(id=31, unread=frozenset({'description'}))
+        self.assertIsNone(query.equal('description', 'x').admits(volume))
 
     def test_each(self):
         self.assertEqual(
