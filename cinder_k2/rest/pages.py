@@ -15,10 +15,15 @@
 The first page is asked for as the in-tree driver does, without any control
 parameter. If the array says that there is more, that page is thrown away,
 since without __sort pages may overlap, and all are read in order of the id.
+
+A page begins with the last object of the one before. Otherwise the list has
+changed between them, and an object may have moved to a page that was read
+already: all pages are read again.
 """
 
 from collections.abc import Iterable
 import dataclasses
+import itertools
 from typing import Any
 
 from cinder_k2.rest import calls
@@ -30,6 +35,8 @@ from cinder_k2.rest import transport
 
 # No upper bound is known, 9999 has been seen; the array may give less.
 _PAGE = 1000
+# Times at most that a list is read which changes from page to page.
+_READINGS = 4
 # The smallest page that an array is known to have. Shorter lists are whole
 # even if it does not say how many objects there are.
 _SMALLEST = 100
@@ -103,6 +110,9 @@ class Pages:
         try:
             found = yield from known.requiring(
                 capabilities.PAGING, lambda: self._some(pairs), is_read=True)
+        except errors.Incomplete:
+            # Nothing against the array.
+            return None
         except errors.RestError as error:
             if not capabilities.is_refusal(error):
                 raise
@@ -120,31 +130,51 @@ class Pages:
         return found
 
     def _sorted(self, pairs: list[query.Pair]) -> calls.Steps[list[Any]]:
-        """Read all pages.
+        """Read all pages, again if the list has changed meanwhile.
 
         :raises errors.Refused: the array passes over what it was asked for
+        :raises errors.Incomplete: the list has changed each time
         """
-        paged = [*pairs, ('__sort', 'id'), ('__sort_order', 'asc'),
-                 ('__limit', str(_PAGE))]
+        for _ in range(_READINGS):
+            found = yield from self._in_order(pairs)
+            if found is not None:
+                return found
+        raise errors.Incomplete(
+            'the list has changed each time that its pages were read',
+            self._session.transport.place(self._request))
+
+    def _in_order(self, pairs: list[query.Pair]
+                  ) -> calls.Steps[list[Any] | None]:
+        """Read all pages; None if the list has changed between two."""
+        paged = [*pairs, ('__sort', 'id'), ('__sort_order', 'asc')]
         found: list[Any] = []
         total = 1
         while len(found) < total:
+            # The last one again, which shows whether it is where it was.
+            known = found[-1:]
             hits, said = yield from self._short([
-                *paged, ('__offset', str(len(found)))], first=not found)
-            # Without a total, the list ends with an empty page.
-            total = (len(found) + len(hits) + bool(hits) if said is None
+                *paged, ('__limit', str(_PAGE + len(known))),
+                ('__offset', str(len(found) - len(known)))], first=not found)
+            self._check_order(found, hits)
+            new = hits[len(known):]
+            # Without a total, the list ends with a page of nothing new.
+            total = (len(found) + len(new) + bool(new) if said is None
                      else said)
-            if not hits and len(found) < total:
+            if not new and len(found) < total:
                 # Taking part of the objects for all of them is worse.
                 raise self.bad(f'{total} objects promised, {len(found)} sent')
-            self._check_order(found, hits)
-            found += hits
+            if list(map(_id, hits[:len(known)])) != list(map(_id, known)):
+                return None
+            found += new
         return found
 
     def _check_order(self, before: list[Any], page: list[Any]) -> None:
-        ids = [_id(each) for each in [*before[-1:], *page]]
-        if any(a is None or b is None or a >= b
-               for a, b in zip(ids, ids[1:], strict=False)):
+        """See that a page is sorted, and not the first one again."""
+        ids = [_id(each) for each in page]
+        if (None in ids
+                or any(a is None or b is None or a >= b
+                       for a, b in itertools.pairwise(ids))
+                or len(before) > 1 and ids[:1] == [_id(before[0])]):
             raise self._refused('pages overlap or are not sorted')
 
     def _refused(self, message: str) -> errors.Refused:

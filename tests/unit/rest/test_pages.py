@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import operator
 import threading
 import unittest
 from urllib import parse
@@ -21,11 +22,16 @@ from tests.unit.rest import scripted
 
 OK = scripted.Reply(200, {})
 NO = scripted.refusal('no such parameter')
-CONTROLS = {'__sort': 'id', '__sort_order': 'asc', '__limit': '1000'}
+CONTROLS = {'__sort': 'id', '__sort_order': 'asc'}
 
 
 def group(id):
     return {'id': id, 'name': f'g{id}'}
+
+
+def is_later(request):
+    """Whether another page than the first one is asked for."""
+    return '__offset' in request.url and '__offset=0' not in request.url
 
 
 class Pages:
@@ -95,8 +101,9 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(self.pages.ids, self.found())
         self.assertEqual({}, self.pages.asked[0])
         self.assertEqual(
-            [CONTROLS | {'__offset': offset} for offset in
-             ('0', '100', '200')],
+            [CONTROLS | {'__limit': limit, '__offset': offset}
+             for limit, offset in (
+                 ('1000', '0'), ('1001', '99'), ('1001', '198'))],
             [{key: value for key, value in query.items()
               if key != '__fields'} for query in self.pages.asked[1:]
              if query])
@@ -193,11 +200,52 @@ class PagesTest(unittest.TestCase):
         pages = Pages(101)
 
         def vanishing(request):
-            if '__offset=100' in request.url:
+            if '__offset=99' in request.url:
                 del pages.ids[-1]
             return pages(request)
         self.make(vanishing, works=('paging', 'fields:volumes'))
         self.assertEqual(pages.ids, self.found())
+
+    def changing(self, *changes):
+        """An array that changes before it is asked for second pages."""
+        pages, left = Pages(250), list(changes)
+
+        def change(request):
+            if is_later(request) and left:
+                left.pop(0)(pages.ids)
+            return pages(request)
+        self.make(change, works=('paging', 'fields:volumes'))
+        return pages
+
+    @ddt.data(lambda ids: ids.remove(7), lambda ids: ids.remove(100),
+              lambda ids: ids.insert(0, 0),
+              lambda ids: operator.delitem(ids, slice(90, None)))
+    def test_the_list_changes_between_pages(self, change):
+        """What moves across the end of a page is not passed over."""
+        pages = self.changing(change)
+        self.assertEqual(pages.ids, self.found())
+        self.assertEqual('works', self.state())
+
+    def test_what_changes_behind_the_page_is_not_read_again(self):
+        pages = self.changing(lambda ids: ids.remove(150))
+        self.assertEqual(pages.ids, self.found())
+        self.assertEqual(['0', '99', '198'], [
+            query['__offset'] for query in pages.asked if query])
+
+    @ddt.data((), ('paging',))
+    def test_the_list_changes_all_the_time(self, works):
+        """A part is not taken for all; the array is not to blame."""
+        pages = Pages(250)
+
+        def change(request):
+            if is_later(request):
+                del pages.ids[0]
+            return pages(request)
+        self.make(change, works=(*works, 'fields:volumes'))
+        for _ in range(4):
+            found, complete = self.client.volumes.some()
+            self.assertEqual((100, False), (len(found), complete))
+        self.assertEqual('works' if works else 'unknown', self.state())
 
     # What total says
 
@@ -217,11 +265,12 @@ class PagesTest(unittest.TestCase):
 
     @ddt.data({'total': None}, {})
     def test_no_total_on_several_pages(self, total):
-        """The list ends with an empty page."""
+        """The list ends with a page of nothing new."""
         for number in (100, 150, 200):
             self.make(Pages(number, total=total))
             self.assertEqual(self.pages.ids, self.found())
-            self.assertEqual(str(number), self.pages.asked[-1]['__offset'])
+            self.assertEqual(str(number - 1),
+                             self.pages.asked[-1]['__offset'])
 
     @ddt.data('99', 99.0, '99.0')
     def test_total_of_another_type(self, total):
