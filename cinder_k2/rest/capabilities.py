@@ -311,8 +311,9 @@ class Capabilities:
         return self._prober.run(steps)
 
     def preferring(self, name: str, novel: Act[T], older: Act[T], *,
-                   has_own_path: bool = False, is_unique: bool = False
-                   ) -> calls.Steps[T]:
+                   has_own_path: bool = False, is_unique: bool = False,
+                   proves: Callable[[T], calls.Steps[bool | None]] | None
+                   = None) -> calls.Steps[T]:
         """Carry out a write with a capability, or without it.
 
         :param novel: does it with the capability; what it raises after an
@@ -322,6 +323,9 @@ class Capabilities:
         :param is_unique: the array carries out one of the two at most, so
             ``older`` need not wait until no more is to be expected of
             ``novel``
+        :param proves: steps that tell whether the array did what a first
+            result says. False is a refusal without words; None tells
+            nothing, and the result counts
         :raises errors.RestError: what ``older`` raises, or ``novel`` where
             the capability is known to work
         """
@@ -333,7 +337,7 @@ class Capabilities:
             with self._learner(name) as mine:
                 if mine:
                     return (yield from self._try(name, novel, older,
-                                                 is_unique))
+                                                 is_unique, proves))
         return (yield from older())
 
     def reading(self, names: Collection[str], novel: Act[T], older: Act[T]
@@ -594,8 +598,9 @@ class Capabilities:
             progress.refused = time.monotonic()
             raise
 
-    def _try(self, name: str, novel: Act[T],
-             older: Act[T], is_unique: bool) -> calls.Steps[T]:
+    def _try(self, name: str, novel: Act[T], older: Act[T], is_unique: bool,
+             proves: Callable[[T], calls.Steps[bool | None]] | None
+             ) -> calls.Steps[T]:
         """Learn by a write.
 
         One that is cut off may be carried out after the older one. Where the
@@ -606,8 +611,12 @@ class Capabilities:
         outcome = yield from self._tried(
             novel, reply=_SECONDS if is_unique else None)
         for result in outcome.results:
-            self.found(name)
-            return result
+            # Not in the trial, as in _confirmed.
+            proof = True if proves is None else (yield from proves(result))
+            if proof:
+                self.found(name)
+            if proof is not False:
+                return result
         middle = time.monotonic()
         result = yield from older()
         faster = time.monotonic() - middle <= middle - begin

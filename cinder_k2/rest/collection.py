@@ -36,12 +36,16 @@ T = TypeVar('T')
 # Tries of a bulk call in which an object may be busy, and of its parts.
 _TRIES = 8
 _TRIES_OF_PART = 3
+# Seconds before each look at what a bulk call did; it may show late (OBJ-6).
+_PAUSES = (0.0, 0.2, 0.4, 0.8, 1.6)
 
 
 #: Sees that an id is still that of what is meant (OBJ-7).
 Verify = Callable[[], object]
 #: Writes one of several objects, and looks for it first if told to.
 Act = Callable[[T, rest_session.OutcomeCheck], calls.Steps[object]]
+#: Writes several objects at once.
+Bulk = writes.BulkDelete | writes.BulkUpdate[R]
 
 
 class _NotBulk(Exception):
@@ -334,7 +338,8 @@ class Collection(reads.Reads[R]):
                 lambda: self.session.write(bulk, outcome=outcome),
                 lambda: self._delete_each(bulk.left, names, find, outcome,
                                           learning=True),
-                has_own_path=True)
+                has_own_path=True,
+                proves=lambda _: self._is_done(bulk, outcome))
         except _NotBulk:
             pass
         except (errors.Refused, errors.BadReply):
@@ -406,7 +411,7 @@ class Collection(reads.Reads[R]):
         return f'bulk:{self.kind.RESOURCE}:{what}'
 
     def _halve(self, name: str, items: Sequence[T],
-               bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
+               bulk: Callable[[Sequence[T]], Bulk[R]],
                single: Act[T], tries: int, *, look_first: bool = False
                ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         """Write several objects at once, or as many at once as pass.
@@ -435,11 +440,12 @@ class Collection(reads.Reads[R]):
         return bad
 
     def _learn_bulk(self, name: str, items: Sequence[T],
-                    bulk: Callable[[Sequence[T]], rest_session.Write[bool]],
+                    bulk: Callable[[Sequence[T]], Bulk[R]],
                     single: Act[T], outcome: rest_session.OutcomeCheck
                     ) -> calls.Steps[list[tuple[T, errors.RestError]]]:
         bad: list[tuple[T, errors.RestError]] = []
         gone: list[T] = []
+        at_once = bulk(items)
 
         def write(item: T, own: rest_session.OutcomeCheck
                   ) -> calls.Steps[None]:
@@ -456,10 +462,33 @@ class Collection(reads.Reads[R]):
             try:
                 yield from self._known.preferring(
                     name, lambda: self.session.write(
-                        bulk(items), _TRIES, outcome), each)
+                        at_once, _TRIES, outcome), each,
+                    proves=lambda _: self._is_done(at_once, outcome))
             except errors.OtherObject:
                 yield from each()
         return bad
+
+    def _is_done(self, bulk: Bulk[R], outcome: rest_session.OutcomeCheck
+                 ) -> calls.Steps[bool | None]:
+        """Whether the array did what it answered with 2xx.
+
+        None if that cannot be seen. Unless it was done, each object is
+        looked for before it is written (OBJ-7).
+
+        :param outcome: that of the bulk call
+        """
+        outcome.unseen = True
+        done = None
+        for pause in _PAUSES:
+            if pause:
+                self.session.clock.sleep(pause)
+            seen = yield from bulk.is_done()
+            # What was seen is not undone by a look that failed.
+            done = done if seen is None else seen
+            if done is not False:
+                outcome.unseen = False
+                return done
+        return False
 
     def _change(self, change: tuple[int, writes.Fields], name: str | None,
                 outcome: rest_session.OutcomeCheck) -> calls.Steps[None]:

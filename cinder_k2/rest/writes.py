@@ -253,6 +253,69 @@ class BulkDelete:
         self.left = left
         return None if left else True
 
+    def is_done(self) -> calls.Steps[bool | None]:
+        """Whether they are gone after a 2xx; None if that cannot be seen.
+
+        If some are seen to be there, these are left. One search.
+        """
+        if not self.left:
+            return True
+        try:
+            there, complete = yield from self._there()
+        except errors.RestError:
+            return None
+        if not complete:
+            return False if there else None
+        if there:
+            self.left = {id: self.left[id] for id in there}
+        return not there
+
+    def _there(self) -> calls.Steps[tuple[list[int], bool]]:
+        """Those that are seen to be there, and whether that is all.
+
+        :raises errors.BadReply: the array does not tell
+        """
+        if self._find is not None:
+            found = self._find()
+            return [id for id in self.left if id in found], True
+        condition = self._condition()
+        if condition is None:
+            return [], False
+        living, complete = yield from self._reads.living(condition)
+        shown = {record.id: record for record in living}
+        return [id for id in self.left
+                if id in shown and self._is_it(shown[id])], complete
+
+    def _condition(self) -> query.Condition | None:
+        """What finds all of them, and few others; None if nothing does."""
+        wanted = [self._wanted(id) for id in self.left]
+        fields = {name: [each[name] for each in wanted]
+                  for name in next(iter(wanted), {})
+                  if all(name in each for each in wanted)}
+        if not fields:
+            return None
+        return query.one_of(*min(
+            fields.items(), key=lambda field: len(set(field[1]))))
+
+    def _wanted(self, id: int) -> dict[str, query.Value]:
+        """What tells an object from others."""
+        values = dict(self.left[id])
+        if self._names.get(id):
+            values[self._reads.kind.KEY[0]] = self._names[id]
+        return {name: value for name, value in values.items()
+                if value is not None and value != ''}
+
+    def _is_it(self, record: records.Record) -> bool:
+        """Whether an object that has one of the ids is one of them (OBJ-7).
+
+        :raises errors.BadReply: the array does not tell
+        """
+        wanted = self._wanted(record.id)
+        if records.is_undecided(record, wanted):
+            raise self._reads.bad('the reply does not tell which it is',
+                                  self.request)
+        return records.matches(record, wanted)
+
 
 class BulkCreate(Generic[R]):
     """POST of several objects at once (BLK-1).
@@ -308,6 +371,8 @@ class BulkUpdate(Generic[R]):
         self._changes = changes
         self._names = {id: names[id] for id, _ in changes
                        if names and id in names}
+        self._hits: Sequence[Any] = ()
+        self._seen = False
         self.request = transport.Request(
             'PATCH', f'{reads.path}/__bulk',
             body=[{'id': id, **to_json(fields)} for id, fields in changes])
@@ -320,11 +385,11 @@ class BulkUpdate(Generic[R]):
                                       self.request)
             return True
         data = self._reads.session.transport.decode(self.request, reply)
-        changed = len(self._reads.hits(data, self.request))
-        if changed != len(self._changes):
+        self._hits = self._reads.hits(data, self.request)
+        if len(self._hits) != len(self._changes):
             raise self._reads.bad(
-                f'{len(self._changes)} objects sent, {changed} in the reply',
-                self.request)
+                f'{len(self._changes)} objects sent, {len(self._hits)} in '
+                f'the reply', self.request)
         return True
 
     def look(self, certain: bool) -> calls.Steps[bool | None]:
@@ -334,6 +399,44 @@ class BulkUpdate(Generic[R]):
 
         :raises errors.OtherObject: an id is another one's by now (OBJ-7)
         """
+        found = yield from self._found()
+        shown = all(id in found and _shows(found[id], fields, certain)
+                    for id, fields in self._changes)
+        self._seen = shown and not certain
+        return shown or None
+
+    def is_done(self) -> calls.Steps[bool | None]:
+        """Whether all have changed after a 2xx; None if that is not told.
+
+        The reply may tell it; if not, they are looked up.
+
+        :raises errors.OtherObject: an id is another one's by now (OBJ-7)
+        """
+        if self._seen or self._is_in_reply():
+            return True
+        try:
+            found = yield from self._found()
+        except errors.OtherObject:
+            raise
+        except errors.RestError:
+            return None
+        told = {_tells(found[id], fields) if id in found else None
+                for id, fields in self._changes}
+        return False if False in told else None if None in told else True
+
+    def _is_in_reply(self) -> bool:
+        try:
+            changed = [self._reads.one(hit, self.request)
+                       for hit in self._hits]
+        except errors.BadReply:
+            return False
+        return len(changed) == len(self._changes) and all(
+            record.id == id and _shows(record, fields, certain=False)
+            for record, (id, fields) in zip(
+                changed, self._changes, strict=True))
+
+    def _found(self) -> calls.Steps[dict[int, R]]:
+        """Get them, by id."""
         by_name = len(self._names) == len(self._changes)
         there = yield from self._reads.searching(
             query.one_of('name', list(self._names.values())) if by_name
@@ -342,9 +445,7 @@ class BulkUpdate(Generic[R]):
         for id, name in self._names.items():
             if getattr(found.get(id), 'name', '') != name:
                 raise self._other(id, name)
-        return all(
-            id in found and _shows(found[id], fields, certain)
-            for id, fields in self._changes) or None
+        return found
 
     def _other(self, id: int, name: str) -> errors.OtherObject:
         return errors.OtherObject(
@@ -365,6 +466,15 @@ def _shows(record: records.Record, fields: Fields, certain: bool) -> bool:
         name: value for name, value in fields.items()
         if name in record.READERS and name not in record.COMMANDS
         and record.tells(name)})
+
+
+def _tells(record: records.Record, fields: Fields) -> bool | None:
+    """Whether an object has the values; None if it does not tell all."""
+    told = {name: value for name, value in fields.items()
+            if name in record.READERS and record.tells(name)}
+    if not records.matches(record, told):
+        return False
+    return True if len(told) == len(fields) else None
 
 
 def to_json(fields: Fields) -> dict[str, Any]:

@@ -338,8 +338,9 @@ class FailoverBudgetsTest(replicated.ReplicatedTest):
         learned.forget()
         self.backend.restart()
         self._assert_budget(replicated.TARGET, 5, 12)
-        # Each of two replication snapshots takes one look at those before.
-        self._assert_budget('default', 20, 29)
+        # Each of two replication snapshots takes one look at those before,
+        # and the first bulk deletion on each array one look afterwards.
+        self._assert_budget('default', 20, 31)
         # By now it is known what the arrays take.
         self._assert_budget(replicated.TARGET, 2, 3)
         self._assert_budget('default', 16, 20)

@@ -18,6 +18,7 @@ no step needs may be missing, null or of another type without consequence.
 
 import contextlib
 import itertools
+import json
 from typing import Any
 from unittest import mock
 
@@ -27,7 +28,9 @@ from cinder_k2.rest import overlooked
 from cinder_k2.rest import records
 from cinder_k2.rest import transport
 from tests.functional import backend
+from tests.functional import base
 from tests.functional import images
+from tests.functional import learned
 from tests.functional import replicated
 
 # What a step needs: what an object is sought by, and what is shown to hosts.
@@ -82,6 +85,21 @@ def with_replies(resource: str, change: Any) -> Any:
             parts.pop()
         return change(data) if '/'.join(parts) == resource else data
     return mock.patch.object(transport.Transport, 'decode', odd)
+
+
+def bulk_passed_over(method: str) -> Any:
+    """Let bulk calls of one method succeed, and do nothing."""
+    send = transport.Transport.exchange
+
+    def exchange(connection: Any, request: Any, *args: Any) -> bytes:
+        kind, _, last = request.path.rpartition('/')
+        if request.method != method or last != '__bulk':
+            return send(connection, request, *args)
+        hits = [] if method == 'DELETE' else [json.loads(send(
+            connection, transport.Request('GET', f'{kind}/{item["id"]}'),
+            *args)) for item in request.body]
+        return json.dumps({'hits': hits, 'total': len(hits)}).encode()
+    return mock.patch.object(transport.Transport, 'exchange', exchange)
 
 
 def equal(value: Any) -> Any:
@@ -221,3 +239,46 @@ class OddReplicationTest(replicated.ReplicatedTest):
             self.life()
         self.assertEqual([], self.log.messages(
             30, 'cinder_k2.rest.overlooked'))
+
+
+class BulkDeletePassedOverTest(base.FunctionalTest):
+    """The array answers 204 to what it does not do (BLK-1)."""
+
+    keeps_budgets = False
+    has_learned = False
+
+    def test_a_forced_detach(self) -> None:
+        """The volume is still mapped to host groups of a killed service."""
+        learned.forget()
+        self.own(self.protocol)
+        volume = self.backend.create_volume(1)
+        self.backend.attach(volume, self.host())
+        mapping, = self.admin.list('mappings')
+        for name in 'ab':
+            group = self.make('host_groups', name=name)
+            self.make('mappings', volume=mapping['volume'], host={
+                'ref': f'/host_groups/{group["id"]}'})
+        with bulk_passed_over('DELETE'):
+            self.backend.force_detach(volume)
+        self.assertEqual([], self.admin.list('mappings'))
+        self.assertEqual('refused', learned.verdict(
+            self.array.host, 'bulk:mappings:delete'))
+
+
+class BulkUpdatePassedOverTest(replicated.ReplicatedTest):
+    """The array shows the sessions that it was to change, and that is all."""
+
+    has_learned = False
+
+    def test_a_failover(self) -> None:
+        learned.forget()
+        self.own(self.protocol, replication_device=self.device())
+        volumes = [self.replicated(), self.replicated()]
+        self.pass_time()
+        with bulk_passed_over('PATCH'):
+            self.assertEqual('failed-over', self.backend.fail_over(
+                replicated.TARGET).replication_status)
+        for volume in volumes:
+            self.assertIs(self.secondary, self.holder(volume))
+        self.assertEqual('refused', learned.verdict(
+            self.secondary.host, 'bulk:replication/sessions:update'))

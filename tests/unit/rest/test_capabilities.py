@@ -180,6 +180,22 @@ class PreferTest(Case):
         self.assertEqual(1, self.prober.reads)
         self.assertEqual('refused', self.state())
 
+    @ddt.data((True, ('new', 1, 0), 'works'), (None, ('new', 1, 0), 'unknown'),
+              (False, ('older', 1, 1), 'refused'))
+    @ddt.unpack
+    def test_what_a_result_proves(self, proof, tried, state):
+        """Not in the trial: a look may take its time."""
+        def proves(result):
+            self.assertEqual('new', result)
+            self.assertFalse(self.prober.in_trial)
+            yield from ()
+            return proof
+        self.assertEqual(tried, self.prefer('new', proves=proves))
+        self.assertEqual(state, self.state())
+        if proof is not None:
+            self.assertEqual(tried[0], self.prefer(
+                'new', proves=self.fail)[0])
+
     def test_lost_and_then_refused(self):
         self.assertEqual(('older', 2, 1), self.prefer(CRASH, NO))
         self.assertEqual('refused', self.state())

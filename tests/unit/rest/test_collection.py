@@ -319,6 +319,62 @@ class DeleteTest(Case):
             for number, host in ((7, 1), (8, 2))})
         self.assertEqual([{'id': 8}], self.array.body(3))
 
+    def passed_over(self, *looks, then=()):
+        """Learn by a bulk DELETE of mappings; the verdict.
+
+        :param looks: the mappings that each look shows
+        :param then: the replies after those
+        """
+        self.make(scripted.Reply(204), *[scripted.hits(*[{
+            'id': number, 'host': {'ref': f'/hosts/{number - 6}'},
+            'volume': {'ref': '/volumes/4'}} for number in look])
+            for look in looks], *then)
+        made = self.client
+        made.mappings.delete_many({number: {
+            'host': made.hosts.ref(number - 6), 'volume': made.volumes.ref(4)}
+            for number in (7, 8)})
+        return made.capabilities.verdict('bulk:mappings:delete').state
+
+    def test_bulk_calls_are_seen_to_be_carried_out_once(self):
+        self.assertEqual('works', self.passed_over([]))
+        self.array.script[:] = [scripted.Reply(204)]
+        self.client.mappings.delete_many({
+            9: {'host': self.client.hosts.ref(1)},
+            10: {'host': self.client.hosts.ref(2)}})
+        self.assertEqual('DELETE /mappings/__bulk', self.array.calls[-1])
+
+    def test_bulk_calls_that_show_late(self):
+        """OBJ-6."""
+        self.assertEqual('works', self.passed_over([7, 8], [8], []))
+        self.assertEqual(1, len(self.array.sequences()))
+
+    def test_bulk_calls_that_are_passed_over(self):
+        """OBJ-7: each is looked for once more before it is deleted."""
+        self.assertEqual('refused', self.passed_over(
+            *[[7, 8]] * 5, [], [8], then=[scripted.Reply(204)]))
+        self.assertEqual(
+            ['DELETE /mappings/__bulk', *['GET /mappings'] * 7,
+             'DELETE /mappings/8'], self.array.calls)
+        self.assertEqual(3.0, sum(self.clock.sleeps))
+
+    def test_a_look_that_fails_after_one_that_did_not(self):
+        self.assertEqual('refused', self.passed_over(
+            [7, 8], then=[scripted.refusal('no')] * 4 + [
+                scripted.hits(), scripted.hits()]))
+        self.assertEqual(1, len(self.array.sequences()))
+
+    def test_bulk_calls_that_nobody_can_see(self):
+        """They prove nothing."""
+        self.assertEqual('unknown', self.passed_over(
+            then=[scripted.Reply(200, {})]))
+        self.assertEqual(['DELETE /mappings/__bulk', 'GET /mappings'],
+                         self.array.calls)
+        self.make(scripted.Reply(204))
+
+        def find():
+            raise rest.OtherObject('cannot be looked up')
+        self.client.volumes.delete_many({4: {}, 5: {}}, find=find)
+
     def test_it_is_still_there(self):
         self.assertTrue(self.gone(
             scripted.hits({'id': 4, 'name': 'one'}), scripted.Reply(204)))
@@ -698,7 +754,7 @@ class BulkUpdateTest(Case):
     BULK = (UPDATE, DELETE, 'bulk:hosts:update',
             'bulk:replication/sessions:update')
     WORKS = (*Case.WORKS, 'searches:volumes:id',
-             'value-lists:volumes:id__in',
+             'value-lists:volumes:id__in', 'value-lists:volumes:name__in',
              'searches:replication/sessions:id',
              'value-lists:replication/sessions:id__in')
 
@@ -769,6 +825,67 @@ class BulkUpdateTest(Case):
         self.assertEqual({}, self._update(
             3, self._bulk(1, 2, 3), without=without))
         self.assertEqual('works', self._verdict(self.UPDATE))
+
+    def test_a_reply_that_does_not_show_it(self):
+        """They are looked up, until it was seen once."""
+        self.assertEqual({}, self._update(
+            2, scripted.hits(volume(1), volume(2)), self._bulk(1, 2),
+            without=[self.UPDATE]))
+        self.assertEqual('works', self._verdict(self.UPDATE))
+        self.array.script[:] = [scripted.hits(volume(1), volume(2))]
+        self.client.volumes.update_many({1: {'size': 5}, 2: {'size': 5}})
+        self.assertEqual('PATCH /volumes/__bulk', self.array.calls[-1])
+
+    def test_passed_over(self):
+        """A 2xx, and nothing has changed, however often one looks."""
+        before = scripted.hits(volume(1, size=5), volume(2))
+        self.assertEqual({}, self._update(
+            2, before, *[before] * 5, self.OK, self.OK,
+            without=[self.UPDATE]))
+        self.assertEqual([[1, 2], [1], [2]], self._asked())
+        verdict = self.client.capabilities.verdict(self.UPDATE)
+        self.assertEqual(('refused', 'no error, but nothing was done'),
+                         (verdict.state, verdict.words))
+
+    def test_a_command_that_is_passed_over(self):
+        """OBJ-7: what has changed since then is not told again."""
+        def session(number, state):
+            return {'id': number, 'name': f's{number}', 'state': state}
+        name = 'bulk:replication/sessions:update'
+        before = scripted.hits(session(1, 'in_sync'), session(2, 'in_sync'))
+        done = scripted.Reply(200, session(1, 'failed_over'))
+        self.make(*[before] * 6, scripted.Reply(200, session(1, 'in_sync')),
+                  done, scripted.Reply(200, session(2, 'failed_over')),
+                  without=[name])
+        self.client.capabilities.found('value-lists:replication/sessions:'
+                                       'name__in')
+        self.assertEqual({}, self.client.replication_sessions.update_many(
+            {id: {'state': 'failed_over'} for id in (1, 2)},
+            {1: 's1', 2: 's2'}))
+        self.assertEqual(
+            ['GET /replication/sessions/1', 'PATCH /replication/sessions/1',
+             'GET /replication/sessions/2'], self.array.calls[-3:])
+        self.assertEqual('refused', self._verdict(name))
+
+    @ddt.data({'id': 2, 'name': 'v2', 'size': '?'}, None)
+    def test_what_the_array_does_not_tell(self, shown):
+        """It proves nothing."""
+        there = scripted.hits(volume(1, size=5), *[shown] * bool(shown))
+        self.assertEqual({}, self._update(
+            2, scripted.hits({}, {}), there, without=[self.UPDATE]))
+        self.assertEqual('unknown', self._verdict(self.UPDATE))
+
+    def test_deleting_what_nothing_holds_is_passed_over(self):
+        """What is gone by its name is not deleted by its id (OBJ-7)."""
+        left = scripted.hits(volume(2))
+        self.make(scripted.Reply(204), *[left] * 5,
+                  scripted.hits(volume(1, name='new')), left,
+                  scripted.Reply(204), without=[self.DELETE])
+        self.assertEqual({}, self.client.volumes.delete_unheld(
+            {1: {}, 2: {}}, {1: 'v1', 2: 'v2'}))
+        self.assertEqual(['DELETE /volumes/__bulk', 'DELETE /volumes/2'], [
+            call for call in self.array.calls if 'DELETE' in call])
+        self.assertEqual('refused', self._verdict(self.DELETE))
 
     def test_one_is_gone(self):
         gone = scripted.refusal('gone', 404)

@@ -282,6 +282,8 @@ class DeleteTest(Case):
 
 class BulkDeleteTest(Case):
 
+    WORKS = (*Case.WORKS, 'value-lists:volume_groups:name__in')
+
     def delete(self, *script, **options):
         made = self.make(*script)
         return writes.BulkDelete(made.volume_groups, {4: {}, 5: {}},
@@ -317,6 +319,62 @@ class BulkDeleteTest(Case):
         self.assertEqual([{'id': 5}], write.request.body)
         self.assertIs(True, self.look(write))
         self.assertEqual({}, write.left)
+
+    def is_done(self, *script, **options):
+        self.write = self.delete(*script, **options)
+        return self.run_steps(self.write.is_done())
+
+    def test_done(self):
+        """One search; an id may be another object's by now (OBJ-7)."""
+        names = {4: 'one', 5: 'two'}
+        self.assertIs(True, self.is_done(scripted.hits(), names=names))
+        self.assertEqual({'name__in': 'one,two'}, self.query())
+        self.assertIs(True, self.is_done(scripted.hits(
+            {'id': 4, 'name': 'two'}), names=names))
+        self.assertIs(False, self.is_done(scripted.hits(
+            {'id': 6, 'name': 'one'}, {'id': 5, 'name': 'two'}),
+            names=names))
+        self.assertEqual({5: {}}, self.write.left)
+
+    def test_done_by_what_they_share(self):
+        for hosts, query in (((1, 2), {'volume.ref': '/volumes/7'}),
+                             ((1, 1), {'host.ref': '/hosts/1'})):
+            there = [{'id': id, 'host': {'ref': f'/hosts/{host}'},
+                      'volume': {'ref': '/volumes/7'}}
+                     for id, host in zip((4, 6), hosts)]
+            self.make(scripted.hits(*there))
+            write = writes.BulkDelete(self.client.mappings, {
+                id: {'host': rest.Ref('hosts', host),
+                     'volume': rest.Ref('volumes', 7)}
+                for id, host in zip((4, 5), hosts)})
+            self.assertIs(False, self.run_steps(write.is_done()))
+            self.assertEqual([4], list(write.left))
+            self.assertEqual(query, self.query())
+
+    def test_what_was_seen_to_be_gone_is_done(self):
+        write = self.delete(scripted.hits(), scripted.hits(),
+                            names={4: 'one', 5: 'two'})
+        self.look(write)
+        self.assertIs(True, self.run_steps(write.is_done()))
+
+    def test_done_or_not_cannot_be_seen(self):
+        """No name, an error, no name shown, or a part of the list only."""
+        names = {4: 'one', 5: 'two'}
+        self.assertIsNone(self.is_done())
+        self.assertIsNone(self.is_done(names={4: 'one'}))
+        self.assertIsNone(self.is_done(scripted.refusal('no', 401),
+                                       names=names))
+        self.assertIsNone(self.is_done(scripted.hits({'id': 4}), names=names))
+        for there, done in (([], None), ([{'id': 4, 'name': 'one'}], False)):
+            self.assertIs(done, self.is_done(
+                scripted.hits(*there, total=2), scripted.refusal('no'),
+                scripted.hits(*there, total=2), names=names))
+            self.assertEqual([4, 5], list(self.write.left))
+
+    def test_done_as_the_caller_sees(self):
+        self.assertIs(True, self.is_done(find=lambda: {6}))
+        self.assertIs(False, self.is_done(find=lambda: {5, 6}))
+        self.assertEqual({5: {}}, self.write.left)
 
     def test_certain(self):
         write = self.delete(GONE, scripted.Reply(200, {'id': 5}))
@@ -425,6 +483,31 @@ class BulkUpdateTest(Case):
                                     'not all have changed') as caught:
             self.accept(self.update(self.shown(5, 5)), b'')
         self.assertEqual('PATCH', caught.exception.method)
+
+    def is_done(self, reply, *script):
+        write = self.update(*script)
+        self.accept(write, reply)
+        return self.run_steps(write.is_done())
+
+    def test_done_as_the_reply_shows(self):
+        self.assertIs(True, self.is_done(self.shown(5, 6).body))
+
+    @ddt.data(b'{"hits": [{}, {"id": 2, "size": 6}]}',
+              b'{"hits": [{"id": 2, "size": 5}, {"id": 1, "size": 6}]}',
+              b'{"hits": [{"id": 1, "size": 5}, {"id": 2}]}')
+    def test_the_reply_does_not_show_it(self, reply):
+        for sizes, done in (((5, 6), True), ((5, 1), False), ((5,), None),
+                            ((5, None), None)):
+            self.assertIs(done, self.is_done(reply, self.shown(*sizes)))
+
+    def test_an_empty_reply_needs_one_look_only(self):
+        self.assertIs(True, self.is_done(b'', self.shown(5, 6)))
+
+    def test_done_is_not_what_is_only_said(self):
+        """SEQ-1: what the array does not tell is no proof."""
+        write = self.update(*[self.shown(5, None)] * 2)
+        self.assertIs(True, self.look(write, certain=True))
+        self.assertIsNone(self.run_steps(write.is_done()))
 
     @ddt.data(((5, 6), True), ((5, 5), None), ((5,), None))
     @ddt.unpack
