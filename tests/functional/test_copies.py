@@ -303,7 +303,7 @@ class MeanwhileTest(DataTest):
             target=self.other.extend_volume, args=(stale, 2))
         self.addCleanup(thread.join, 60)
         self.copy(thread.start, locks.LOCK_TIMEOUT)
-        thread.join(60)
+        thread.join(300)
         found = self.admin.list('volumes', name=f'cv-{self.view.id}')
         self.assertEqual([2 * GIB // 1024], [each['size'] for each in found])
         self.assert_data(self.backend.volume(self.view.id))
