@@ -174,7 +174,7 @@ class FaultsTest(test_groups.GroupsTest):
         with mock.patch.object(clones.Cloner, 'from_snapshot',
                                autospec=True, side_effect=dies), \
                 mock.patch.object(engine.Step, 'revert', autospec=True), \
-                mock.patch.object(groups.Groups, '_leave_to_reclaim',
+                mock.patch.object(groups.Groups, '_leave_to_purge',
                                   autospec=True):
             self.attempt_killed(self.backend.group_from, origin)
         self.assertEqual(1, len(done))
