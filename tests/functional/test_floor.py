@@ -18,6 +18,7 @@ Cinder itself.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterable
 import contextlib
 import logging
 import time
@@ -28,6 +29,7 @@ from unittest import mock
 from cinder import exception
 import ddt
 
+from cinder_k2 import naming
 from cinder_k2.rest import capabilities
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
@@ -41,6 +43,7 @@ from tests.functional import replicated
 from tests.functional import test_known
 from tests.functional import test_upgrade
 
+MIGRATION = '7e000000-0000-4000-8000-000000000001'
 REFUSALS = ('400', *test_known.REFUSALS)
 
 
@@ -130,11 +133,47 @@ class HostsTest(FloorBase):
         self._attach_beside(first, other, host)
         self.assertNotIn('hosts', self.left())
 
+    @ddt.data('400', 'drop', 'no_hits')
+    def test_members_of_a_host_group(self, refusal: str) -> None:
+        """MAP-6: a volume of both stays mapped until the last one leaves."""
+        self.switch(refuse_unlisted=refusal)
+        group = self.make('host_groups', name='cluster')
+        hosts = [self._member(group) for _ in range(2)]
+        volume = self.backend.create_volume(1)
+        first, second = [self.backend.attach(volume, host, MIGRATION)
+                         for host in hosts]
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(first)
+        self.assertEqual(1, self.left()['mappings'])
+        self.backend.detach(second)
+        self.assertNotIn('mappings', self.left())
+        # Afterwards the array refuses in another way than was learnt.
+        self.backend.delete_everything()
+
+    def _member(self, group: Any) -> Any:
+        """A host under its name of the in-tree driver, in a host group."""
+        connector = self.host()
+        host = self.make('hosts', name=naming.in_tree_host(connector['host']),
+                         type='Linux', host_group={
+                             'ref': f'/host_groups/{group["id"]}'})
+        for resource, fields in self._initiators(connector):
+            self.make(resource, host={'ref': f'/hosts/{host["id"]}'},
+                      **fields)
+        return connector
+
+    def _initiators(self, connector: Any) -> Iterable[tuple[str, Any]]:
+        """The records that an administrator makes of a host's initiators."""
+        return [('host_iqns', {'iqn': connector['initiator']})]
+
 
 class HostsOverFCTest(HostsTest):
     """Over Fibre Channel."""
 
     protocol = 'fc'
+
+    def _initiators(self, connector: Any) -> Iterable[tuple[str, Any]]:
+        return [('host_fc_ports', {'pwwn': wwpn})
+                for wwpn in connector['wwpns']]
 
 
 class LostRepliesTest(FloorBase):

@@ -263,6 +263,7 @@ class VolumesTest(MatrixTest, disks.DisksTest):
         taken = self.do('create group snapshot',
                         self.backend.create_group_snapshot, group)
         self.do('group from group snapshot', self.backend.group_from, taken)
+        self.do('group from group', self.backend.group_from, group)
         self.do('delete group snapshot',
                 self.backend.delete_group_snapshot, taken)
         self.do('delete group', self.backend.delete_group, group)

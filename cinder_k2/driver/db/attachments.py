@@ -61,12 +61,13 @@ class Attachments:
         """How many rows do not tell of which host they are."""
         return self._unplaced(_rows(volume))
 
-    def elsewhere(self, volume: typing.Any,
-                  initiators: list[str]) -> list[list[str]]:
-        """The initiators of each attachment to another host."""
+    def elsewhere(self, volume: typing.Any, initiators: list[str]
+                  ) -> list[transports.Connector]:
+        """The connector of each attachment to another host."""
         wanted = _folded(initiators)
-        return [names for names in map(self._initiators, _rows(volume))
-                if names and wanted.isdisjoint(_folded(names))]
+        return [row.connector for row in _rows(volume)
+                if (names := self._initiators(row))
+                and wanted.isdisjoint(_folded(names))]
 
     def _placed(self, rows: list[Row], initiators: list[str]) -> int:
         wanted = _folded(initiators)

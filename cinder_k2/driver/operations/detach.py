@@ -339,18 +339,21 @@ class Detach:
     def _unmap_from_group(self, volume: typing.Any,
                           backing: ArrayVolume | None,
                           group: rest.Ref, sought: array_hosts.Sought) -> None:
-        """Unmap from a host group, unless another member uses the volume."""
-        registry = self._hosts.registry
+        """Unmap from a host group, unless another member uses the volume.
+
+        An attachment whose host the array does not show may be to a member.
+        """
         if volume is None:
             if backing is not None:
                 self._array.mappings.unmap_from_group(backing, group)
             return
         with locks.host_groups(volume.id):
-            for others in self._users.elsewhere(volume,
-                                                list(sought.initiators)):
-                if any(self._array.mappings.group_of(host) == group
-                       for host in registry.owners(
-                           array_hosts.Sought(tuple(others))) or ()):
+            for other in self._users.elsewhere(volume,
+                                               list(sought.initiators)):
+                owners = self._hosts.registry.owners(self._hosts.sought(other))
+                if owners is None or any(
+                        self._array.mappings.group_of(host) == group
+                        for host in owners):
                     self.keep(volume, backing, sought)
                     return
             if backing is not None:

@@ -70,8 +70,8 @@ class WhoTest(AttachmentsTestCase):
     def test_attachments_of_other_hosts(self):
         self.attach('a', 'IQN.1', 'iqn.2')
         self.attach('b', 'iqn.3')
-        self.assertEqual([['iqn.3']], self.found.elsewhere(
-            self.volume, ['iqn.1']))
+        other, = self.found.elsewhere(self.volume, ['iqn.1'])
+        self.assertIs(self.rows[1].connector, other)
 
     def test_reservations_are_nowhere(self):
         self.attach('a', connector=False)
@@ -121,6 +121,6 @@ class MarksTest(AttachmentsTestCase):
         self.attach('c', 'iqn.2', k2_released='')
         self.assertEqual(2, self.found.at(self.volume, ['iqn.1']))
         self.assertEqual(2, self.using())
-        self.assertEqual([['iqn.2']], self.found.elsewhere(
-            self.volume, ['iqn.1']))
+        other, = self.found.elsewhere(self.volume, ['iqn.1'])
+        self.assertEqual(['iqn.2'], other['initiators'])
         self.assertIs(True, self.found.may_use(self.volume, ['iqn.1']))

@@ -41,6 +41,7 @@ SETTLED = connecting.SETTLED
 held = connecting.held
 mapping = connecting.mapping
 UNTOLD = exceptions.HostUnknown('The group is not told.')
+OTHER_CONNECTOR = {'host': 'other', 'initiator': 'iqn.b'}
 STILL_MAPPED = exceptions.StillMapped('/volumes/6', 'is mapped to x.')
 
 
@@ -361,12 +362,14 @@ class HostGroupTest(connecting.ConnectingCase):
         self.array.mappings.unmap_from_group.assert_not_called()
         self.assertIn('remove', self.events)
 
-    def elsewhere(self, group):
+    def elsewhere(self, group, hosts={OTHER_HOST: {'iqn.b': 8}}):
         """Another attachment, to a host of that group."""
-        self.users.elsewhere.return_value = [['iqn.b']]
+        self.users.elsewhere.return_value = [OTHER_CONNECTOR]
+        self.transport.initiators.side_effect = (
+            lambda connector: [connector['initiator']])
+        other = self.detaching._hosts.sought(OTHER_CONNECTOR)
         self.registry.owners.side_effect = lambda sought: (
-            {OTHER_HOST: {'iqn.b': 8}} if sought.initiators == ('iqn.b',)
-            else {HOST: RECORDS})
+            hosts if sought == other else {HOST: RECORDS})
         self.array.mappings.group_of.side_effect = {
             HOST: GROUP, OTHER_HOST: group}.get
 
@@ -377,6 +380,19 @@ class HostGroupTest(connecting.ConnectingCase):
         mapping, = self.kept.every()
         self.assertEqual((self.volume.id, BACKING.mappable, [IQN]), (
             mapping.volume_id, mapping.mappable, mapping.initiators))
+
+    def test_a_host_that_the_array_does_not_show_uses_it(self):
+        """It may be a member."""
+        self.elsewhere(GROUP, hosts=None)
+        self.disconnect()
+        self.array.mappings.unmap_from_group.assert_not_called()
+        self.assertEqual(1, len(self.kept.every()))
+
+    def test_a_host_that_is_gone_used_it(self):
+        self.elsewhere(GROUP, hosts={})
+        self.disconnect()
+        self.array.mappings.unmap_from_group.assert_called_once_with(
+            BACKING, GROUP)
 
     def test_a_host_of_another_group_uses_it(self):
         self.elsewhere(rest.Ref('host_groups', 4))
@@ -599,7 +615,7 @@ class KeptTest(connecting.ConnectingCase):
 
     def test_a_host_group_that_another_member_needs(self):
         """That one unmaps it when it leaves."""
-        self.in_a_group(['iqn.b'])
+        self.in_a_group(OTHER_CONNECTOR)
         self.assertIs(True, self.disconnect(self.volume))
         self.array.mappings.unmap_from_group.assert_not_called()
         self.assertEqual([], self.kept.every())
