@@ -19,5 +19,6 @@ Knows ``cinder_k2.rest`` and nothing of Cinder. Sizes are in KiB
 from cinder_k2.array.array import Array
 from cinder_k2.array.objects import ArraySnapshot
 from cinder_k2.array.objects import ArrayVolume
+from cinder_k2.array.objects import NamedVolume
 
-__all__ = ['Array', 'ArrayVolume', 'ArraySnapshot']
+__all__ = ['Array', 'ArrayVolume', 'ArraySnapshot', 'NamedVolume']

@@ -12,6 +12,7 @@
 
 """Which objects of the array stand behind a volume or a snapshot."""
 
+from collections.abc import Sequence
 import dataclasses
 
 from cinder_k2 import rest
@@ -101,6 +102,17 @@ class ArrayVolume:
         if self.volume is None:
             raise ValueError('A view backs this volume.')
         return rest.Ref('volumes', self.volume)
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedVolume:
+    """What backs a volume, and by which names to find it again (OBJ-7).
+
+    :ivar names: those that the volume or view may have
+    """
+
+    backing: ArrayVolume
+    names: Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)

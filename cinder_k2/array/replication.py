@@ -315,10 +315,14 @@ class Replication:
                              if found.volume_group else None)
                 for found in self._named(self._client.volumes, names)}
 
-    def sizes_of(self, volumes: Collection[int]) -> dict[int, int]:
-        """Sizes in KiB of the volumes, as far as told. Few calls."""
-        return {found.id: found.size for found in
-                self._client.volumes.search(rest.query.one_of('id', volumes))
+    def sizes_of(self, names: Collection[str]) -> dict[int, int]:
+        """Sizes in KiB of volumes, by id, as far as told. Few calls.
+
+        :param names: of the volumes: an array that serves known requests
+            only finds them by these, but not by their ids
+        """
+        return {found.id: found.size
+                for found in self._named(self._client.volumes, names)
                 if found.size is not None}
 
     # Commands

@@ -30,6 +30,7 @@ from cinder_k2.array import Array
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
 from cinder_k2.array import cache
+from cinder_k2.array import NamedVolume
 from cinder_k2 import exceptions
 from cinder_k2.flows import engine
 from cinder_k2.flows import volumes
@@ -38,7 +39,7 @@ from cinder_k2 import rest
 LOG = logging.getLogger(__name__)
 
 # Copies so many KiB from the first to the second, which has no data yet.
-Copy = Callable[[ArrayVolume, ArrayVolume, int], None]
+Copy = Callable[[NamedVolume, NamedVolume, int], None]
 # Holds a volume group against snapshots of it.
 Hold = Callable[[int], contextlib.AbstractContextManager[object]]
 
@@ -221,10 +222,12 @@ class CopyData(engine.Step):
         source = _make_view(array, request.view_name, snapshot,
                             lasting=False)
         try:
-            copy(source, ArrayVolume(group=group, volume=volume),
+            copy(NamedVolume(source, [request.view_name]),
+                 NamedVolume(ArrayVolume(group=group, volume=volume),
+                             [request.name]),
                  request.source_size)
         finally:
-            _discard_view(array, request.view_name, source)
+            _discard_view(array, request.view_name)
 
 
 def copied(copy: Copy, array: Array, request: CloneRequest,
@@ -247,15 +250,16 @@ def copied(copy: Copy, array: Array, request: CloneRequest,
 class CopyView(engine.Step):
     """Copy what a view holds."""
 
-    def execute(self, array: Array, view: ArrayVolume, size: int, copy: Copy,
-                group: int, volume: int) -> None:
-        copy(view, ArrayVolume(group=group, volume=volume), size)
+    def execute(self, view: NamedVolume, size: int, copy: Copy,
+                name: str, group: int, volume: int) -> None:
+        copy(view, NamedVolume(ArrayVolume(group=group, volume=volume),
+                               [name]), size)
 
 
 def promote(array: Array, copy: Copy, **request: typing.Any) -> ArrayVolume:
     """A new volume into which this host copies what a view holds.
 
-    :param order: ``view``, its ``size`` in KiB; of the new volume ``name``,
+    :param request: ``view``, its ``size`` in KiB; of the new volume ``name``,
         ``group_name``, ``dedup``
     """
     flow = linear_flow.Flow('promotion').add(
@@ -274,12 +278,11 @@ def _group_inputs(request: CloneRequest) -> dict[str, typing.Any]:
     return {'group_name': request.group_name, 'dedup': request.dedup}
 
 
-def _discard_view(array: Array, name: str, view: ArrayVolume | None = None
-                  ) -> None:
+def _discard_view(array: Array, name: str) -> None:
+    """Delete a view that may have been made, by its name (OBJ-7)."""
     try:
         with array.cleanup_deadline():
-            made = ((view.view, view.group) if view and view.view
-                    else array.snapshots.find_view(name))
+            made = array.snapshots.find_view(name)
             if made is not None:
                 array.snapshots.delete(*made, [name])
     except (rest.RestError, exceptions.K2Error) as error:
@@ -384,8 +387,10 @@ class Cloner:
     def _discard(self, hidden: ArraySnapshot, name: str) -> None:
         try:
             with self._array.cleanup_deadline():
-                self._array.snapshots.delete_parent(
-                    hidden.snapshot, hidden.group, [name])
+                found = self._array.snapshots.find(name)
+                if found is not None:
+                    self._array.snapshots.delete_parent(
+                        found.snapshot, found.group, [name])
             self._leave(hidden.group)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('Hidden snapshot %(id)s of a clone that failed stays '

@@ -29,7 +29,8 @@ class CreateGroup(engine.Step):
         return array.volumes.create_group(group_name, dedup)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete_group(done, [inputs['group_name']])
+        # A copy may have taken hours: the id can be another's (OBJ-7).
+        self.undo_unknown(**inputs)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         _drop_group(inputs['array'], inputs['group_name'])
@@ -44,8 +45,8 @@ class CreateVolume(engine.Step):
         return array.volumes.create(name, size, group)
 
     def undo(self, done: typing.Any, **inputs: typing.Any) -> None:
-        inputs['array'].volumes.delete(done, inputs['group'],
-                                       [inputs['name']])
+        # As for the group.
+        self.undo_unknown(**inputs)
 
     def undo_unknown(self, **inputs: typing.Any) -> None:
         _drop_volume(inputs['array'], inputs['name'], inputs['group'])

@@ -43,6 +43,7 @@ from tests.functional import replicated
 from tests.functional import test_known
 from tests.functional import test_upgrade
 
+MIB = 1 << 20
 MIGRATION = '7e000000-0000-4000-8000-000000000001'
 REFUSALS = ('400', *test_known.REFUSALS)
 
@@ -430,6 +431,34 @@ class FloorReplicationTest(FloorBase, replicated.ReplicatedTest):
         self.backend.enable()
         self.backend.delete_volume(volume)
         self.assertNothingLeft()
+
+    def test_more_volumes_than_a_page(self) -> None:
+        """Nothing needs a list of all of them to fail back."""
+        for array in (self.primary, self.secondary):
+            array.control.set_behaviors(page_size=8)
+            self.addCleanup(array.control.set_behaviors, page_size=100)
+            self.strangers(array)
+        self.own(self.protocol, replication_device=self.device())
+        volume = self.replicated()
+        self.clock.sleep(120)
+        self.backend.fail_over(replicated.TARGET)
+        self.write(volume, 'second')
+        self.backend.fail_back()
+        self.assertEqual(
+            ('source', 'in_sync'), self.sessions()[f'ssn-{volume.id}'])
+        self.assertEqual('second', self.read(volume))
+        self.backend.enable()
+        self.backend.delete_volume(volume)
+
+    def strangers(self, array: Any) -> None:
+        """Volumes that Cinder knows nothing of."""
+        group = array.admin.create('volume_groups', name='db', quota=0)
+        self.addCleanup(array.admin.delete, 'volume_groups', group['id'])
+        for number in range(9):
+            volume = array.admin.create(
+                'volumes', name=f'db-{number}', size=MIB,
+                volume_group={'ref': f'/volume_groups/{group["id"]}'})
+            self.addCleanup(array.admin.delete, 'volumes', volume['id'])
 
 
 class FloorReplicationOverFCTest(FloorReplicationTest):

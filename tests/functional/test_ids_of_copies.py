@@ -19,12 +19,42 @@ import json
 from typing import Any
 from unittest import mock
 
+from cinder_k2.driver.operations import host_copy
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
+from tests.functional import disks
 from tests.functional import test_ids
 
 VIEW = {'kaminario__clone_strategy': 'view'}
 GIB = 1 << 20
+
+
+class WaitingCopyIdsTest(test_ids.IdsTest, disks.DisksTest):
+    """A volume that is deleted while its copy waits for its turn."""
+
+    def test_clone(self) -> None:
+        """What has its ids then is neither written to nor deleted."""
+        source = self.backend.create_volume(1)
+        turn = host_copy.HostCopy._turn
+
+        def wait(copies: Any) -> Any:
+            row, = (volume for volume in self.backend.volumes()
+                    if volume.id != source.id)
+            volume = self.on_array('volumes', f'cv-{row.id}')
+            group = self.on_array('volume_groups', f'cvg-{row.id}')
+            self.backend.delete_volume(row, force=True)
+            self.stranger('volume_groups', group['id'], name='payroll',
+                          quota=0)
+            self.stranger(
+                'volumes', volume['id'], name='payroll-data', size=GIB,
+                volume_group={'ref': f'/volume_groups/{group["id"]}'})
+            return turn(copies)
+
+        with mock.patch.object(host_copy.HostCopy, '_turn', wait):
+            self.assert_fails(lambda: self.backend.clone(
+                source, kaminario__clone_strategy='copy'))
+        self.assertEqual(2, self.left()['volumes'])
+        self.on_array('volumes', f'cv-{source.id}')
 
 
 class ViewIdsTest(test_ids.IdsTest):

@@ -114,9 +114,13 @@ class Detach:
                                            hold)
         return self.idle_when_alone(sought, done)
 
-    def disconnect_backing(self, backing: ArrayVolume,
+    def disconnect_backing(self, backing: ArrayVolume | None,
                            connector: transport.Connector) -> Disconnected:
-        """Unmap what Cinder has no row of."""
+        """Unmap what Cinder has no row of.
+
+        :param backing: None if it is gone: the host may be left without
+            volumes
+        """
         sought = self._hosts.sought(connector)
         with self._hosts.held(sought.initiators,
                               host_access.subject(None, backing)) as hold:

@@ -19,6 +19,7 @@ from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import locks
 from cinder_k2.driver.operations import deletion
@@ -102,7 +103,8 @@ class Flattening:
         # A deletion of the volume from now on looks for what is left.
         self._resolver.note(volume, view, flattening=True)
         made = clones.promote(
-            self._array, self._host_copy.copy, view=view,
+            self._array, self._host_copy.copy, view=NamedVolume(
+                view, self._resolver.names_of(volume, view)),
             name=naming.unfinished_volume(volume.name_id),
             group_name=naming.volume_group(volume.name_id),
             size=volume.size * _KIB_PER_GIB,

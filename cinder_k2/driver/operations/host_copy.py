@@ -24,7 +24,7 @@ from cinder.volume import volume_utils
 from oslo_log import log as logging
 
 from cinder_k2.array import Array
-from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
 from cinder_k2 import exceptions
@@ -52,18 +52,25 @@ class HostCopy:
         self._turns = threading.BoundedSemaphore(
             self._configuration.k2_max_concurrent_copies)
 
-    def copy(self, source: ArrayVolume, target: ArrayVolume,
+    def copy(self, source: NamedVolume, target: NamedVolume,
              size: int) -> None:
-        """Copy ``size`` KiB to a volume without data; zeros are left out."""
+        """Copy ``size`` KiB to a volume without data; zeros are left out.
+
+        :raises ObjectMissing: one of them was deleted while the copy waited
+            for its turn
+        """
         self._copy_blocks(source, target, size, sparse=True)
 
-    def overwrite(self, source: ArrayVolume, target: ArrayVolume, size: int,
+    def overwrite(self, source: NamedVolume, target: NamedVolume, size: int,
                   target_size: int) -> None:
-        """Copy ``size`` KiB over the data of a volume, and zeros behind."""
+        """Copy ``size`` KiB over the data of a volume, and zeros behind.
+
+        :raises ObjectMissing: as for ``copy``
+        """
         self._copy_blocks(source, target, size, sparse=False,
                           target_size=target_size)
 
-    def _copy_blocks(self, source: ArrayVolume, target: ArrayVolume, size: int,
+    def _copy_blocks(self, source: NamedVolume, target: NamedVolume, size: int,
                      *,
                      sparse: bool, target_size: int = 0) -> None:
         conf = self._configuration
@@ -117,18 +124,33 @@ class HostCopy:
             self._turns.release()
 
     @contextlib.contextmanager
-    def _attached_here(self, backing: ArrayVolume,
+    def _attached_here(self, copied: NamedVolume,
                        connector: transport.Connector) -> Iterator[str]:
-        """Attach a volume or view to this host; the path of its device."""
+        """Attach a volume or view to this host; the path of its device.
+
+        It is looked up by its name before it is mapped and unmapped: hours
+        may pass before and between (OBJ-7). One call more for each.
+        """
         with self._array.deadline(fresh=True):
+            if not self._is_there(copied):
+                raise exceptions.ObjectMissing(
+                    f'{copied.names[0]} was deleted on the array before its '
+                    'data could be copied.')
             connection = self._attach.connect_backing(
-                None, backing, connector)
+                None, copied.backing, connector)
         try:
             with self._device(connection) as path:
                 yield path
         finally:
             with self._array.deadline(fresh=True):
-                self._detach.disconnect_backing(backing, connector)
+                self._detach.disconnect_backing(
+                    copied.backing if self._is_there(copied) else None,
+                    connector)
+
+    def _is_there(self, copied: NamedVolume) -> bool:
+        """Whether the ids of a volume or view are still its own."""
+        found = self._array.identity.volume(copied.backing, copied.names)
+        return found is not None and found.mappable == copied.backing.mappable
 
     @contextlib.contextmanager
     def _device(self, connection: dict[str, typing.Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from oslo_utils import units
 
 from cinder_k2.array import Array
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver import errors
 from cinder_k2.driver import locks
@@ -28,6 +29,7 @@ from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import host_copy
 from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import snapshot_connections
+from cinder_k2 import naming
 from cinder_k2 import rest
 
 LOG = logging.getLogger(__name__)
@@ -130,9 +132,12 @@ class Revert:
                 volume.refresh()
                 self._resolver.check_free(volume)
                 backing = self._resolver.find(volume)
-                self._host_copy.overwrite(view, backing,
-                                          snapshot.volume_size * _KIB_PER_GIB,
-                                          volume.size * _KIB_PER_GIB)
+                self._host_copy.overwrite(
+                    NamedVolume(view, [naming.temporary_view(snapshot.id)]),
+                    NamedVolume(backing,
+                                self._resolver.names_of(volume, backing)),
+                    snapshot.volume_size * _KIB_PER_GIB,
+                    volume.size * _KIB_PER_GIB)
             finally:
                 self._snapshot_connections.drop_quietly(view, snapshot)
 

@@ -364,8 +364,8 @@ class _Failback:
         for side, array in self._arrays.items():
             with array.deadline(fresh=True):
                 sizes[side] = array.replication.sizes_of(
-                    [ids[0] for one in batch
-                     for ids in one.volumes[side].values()])
+                    [either for one in batch for name in one.volumes[side]
+                     for either in (name, naming.peer(name))])
         for one in batch:
             for name, (volume, _) in one.volumes[ORIGIN].items():
                 copy = one.volumes[DESTINATION].get(name, (0, 0))[0]

@@ -302,6 +302,14 @@ class LookTest(Case):
         self.assertEqual({'rcv-1': (3, 8), 'cv-1': (4, None)},
                          self.replication.volumes_of(['cv-1', 'rcv-1']))
 
+    def test_sizes(self):
+        """By the names, for a search by ids is no known request."""
+        self.make(scripted.hits({'id': 3, 'name': 'rcv-1', 'size': 1},
+                                {'id': 4, 'name': 'cv-1'},
+                                {'id': 5, 'name': 'cv-2', 'size': 9}))
+        self.assertEqual({3: 1}, self.replication.sizes_of(['cv-1', 'rcv-1']))
+        self.assertIn('name', self.array.requests[-1].url)
+
 
 class CommandTest(Case):
 

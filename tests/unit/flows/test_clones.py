@@ -15,6 +15,7 @@ import dataclasses
 
 import ddt
 
+from cinder_k2.array import NamedVolume
 from cinder_k2 import exceptions
 from cinder_k2.flows import clones
 from cinder_k2.flows import deletion
@@ -197,11 +198,13 @@ class CopyTest(ClonesTest):
 
     def copy(self, source, target, size):
         """Note what is there meanwhile."""
-        view = self.client.snapshots.get(source.view)
-        volume = self.client.volumes.get(target.volume)
+        view = self.client.snapshots.get(source.backing.view)
+        volume = self.client.volumes.get(target.backing.volume)
+        self.assertEqual(([view.short_name], [volume.name]),
+                         (source.names, target.names))
         self.seen.append((view.short_name, view.source, volume.name,
-                          volume.size, volume.volume_group.id, target.group,
-                          size))
+                          volume.size, volume.volume_group.id,
+                          target.backing.group, size))
 
     def take(self):
         return self.array.snapshots.create('cs-1', self.source)
@@ -240,6 +243,30 @@ class CopyTest(ClonesTest):
         self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
         self.assertEqual(before, self.leftovers())
 
+    def test_a_volume_that_is_deleted_while_it_is_copied(self):
+        """What has its ids and those of its view then stays (OBJ-7)."""
+        self.sim.control.set_behaviors(reuse_ids=True)
+        self.snapshot = self.take()
+
+        def fail(source, target, size):
+            group = target.backing.group
+            self.client.snapshots.delete(source.backing.view)
+            self.client.volumes.delete(target.backing.volume)
+            self.client.volume_groups.delete(group)
+            self.assertEqual(group, self.array.volumes.create_group(
+                'other-group', True))
+            self.assertEqual(target.backing.volume,
+                             self.array.volumes.create('other', GIB, group))
+            other = self.array.snapshots.create_view(
+                'other-view', self.snapshot, lasting=False)
+            self.assertEqual(source.backing.view, other.view)
+            raise ZeroDivisionError
+        self.assertRaises(ZeroDivisionError, self.from_snapshot, fail)
+        left = self.leftovers()
+        self.assertIn('other', left['volumes'])
+        self.assertIn('other-group', left['volume_groups'])
+        self.assertIn('other-view', left['views'])
+
     @ddt.data('snapshots', 'volume_groups', 'volumes')
     def test_a_request_that_is_refused(self, path):
         """Nothing is left, and nothing was copied."""
@@ -257,9 +284,11 @@ class CopyTest(ClonesTest):
         before = self.leftovers()
         copied = []
         made = clones.promote(
-            self.array, lambda *request: copied.append(request), view=view,
+            self.array, lambda *request: copied.append(request),
+            view=NamedVolume(view, ['old']),
             name='new', group_name='new-group', size=2 * GIB, dedup=False)
-        self.assertEqual([(view, made, 2 * GIB)], copied)
+        self.assertEqual([(NamedVolume(view, ['old']),
+                           NamedVolume(made, ['new']), 2 * GIB)], copied)
         self.assertEqual((2 * GIB, made.group), (
             self.array.volumes.size(made.volume, made.group),
             self.array.volumes.find_group('new-group')))

@@ -16,6 +16,7 @@ import ddt
 from oslotest import base
 
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import deletion
 from cinder_k2.driver.operations import detach
@@ -75,6 +76,7 @@ class FlatteningCase(base.BaseTestCase):
             lambda volume, backing, flattening: self.events.append(
                 f'note {backing.mappable.resource} {flattening}'))
         self.resolver.confirm.return_value = VIEW
+        self.resolver.names_of.return_value = ['view']
         self.resolver.resolve.side_effect = self.journal.recorded(
             'resolve', [STORED, STORED, NOTED])
         self.promote.return_value = MADE
@@ -131,7 +133,7 @@ class FlattenTest(FlatteningCase):
         self.volume.volume_type = specs and rows.volume_type(specs)
         self.full()
         self.promote.assert_called_once_with(
-            self.array, self.copies.copy, view=VIEW,
+            self.array, self.copies.copy, view=NamedVolume(VIEW, ['view']),
             name=naming.unfinished_volume(DATA_ID),
             group_name=naming.volume_group(DATA_ID), size=2 * KIB_PER_GIB,
             dedup=dedup)

@@ -22,6 +22,7 @@ import ddt
 from oslotest import base
 
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.operations import attach
 from cinder_k2.driver.operations import detach
 from cinder_k2.driver.operations import host_copy
@@ -29,8 +30,10 @@ from cinder_k2 import exceptions
 from cinder_k2 import rest
 from tests.unit.driver import autospec
 
-SOURCE = ArrayVolume(group=1, view=2)
-TARGET = ArrayVolume(group=3, volume=4)
+VIEW = ArrayVolume(group=1, view=2)
+VOLUME = ArrayVolume(group=3, volume=4)
+SOURCE = NamedVolume(VIEW, ['view'])
+TARGET = NamedVolume(VOLUME, ['old', 'new'])
 CONNECTOR = {'initiator': 'iqn.here'}
 FRESH = '+deadline fresh=True'
 KIB_PER_GIB = 1024 * 1024
@@ -42,13 +45,15 @@ class HostCopyCase(base.BaseTestCase):
         super().setUp()
         self.journal = autospec.Journal()
         self.events = self.journal.events
-        self.array = autospec.array(self.journal)
+        self.array = autospec.array(self.journal, 'identity')
+        self.there = {'view': VIEW, 'new': VOLUME}
+        self.array.identity.volume.side_effect = self._find
         self.attach = autospec.Double(attach.Attach)
         self.detach = autospec.Double(detach.Detach)
         self.attach.connect_backing.side_effect = self._connect
         self.detach.disconnect_backing.side_effect = (
             lambda backing, connector: self.events.append(
-                f'disconnect {backing.mappable.id}'))
+                f'disconnect {backing and backing.mappable.id}'))
         self.configuration = mock.Mock(
             spec_set=['use_multipath_for_image_xfer', 'k2_copy_timeout',
                       'enforce_multipath_for_image_xfer',
@@ -69,6 +74,10 @@ class HostCopyCase(base.BaseTestCase):
         self.journal.record(self.execute, 'execute')
         self.copies = host_copy.HostCopy(self.array, self.attach, self.detach,
                                          self.driver)
+
+    def _find(self, backing, names):
+        found = [self.there[name] for name in names if name in self.there]
+        return found[0] if found else None
 
     def _connect(self, volume, backing, connector):
         self.events.append(f'connect {backing.mappable.id}')
@@ -106,12 +115,16 @@ class CopyTest(HostCopyCase):
         self.properties.assert_called_once_with(
             mock.sentinel.use, mock.sentinel.enforce)
         self.assertEqual(
-            [mock.call(None, SOURCE, CONNECTOR),
-             mock.call(None, TARGET, CONNECTOR)],
+            [mock.call(None, VIEW, CONNECTOR),
+             mock.call(None, VOLUME, CONNECTOR)],
             self.attach.connect_backing.mock_calls)
         self.assertEqual(
-            [mock.call(TARGET, CONNECTOR), mock.call(SOURCE, CONNECTOR)],
+            [mock.call(VOLUME, CONNECTOR), mock.call(VIEW, CONNECTOR)],
             self.detach.disconnect_backing.mock_calls)
+        self.assertEqual(
+            [mock.call(one.backing, one.names)
+             for one in (SOURCE, TARGET, TARGET, SOURCE)],
+            self.array.identity.volume.mock_calls)
 
     @ddt.data((1024, 1), (1025, 2), (2047, 2), (1, 1))
     @ddt.unpack
@@ -168,6 +181,25 @@ class CopyTest(HostCopyCase):
         self.assertRaises(exception.DeviceUnavailable, self.copies.copy,
                           SOURCE, TARGET, 1)
         self.assertEqual([*ATTACHED[:4], *DETACHED[4:]], self.events)
+
+    @ddt.data(None, ArrayVolume(group=3, volume=40))
+    def test_a_target_that_is_gone(self, found):
+        """Its id may be another's by now (OBJ-7)."""
+        self.there['new'] = found
+        error = self.assertRaises(exceptions.ObjectMissing, self.copies.copy,
+                                  SOURCE, TARGET, 1)
+        self.assertIn('old was deleted on the array', str(error))
+        self.assertEqual([*ATTACHED[:4], FRESH, '-deadline', *DETACHED[4:]],
+                         self.events)
+
+    @ddt.data(None, ArrayVolume(group=3, volume=40))
+    def test_a_target_that_goes_while_it_is_copied(self, found):
+        self.copy_volume.side_effect = (
+            lambda *args, **how: self.there.update(new=found))
+        self.copies.copy(SOURCE, TARGET, 1)
+        self.assertEqual([
+            'disconnect None' if event == 'disconnect 4' else event
+            for event in [*ATTACHED, *DETACHED]], self.events)
 
     def _unavailable(self, connection):
         raise exception.DeviceUnavailable(

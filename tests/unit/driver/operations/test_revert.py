@@ -21,6 +21,7 @@ from oslotest import base
 
 from cinder_k2.array import ArraySnapshot
 from cinder_k2.array import ArrayVolume
+from cinder_k2.array import NamedVolume
 from cinder_k2.driver.db import writes
 from cinder_k2.driver.operations import clone_sources
 from cinder_k2.driver.operations import deletion
@@ -29,6 +30,7 @@ from cinder_k2.driver.operations import resolver
 from cinder_k2.driver.operations import revert
 from cinder_k2.driver.operations import snapshot_connections
 from cinder_k2 import exceptions
+from cinder_k2 import naming
 from cinder_k2 import rest
 from tests.unit.driver import autospec
 from tests.unit.driver import rows
@@ -204,6 +206,7 @@ class CopyBackTest(RevertCase):
     def setUp(self):
         super().setUp()
         self.resolver.resolve.return_value = ArrayVolume(group=5, view=8)
+        self.resolver.names_of.return_value = ['found']
         self.volume.size = 3
 
     def test_copy_back(self):
@@ -213,7 +216,9 @@ class CopyBackTest(RevertCase):
             CONTEXT, self.volume)
         self.snapshots.temporary_view.assert_called_once_with(self.snapshot)
         self.copies.overwrite.assert_called_once_with(
-            VIEW, FOUND, 2 * KIB_PER_GIB, 3 * KIB_PER_GIB)
+            NamedVolume(VIEW, [naming.temporary_view(self.snapshot.id)]),
+            NamedVolume(FOUND, ['found']), 2 * KIB_PER_GIB, 3 * KIB_PER_GIB)
+        self.resolver.names_of.assert_called_once_with(self.volume, FOUND)
         self.snapshots.drop_quietly.assert_called_once_with(
             VIEW, self.snapshot)
         self.resolver.find.assert_called_once_with(self.volume)
