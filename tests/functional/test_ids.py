@@ -26,6 +26,7 @@ from cinder.db import api as db_api
 from cinder import exception
 import sqlalchemy
 
+from cinder_k2.driver.operations import host_access
 from cinder_k2 import naming
 from cinder_k2.rest import errors as rest_errors
 from cinder_k2.rest import transport
@@ -144,6 +145,17 @@ class VolumeIdsTest(IdsTest):
     def test_attach(self) -> None:
         self.stranger_for(self.volume)
         self.assert_fails(self.backend.attach, self.volume, self.host())
+        self.assertEqual([], self.admin.list('hosts'))
+
+    def test_attach_that_waits_for_its_host(self) -> None:
+        held = host_access.HostAccess.held
+
+        def wait(access: Any, *args: Any) -> Any:
+            self.stranger_for(self.volume)
+            return held(access, *args)
+
+        with mock.patch.object(host_access.HostAccess, 'held', wait):
+            self.assert_fails(self.backend.attach, self.volume, self.host())
         self.assertEqual([], self.admin.list('hosts'))
 
     def _remove_host(self, host: Any) -> None:

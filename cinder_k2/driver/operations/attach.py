@@ -12,8 +12,10 @@
 
 """Attach volumes to hosts."""
 
+from collections.abc import Callable
 from collections.abc import Hashable
 import contextlib
+import functools
 import typing
 
 from oslo_log import log as logging
@@ -73,43 +75,63 @@ class Attach:
         """
         with self._resolver.held(volume, locks.ATTACH_LOCK_TIMEOUT):
             self._resolver.check_free(volume)
-            return self.connect_backing(
-                volume, self._resolver.find(volume), connector)
+            return self._connect(
+                volume, functools.partial(self._resolver.find, volume),
+                connector, host_access.subject(volume))
 
-    def connect_backing(self, volume: typing.Any, backing: ArrayVolume,
-                        connector: transport.Connector
+    def connect_backing(self, backing: ArrayVolume,
+                        connector: transport.Connector,
+                        verify: Callable[[], object]
                         ) -> dict[str, typing.Any]:
+        """Map what Cinder has no row of to a host.
+
+        :param verify: called when the host is held, which may take a while:
+            raises if the ids are another object's by then (OBJ-7)
+        :returns: what os-brick needs to reach it
+        """
+        def find() -> ArrayVolume:
+            verify()
+            return backing
+        return self._connect(None, find, connector,
+                             host_access.subject(None, backing))
+
+    def _connect(self, volume: typing.Any, find: Callable[[], ArrayVolume],
+                 connector: transport.Connector, what: Hashable
+                 ) -> dict[str, typing.Any]:
         """Map a volume of the array to a host.
 
-        Two calls; three more if the array does not know the host, and two
+        Three calls; three more if the array does not know the host, and two
         more with CHAP. If anything fails the mapping is removed again,
         unless another attachment may need it.
 
-        :param volume: Cinder's volume, or None if Cinder has no row of it
+        :param find: finds it when the host is held, as its id may be another
+            one's by then (OBJ-7)
+        :param what: as for ``HostHolds.hold``
         :returns: what os-brick needs to reach the volume
         """
         sought = self._hosts.sought(connector)
         targets = self._transport.targets(self._array,
                                           list(sought.initiators))
         try:
-            return self._connect_held(volume, backing, sought, targets,
-                                      host_access.subject(volume, backing))
+            return self._connect_held(volume, find, sought, targets, what)
         except host_flows.MustBeAlone:
-            return self._connect_held(volume, backing, sought, targets)
+            return self._connect_held(volume, find, sought, targets)
 
-    def _connect_held(self, volume: typing.Any, backing: ArrayVolume,
+    def _connect_held(self, volume: typing.Any,
+                      find: Callable[[], ArrayVolume],
                       sought: array_hosts.Sought, targets: transport.Targets,
                       what: Hashable = None) -> dict[str, typing.Any]:
         initiators = list(sought.initiators)
         with contextlib.ExitStack() as afterwards, \
                 self._hosts.held(initiators, what) as hold:
+            backing = find()
             shared = (volume is not None
                       and self._users.at(volume, initiators) > 0)
             try:
                 attached = host_flows.attach(
                     self._array, self._hosts.registry, backing,
                     sought=sought, look_first=shared, hold=hold,
-                    verify_volume=lambda: self._verify(volume, backing),
+                    verify_volume=lambda: _verify(find, backing),
                     guard=None if self._chap is None
                     else self._chap.guard(initiators))
                 self._check_still_free(volume)
@@ -128,21 +150,6 @@ class Attach:
                                                 volume, backing, sought,
                                                 hold))
         return connection
-
-    def _verify(self, volume: typing.Any, backing: ArrayVolume) -> None:
-        """Check that what is to be mapped is still the volume's (OBJ-7).
-
-        :param volume: None for what Cinder has no row of: a view that has
-            just been made
-        :raises ObjectMissing, ObjectRenamed: it is not
-        """
-        if volume is None:
-            return
-        now = self._resolver.confirm(volume, backing)
-        if now.mappable != backing.mappable:
-            raise exceptions.ObjectRenamed(
-                f'Volume {volume.id} has another object on the array than '
-                'when its attachment began; try again.')
 
     def _check_still_free(self, volume: typing.Any) -> None:
         """Check again once the volume is mapped; a failback looks after that.
@@ -191,3 +198,15 @@ class Attach:
         except Exception as error:
             LOG.warning('A host without volumes may be left on the array: '
                         '%(error)s', {'error': error})
+
+
+def _verify(find: Callable[[], ArrayVolume], backing: ArrayVolume) -> None:
+    """Check that what is to be mapped is still the volume's (OBJ-7).
+
+    :param find: finds the volume
+    :raises ObjectMissing, ObjectRenamed: it is not
+    """
+    if find().mappable != backing.mappable:
+        raise exceptions.ObjectRenamed(
+            f'What was to be attached is not {backing.mappable} on the array '
+            'any more, as it was when its attachment began; try again.')

@@ -14,6 +14,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import functools
 import subprocess  # nosec B404
 import threading
 import typing
@@ -132,12 +133,9 @@ class HostCopy:
         may pass before and between (OBJ-7). One call more for each.
         """
         with self._array.deadline(fresh=True):
-            if not self._is_there(copied):
-                raise exceptions.ObjectMissing(
-                    f'{copied.names[0]} was deleted on the array before its '
-                    'data could be copied.')
             connection = self._attach.connect_backing(
-                None, copied.backing, connector)
+                copied.backing, connector,
+                functools.partial(self._check_there, copied))
         try:
             with self._device(connection) as path:
                 yield path
@@ -146,6 +144,12 @@ class HostCopy:
                 self._detach.disconnect_backing(
                     copied.backing if self._is_there(copied) else None,
                     connector)
+
+    def _check_there(self, copied: NamedVolume) -> None:
+        if not self._is_there(copied):
+            raise exceptions.ObjectMissing(
+                f'{copied.names[0]} was deleted on the array before its data '
+                'could be copied.')
 
     def _is_there(self, copied: NamedVolume) -> bool:
         """Whether the ids of a volume or view are still its own."""

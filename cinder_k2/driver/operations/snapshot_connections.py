@@ -12,6 +12,7 @@
 
 """Attaching snapshots, which is how backups read them."""
 
+import functools
 import typing
 
 from oslo_log import log as logging
@@ -53,7 +54,9 @@ class SnapshotConnections:
         with locks.snapshot(snapshot.id), self._array.deadline(fresh=True):
             view = self.temporary_view(snapshot)
             try:
-                return self._attach.connect_backing(None, view, connector)
+                return self._attach.connect_backing(
+                    view, connector,
+                    functools.partial(self._check_view, view, snapshot))
             except Exception:
                 self.drop_quietly(view, snapshot)
                 raise
@@ -87,6 +90,15 @@ class SnapshotConnections:
         return (self._array.snapshots.view_of(taken, name)
                 or self._array.snapshots.create_view(
                     name, taken, lasting=False))
+
+    def _check_view(self, view: ArrayVolume, snapshot: typing.Any) -> None:
+        """See that the id of the view is still its own (OBJ-7)."""
+        name = naming.temporary_view(snapshot.id)
+        found = self._array.snapshots.find_view(name)
+        if found is None or found[0] != view.view:
+            raise exceptions.ObjectMissing(
+                f'The array at {self._array.address} has no view {name} with '
+                f'the id {view.view} any more; try again.')
 
     def drop_quietly(self, view: ArrayVolume, snapshot: typing.Any) -> None:
         """Drop a view where something else is to be reported."""

@@ -169,8 +169,11 @@ class Volumes:
     def _unmake(self, volume: typing.Any, made: ArrayVolume) -> None:
         try:
             with self._array.deadline(fresh=True):
-                self._deletion.delete_backing(
-                    made, self._resolver.names_of(volume, made))
+                names = self._resolver.names_of(volume, made)
+                # It may have taken long: an id can be another's (OBJ-7).
+                found = self._array.identity.volume(made, names)
+                if found is not None:
+                    self._deletion.delete_backing(found, names)
         except (rest.RestError, exceptions.K2Error) as error:
             LOG.warning('What was made stays on the array until the volume '
                         'is deleted: %s', error)

@@ -130,6 +130,13 @@ class ConnectingCase(base.BaseTestCase):
         self.registry.owners.return_value = {HOST: RECORDS}
         self.registry.ours.return_value = OURS
 
+    def connected(self, volume, connector=CONNECTOR):
+        """Attach a volume, or what Cinder has no row of."""
+        if volume is None:
+            return self.attaching.connect_backing(BACKING, connector,
+                                                  lambda: None)
+        return self.attaching.initialize_connection(volume, connector)
+
     def make(self, protection=None):
         hosts_of_array = host_access.HostAccess(
             self.array, self.transport, unique_fqdn_network=True)

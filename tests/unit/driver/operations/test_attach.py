@@ -43,8 +43,7 @@ held = connecting.held
 class ConnectTest(connecting.ConnectingCase):
 
     def connect(self, volume=None, connector=None):
-        return self.attaching.connect_backing(
-            volume, BACKING, connector or CONNECTOR)
+        return self.connected(volume, connector or CONNECTOR)
 
     def test_initialize_connection(self):
         connector = dict(CONNECTOR)
@@ -61,12 +60,16 @@ class ConnectTest(connecting.ConnectingCase):
         self.zoning.connected.assert_called_once_with(found)
 
     def test_a_volume_is_not_flattened_meanwhile(self):
-        """What backs it is taken from the row when it is held."""
+        """What backs it is taken from the row when it is held.
+
+        And when the host is, which may take minutes (OBJ-7).
+        """
         self.journal.record(self.resolver.find, 'find')
         self.resolver.held.side_effect = self.journal.context('held')
         self.attaching.initialize_connection(self.volume, dict(CONNECTOR))
-        self.assertEqual(['+held', 'find'],
-                         [self.events[0].split()[0], self.events[1]])
+        self.assertEqual('+held', self.events[0].split()[0])
+        self.assertEqual(held('find', 'at', 'attach', 'connected',
+                              what=self.volume.id), self.events[1:-1])
         self.assertEqual('-held', self.events[-1])
         self.resolver.held.assert_called_once_with(
             self.volume, locks.ATTACH_LOCK_TIMEOUT)
@@ -106,23 +109,35 @@ class ConnectTest(connecting.ConnectingCase):
         verify = self.attach.call_args.kwargs['verify_volume']
         return verify()
 
-    def test_a_volume_is_confirmed_before_it_is_mapped_again(self):
-        self.resolver.confirm.return_value = BACKING
+    def test_a_volume_is_found_before_it_is_mapped_again(self):
         self.verify_volume(self.volume)
-        self.resolver.confirm.assert_called_once_with(self.volume, BACKING)
+        self.assertEqual([mock.call(self.volume)] * 2,
+                         self.resolver.find.mock_calls)
 
     def test_it_has_another_object_by_then(self):
-        self.resolver.confirm.return_value = dataclasses.replace(
-            BACKING, volume=99)
+        self.resolver.find.side_effect = [
+            BACKING, dataclasses.replace(BACKING, volume=99)]
         error = self.assertRaises(exceptions.ObjectRenamed,
                                   self.verify_volume, self.volume)
         self.assertEqual(
-            f'Volume {self.volume.id} has another object on the array than '
-            'when its attachment began; try again.', str(error))
+            'What was to be attached is not /volumes/6 on the array any '
+            'more, as it was when its attachment began; try again.',
+            str(error))
 
-    def test_what_has_no_row_is_not_confirmed(self):
-        self.verify_volume(None)
-        self.resolver.confirm.assert_not_called()
+    def test_what_has_no_row(self):
+        """It is verified when the host is held, and before another try."""
+        verify = mock.Mock(side_effect=[None, exceptions.ObjectMissing('x')])
+        self.attaching.connect_backing(BACKING, CONNECTOR, verify)
+        self.assertEqual(held('attach', 'connected',
+                              what=str(BACKING.mappable)), self.events)
+        self.resolver.find.assert_not_called()
+        self.assertRaises(exceptions.ObjectMissing,
+                          self.attach.call_args.kwargs['verify_volume'])
+
+    def test_what_is_gone_when_the_host_is_held(self):
+        self.resolver.find.side_effect = exceptions.ObjectMissing('gone')
+        self.assertRaises(exceptions.ObjectMissing, self.connect, self.volume)
+        self.assertEqual(held(what=self.volume.id), self.events)
 
     def test_a_shared_mapping_is_looked_for_first(self):
         self.users.at.return_value = 1
@@ -182,9 +197,8 @@ class FailedConnectTest(connecting.ConnectingCase):
                             rest.Unreachable('fabric'))
 
     def connect(self, volume=None):
-        self.assertRaisesRegex(
-            rest.Unreachable, 'fabric', self.attaching.connect_backing,
-            volume, BACKING, CONNECTOR)
+        self.assertRaisesRegex(rest.Unreachable, 'fabric', self.connected,
+                               volume)
 
     def test_it_is_taken_back(self):
         self.connect(self.volume)
@@ -269,9 +283,7 @@ class FailedConnectTest(connecting.ConnectingCase):
 
     def test_one_that_must_be_alone_has_mapped_nothing(self):
         self.attach.side_effect = hosts.MustBeAlone
-        self.assertRaises(hosts.MustBeAlone,
-                          self.attaching.connect_backing, self.volume,
-                          BACKING, CONNECTOR)
+        self.assertRaises(hosts.MustBeAlone, self.connected, self.volume)
         self.assertNotIn('unmap', self.events)
 
 
@@ -288,13 +300,12 @@ class MeanwhileTest(connecting.ConnectingCase):
         self.resolver.known.side_effect = self.objects.get
 
     def connect(self):
-        return self.attaching.connect_backing(
-            self.volume, BACKING, CONNECTOR)
+        return self.connected(self.volume)
 
     def test_nothing_happened(self):
         self.connect()
         self.current.assert_called_once_with(self.volume)
-        self.resolver.known.assert_called_once_with(self.now)
+        self.resolver.known.assert_called_with(self.now)
 
     def test_one_array_has_no_failback(self):
         self.resolver.peers.clear()
@@ -305,10 +316,10 @@ class MeanwhileTest(connecting.ConnectingCase):
         """Its ids are not saved yet."""
         self.now.provider_id = None
         self.connect()
-        self.resolver.known.assert_not_called()
+        self.resolver.known.assert_called_once_with(self.volume)
 
     def test_what_has_no_row_has_no_failback(self):
-        self.attaching.connect_backing(None, BACKING, CONNECTOR)
+        self.connected(None)
         self.resolver.known.assert_not_called()
 
     def test_it_began(self):

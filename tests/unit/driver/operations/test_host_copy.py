@@ -79,7 +79,8 @@ class HostCopyCase(base.BaseTestCase):
         found = [self.there[name] for name in names if name in self.there]
         return found[0] if found else None
 
-    def _connect(self, volume, backing, connector):
+    def _connect(self, backing, connector, verify):
+        verify()
         self.events.append(f'connect {backing.mappable.id}')
         return {'data': backing.mappable.id}
 
@@ -115,8 +116,8 @@ class CopyTest(HostCopyCase):
         self.properties.assert_called_once_with(
             mock.sentinel.use, mock.sentinel.enforce)
         self.assertEqual(
-            [mock.call(None, VIEW, CONNECTOR),
-             mock.call(None, VOLUME, CONNECTOR)],
+            [mock.call(VIEW, CONNECTOR, mock.ANY),
+             mock.call(VOLUME, CONNECTOR, mock.ANY)],
             self.attach.connect_backing.mock_calls)
         self.assertEqual(
             [mock.call(VOLUME, CONNECTOR), mock.call(VIEW, CONNECTOR)],

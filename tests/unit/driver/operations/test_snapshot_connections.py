@@ -12,6 +12,8 @@
 
 """Attaching snapshots: the view lives while a host reads it."""
 
+from unittest import mock
+
 import ddt
 from oslotest import base
 
@@ -97,7 +99,7 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.array.snapshots.create_view.assert_called_once_with(
             NAME, CONFIRMED, lasting=False)
         self.attaching.connect_backing.assert_called_once_with(
-            None, VIEW, CONNECTOR)
+            VIEW, CONNECTOR, mock.ANY)
 
     def test_another_host(self):
         there = ArrayVolume(group=5, view=13)
@@ -105,7 +107,18 @@ class SnapshotConnectionsTest(base.BaseTestCase):
         self.attach()
         self.array.snapshots.create_view.assert_not_called()
         self.attaching.connect_backing.assert_called_once_with(
-            None, there, CONNECTOR)
+            there, CONNECTOR, mock.ANY)
+
+    @ddt.data(None, (13, 5))
+    def test_a_view_whose_id_is_anothers_by_then(self, found):
+        """OBJ-7: it is looked up again when the host is held."""
+        self.attach()
+        verify = self.attaching.connect_backing.call_args.args[2]
+        self.array.snapshots.find_view.return_value = (12, 5)
+        verify()
+        self.array.snapshots.find_view.assert_called_once_with(NAME)
+        self.array.snapshots.find_view.return_value = found
+        self.assertRaisesRegex(exceptions.ObjectMissing, NAME, verify)
 
     def test_the_view_goes_when_the_host_does_not_get_it(self):
         self.journal.record(self.attaching.connect_backing, 'connect',

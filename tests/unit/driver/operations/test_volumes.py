@@ -55,7 +55,7 @@ class VolumesCase(base.BaseTestCase):
         self.journal = autospec.Journal()
         self.journal.record_locks(self)
         self.events = self.journal.events
-        self.array = autospec.array(self.journal, 'snapshots')
+        self.array = autospec.array(self.journal, 'identity', 'snapshots')
         self.resolver = autospec.Double(resolver.Resolver)
         self.resolver.ids.side_effect = lambda made, name_id='': {
             'provider_id': made, 'of': name_id}
@@ -146,6 +146,8 @@ class UnmakeTest(VolumesCase):
                             exceptions.ReplicationError('no session'))
         self.journal.record(self.deletion.delete_backing, 'delete')
         self.resolver.names_of.return_value = mock.sentinel.names
+        self.journal.record(self.array.identity.volume, 'find')
+        self.array.identity.volume.return_value = MADE
 
     def create(self):
         self.assertRaisesRegex(
@@ -156,11 +158,20 @@ class UnmakeTest(VolumesCase):
         self.create()
         self.assertEqual(
             ['+deadline fresh=True', 'start', '-deadline',
-             '+deadline fresh=True', 'delete', '-deadline'], self.events)
+             '+deadline fresh=True', 'find', 'delete', '-deadline'],
+            self.events)
+        self.array.identity.volume.assert_called_once_with(
+            MADE, mock.sentinel.names)
         self.deletion.delete_backing.assert_called_once_with(
             MADE, mock.sentinel.names)
         self.resolver.names_of.assert_called_once_with(self.volume, MADE)
         self.resolver.ids.assert_not_called()
+
+    def test_it_is_gone(self):
+        """Its id may be another's (OBJ-7): a start may take minutes."""
+        self.array.identity.volume.return_value = None
+        self.create()
+        self.deletion.delete_backing.assert_not_called()
 
     def stays(self, error):
         self.deletion.delete_backing.side_effect = error
