@@ -198,6 +198,16 @@ def is_our_host(name: str) -> bool:
     return _OURS.match(name) is not None
 
 
+def may_be_same_host(name: str, other: str) -> bool:
+    """Whether two hosts that this driver named may be one and the same.
+
+    Their names differ in the digest only: a host may have been registered
+    with other initiators than it connects with.
+    """
+    return (is_our_host(name) and is_our_host(other)
+            and name.rpartition('-')[0] == other.rpartition('-')[0])
+
+
 def chap_profile(iqn: str) -> str:
     """Name of the CHAP profile of a host, which is its username, too.
 

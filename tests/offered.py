@@ -61,4 +61,6 @@ _ON_SDP = ('creations:volumes:is_thin_clone',)
 
 def names(profile: str) -> tuple[str, ...]:
     """The capabilities of a simulated array."""
+    if profile == 'known':
+        return ()
     return (*_WORKS, *(_ON_SDP if profile == 'sdp' else ()))

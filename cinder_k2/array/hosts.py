@@ -14,7 +14,8 @@
 
 A host is found by its initiators (section 5.3 of the API rules). Only where
 the array does not search for these is it found by name, as the in-tree
-driver does.
+driver does, and then among the mapped hosts of similar names, whose
+initiators the array may show.
 """
 
 from collections.abc import Callable
@@ -37,14 +38,19 @@ Initiator = rest.HostIqn | rest.HostFcPort
 
 @dataclasses.dataclass(frozen=True)
 class InitiatorKind:
-    """One of the array's initiator resources and its identifying field."""
+    """One of the array's initiator resources and its identifying field.
+
+    :ivar several: a host has several of them, and may connect with others
+        than it was registered with
+    """
 
     resource: str
     field: str
+    several: bool
 
 
-IQN = InitiatorKind('host_iqns', 'iqn')
-PWWN = InitiatorKind('host_fc_ports', 'pwwn')
+IQN = InitiatorKind('host_iqns', 'iqn', several=False)
+PWWN = InitiatorKind('host_fc_ports', 'pwwn', several=True)
 #: What a host is unless the operator says otherwise (section 5.1).
 TYPE = 'Linux'
 
@@ -64,6 +70,15 @@ class Sought:
     def name(self) -> str:
         """The name that this driver gives it."""
         return self.names[0]
+
+    def may_have(self, name: str) -> bool:
+        """Whether it may be a host that this driver gave another name."""
+        return bool(self.names) and naming.may_be_same_host(name, self.name)
+
+    def has_any(self, initiators: Iterable[str]) -> bool:
+        """Whether any of these is one of its own (INI-4, INI-5)."""
+        own = {initiator.lower() for initiator in self.initiators}
+        return any(initiator.lower() in own for initiator in initiators)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +117,7 @@ class Hosts:
         self._client = client
         self._type = host_type
         self._field = kind.field
+        self._several = kind.several
         self._records: rest.Collection[Initiator] = (
             getattr(client, kind.resource))
         self._cache = cache.Cache()
@@ -114,13 +130,17 @@ class Hosts:
         They are searched for as given, in lower case, and as the array was
         seen to write them: it keeps what it was given (INI-5), and its
         search minds the case (QRY-5). An array that does not search for
-        initiators is asked for the host's names, in up to two more calls.
+        initiators is asked for the host's names, in up to two more calls,
+        and if it has none of them, for hosts of similar names.
 
         :raises HostConflict: they belong to more than one host
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
-            return self._by_name(sought)
+            named = self._by_name(sought)
+            if named.host is not None:
+                return named
+            found = self._by_similar_name(sought)
         return self._describe(sought.initiators, found)
 
     def locate_in_any_case(self, initiators: Sequence[str]
@@ -132,18 +152,22 @@ class Hosts:
         """
         return self._describe(initiators, self._in_any_case(initiators))
 
-    def owners(self, sought: Sought) -> dict[int, dict[str, int]] | None:
+    def owners(self, sought: Sought, also: Iterable[int] = ()
+               ) -> dict[int, dict[str, int]] | None:
         """Hosts that have some of these initiators, and which they have.
 
+        :param also: hosts to compare as well, where the array has none of
+            the names
         :returns: by id of the host: name as the array has it, record id;
             none where the array does not show these. None if it does not
-            show whose these initiators are, and has no host of the names
+            show whose these initiators are, and no host is found by name
         """
         found = self._by_spelling(sought.initiators)
         if found is None:
             named = self._by_name(sought)
-            return None if named.host is None else {
-                named.host: self.initiators(named.host)}
+            if named.host is not None:
+                return {named.host: self.initiators(named.host)}
+            return self._by_host(self._by_similar_name(sought, also)) or None
         return self._by_host(found or self._in_any_case(sought.initiators))
 
     def _by_spelling(self, initiators: Sequence[str]
@@ -180,11 +204,44 @@ class Hosts:
                 self._warn_unverified()
                 return self._as_named(sought, host)
             known = {initiator.lower() for initiator in shown}
-            wanted = {i.lower() for i in sought.initiators}
-            if known & wanted or not known and name == sought.name:
+            if sought.has_any(known) or not known and name == sought.name:
                 return HostInitiators(host.id, missing=tuple(
                     i for i in sought.initiators if i.lower() not in known))
         return HostInitiators(None, missing=tuple(sought.initiators))
+
+    def _by_similar_name(self, sought: Sought, also: Iterable[int] = ()
+                         ) -> list[Initiator]:
+        """Records of its initiators at hosts whose names differ in the digest.
+
+        Such a host was registered with other initiators (HST-1). Only mapped
+        ones are found, by their mappings: not every array lists hosts. One
+        call, one for each mapped host that was not seen lately, and one for
+        each whose initiators are compared.
+
+        :param also: hosts to compare as well
+        """
+        if not self._several:
+            return []
+        return self._ours(sought.initiators, [
+            record for host in sorted({*self._similar(sought), *also})
+            for record in self._records_of([host]) or ()])
+
+    def _similar(self, sought: Sought) -> set[int]:
+        """Mapped hosts that may be the one, by their names."""
+        if not sought.names:
+            return set()
+        mapped = {mapping.host for mapping
+                  in self._client.mappings.some()[0]}
+        return {ref.id for ref in mapped
+                if ref is not None and ref.resource == 'hosts'
+                and sought.may_have(self._last_name(ref.id))}
+
+    def _last_name(self, host: int) -> str:
+        """The name of a host when it was last seen; none if it is gone."""
+        try:
+            return self._get(host).name
+        except rest.NotFound:
+            return ''
 
     def _as_named(self, sought: Sought, host: rest.Host) -> HostInitiators:
         """A host of which the array shows the name only.
@@ -508,15 +565,18 @@ class Hosts:
     def _initiators_of(self, hosts: Iterable[int]
                        ) -> dict[int, dict[str, int]] | None:
         """By id of the host; None if the array has no way to tell."""
+        found = self._records_of(hosts)
+        return None if found is None else self._by_host(found)
+
+    def _records_of(self, hosts: Iterable[int]) -> list[Initiator] | None:
+        """Records of their initiators; None if the array does not tell."""
         refs = [self._client.hosts.ref(host) for host in hosts]
         try:
-            return self._by_host(self._records.search(
-                rest.query.one_of('host', refs)))
+            return self._records.search(rest.query.one_of('host', refs))
         except (rest.NotOffered, rest.Incomplete):
             listed = self._listed()
-        if listed is None:
-            return None
-        return self._by_host([r for r in listed if r.host in refs])
+        return None if listed is None else [
+            r for r in listed if r.host in refs]
 
     def ours(self, host: int) -> rest.Host | None:
         """The host if this driver named it, and so may delete it. One call.

@@ -117,6 +117,17 @@ class HostNamesTest(unittest.TestCase):
         self.assertEqual(naming.host('node', ['a', 'b']),
                          naming.host('node', ['b', 'a']))
 
+    def test_one_host_with_other_initiators(self):
+        """Its names differ in the digest only."""
+        name = naming.host('node', ['a', 'b'])
+        for other, may_be in (
+                (naming.host('node', ['a']), True),
+                (naming.host('node2', ['a']), False),
+                (naming.host('no', ['a']), False), ('cinder-node', False),
+                ('cinder-node-0123456x', False)):
+            self.assertEqual(may_be, naming.may_be_same_host(name, other))
+            self.assertEqual(may_be, naming.may_be_same_host(other, name))
+
     def test_hosts_of_others_are_not_ours(self):
         for name in ('compute-1', 'cinder', 'cinder-node1',
                      'cinder-node1-0123456', 'xcinder-node1-01234567',

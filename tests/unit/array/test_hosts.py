@@ -14,6 +14,7 @@
 from unittest import mock
 
 from cinder_k2.array import hosts
+from cinder_k2 import exceptions
 from cinder_k2.flows import volumes
 from cinder_k2 import naming
 from cinder_k2 import rest
@@ -21,6 +22,7 @@ from tests.unit import simulated
 
 IQN = 'iqn.1994-05.com.example:node1'
 OTHER = 'iqn.1994-05.com.example:node2'
+PORTS = [f'21:00:00:24:ff:00:00:0{digit}' for digit in 'abcd']
 
 
 class HostsTest(simulated.SimulatedTest):
@@ -173,6 +175,131 @@ class ByNameTest(HostsTest):
             found = self.found(host, (IQN,), by_name=by_name)
             self.assertEqual(found, self.hosts.clear(found))
             self.assertEqual(host, self.client.hosts.get(host).id)
+
+
+class SimilarNameTest(simulated.SimulatedTest):
+    """Arrays that show the WWPNs of a host, but do not search for them."""
+
+    profile = 'known'
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = self.array.fc_hosts
+        self.backing = volumes.create(self.array, name='v', group_name='g',
+                                      size=simulated.GIB, dedup=True)
+        # The array shows what it does not offer.
+        for registry in (self.hosts, self.array.iscsi_hosts):
+            registry.locate(hosts.Sought((PORTS[0],)))
+
+    def make(self, name, *ports, mapped=True):
+        host = self.client.hosts.create(name=name, type='Linux')
+        for port in ports:
+            self.client.host_fc_ports.create(pwwn=port, host=host.ref)
+        if mapped:
+            self.array.mappings.map(self.backing, host.id)
+        return host.id
+
+    def registered(self, *ports, name='node1', **more):
+        """A host that was registered with these when it connected."""
+        return self.make(naming.host(name, ports), *ports, **more)
+
+    def sought(self, *ports):
+        return hosts.Sought(ports, (naming.host('node1', ports), 'node1'))
+
+    def assert_not_found(self, *ports):
+        sought = self.sought(*ports)
+        self.assertEqual(hosts.HostInitiators(None, missing=ports),
+                         self.hosts.locate(sought))
+        self.assertIsNone(self.hosts.owners(sought))
+
+    def test_registered_with_more(self):
+        host = self.registered(*PORTS[:2])
+        sought = self.sought(PORTS[0].upper())
+        self.assertEqual(hosts.HostInitiators(host),
+                         self.hosts.locate(sought))
+        self.assertEqual({host: {PORTS[0]: mock.ANY}},
+                         self.hosts.owners(sought))
+        self.hosts.verify(host, sought)
+
+    def test_what_it_lacks(self):
+        host = self.registered(*PORTS[:2])
+        self.assertEqual(hosts.HostInitiators(host, missing=(PORTS[2],)),
+                         self.hosts.locate(self.sought(*PORTS[1:3])))
+
+    def test_requests(self):
+        """Names that were seen lately are not asked for again."""
+        self.registered(*PORTS[:2])
+        self.make('theirs', PORTS[2])
+        for calls in (2 + 1 + 2 + 1, 2 + 1 + 1):
+            self.sim.control.clear_journal()
+            self.hosts.locate(self.sought(PORTS[0]))
+            self.assertEqual(calls, len(self.calls()), self.calls())
+            self.assertEqual([], [each for each in self.sim.control.journal()
+                                  if each.status >= 400])
+
+    def test_one_that_has_the_name_is_enough(self):
+        self.registered(*PORTS[:2])
+        host = self.registered(PORTS[2])
+        self.sim.control.clear_journal()
+        self.assertEqual(host, self.hosts.locate(self.sought(PORTS[2])).host)
+        self.assertNotIn('GET mappings', self.calls())
+
+    def test_others(self):
+        """Of another name, with other WWPNs, or without a volume."""
+        self.registered(PORTS[0], name='node2')
+        self.make('cinder-node1', PORTS[1])
+        self.registered(PORTS[2])
+        self.registered(PORTS[3], mapped=False)
+        self.registered()
+        self.assert_not_found(PORTS[0], PORTS[1], PORTS[3])
+
+    def test_hosts_that_the_caller_knows(self):
+        host = self.registered(PORTS[0], name='node2', mapped=False)
+        self.assertEqual({host: {PORTS[0]: mock.ANY}}, self.hosts.owners(
+            self.sought(*PORTS[:2]), [host]))
+
+    def test_two_hosts_with_its_initiators(self):
+        both = {self.registered(port): {port: mock.ANY} for port in PORTS[:2]}
+        sought = self.sought(*PORTS[:2])
+        self.assertRaises(exceptions.HostConflict, self.hosts.locate, sought)
+        self.assertEqual(both, self.hosts.owners(sought))
+
+    def test_one_that_is_gone_meanwhile(self):
+        self.registered(*PORTS[:2])
+        with mock.patch.object(
+                self.client.hosts, 'get', autospec=True,
+                side_effect=rest.NotFound('gone', mock.Mock(), status=404)):
+            self.assert_not_found(PORTS[0])
+
+    def test_through_a_host_group(self):
+        """Its mappings name no host."""
+        same_id = self.registered(*PORTS[:2], mapped=False)
+        with mock.patch.object(
+                self.client.mappings, 'some', autospec=True,
+                return_value=([rest.Mapping(1, host, self.backing.mappable)
+                               for host in (rest.Ref('host_groups', same_id),
+                                            None)], True)):
+            self.assert_not_found(PORTS[0])
+
+    def test_without_names(self):
+        """Those of a reconciliation: no call."""
+        self.registered(*PORTS[:2])
+        sought = hosts.Sought((PORTS[0],))
+        self.sim.control.clear_journal()
+        self.assertIsNone(self.hosts.owners(sought))
+        self.assertEqual([], self.calls())
+        self.assertFalse(sought.may_have(naming.host('node1', PORTS)))
+
+    def test_over_iscsi(self):
+        """A host has one IQN: with another one it is another host."""
+        host = self.client.hosts.create(name=naming.host('node1', [OTHER]),
+                                        type='Linux')
+        self.client.host_iqns.create(iqn=OTHER, host=host.ref)
+        self.array.mappings.map(self.backing, host.id)
+        self.sim.control.clear_journal()
+        sought = hosts.Sought((IQN,), (naming.host('node1', [IQN]), 'node1'))
+        self.assertIsNone(self.array.iscsi_hosts.locate(sought).host)
+        self.assertNotIn('GET mappings', self.calls())
 
 
 class ChangeTest(HostsTest):
