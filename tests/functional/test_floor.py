@@ -167,6 +167,7 @@ class HostsTest(FloorBase):
         return [('host_iqns', {'iqn': connector['initiator']})]
 
 
+@ddt.ddt
 class HostsOverFCTest(HostsTest):
     """Over Fibre Channel."""
 
@@ -175,6 +176,25 @@ class HostsOverFCTest(HostsTest):
     def _initiators(self, connector: Any) -> Iterable[tuple[str, Any]]:
         return [('host_fc_ports', {'pwwn': wwpn})
                 for wwpn in connector['wwpns']]
+
+    @ddt.data('400', 'drop', 'no_hits')
+    def test_other_ports(self, refusal: str) -> None:
+        """Two WWPNs, then one of them, then the other and a new one."""
+        self.switch(refuse_unlisted=refusal)
+        host, (new, _) = self.host(), self.host()['wwpns']
+        first, second = host['wwpns']
+        attachments = [
+            self.backend.attach(self.backend.create_volume(1),
+                                {**host, 'wwpns': wwpns})
+            for wwpns in ([first, second], [first], [second, new])]
+        self.assertEqual({'hosts': 1, 'host_fc_ports': 3, 'mappings': 3}, {
+            kind: count for kind, count in self.left().items()
+            if kind not in ('volumes', 'volume_groups')})
+        for attachment in attachments:
+            self.backend.detach(attachment)
+        self.assert_left(volumes=3, volume_groups=3)
+        # Afterwards the array refuses in another way than was learnt.
+        self.backend.delete_everything()
 
 
 class LostRepliesTest(FloorBase):

@@ -13,6 +13,7 @@
 """Detach volumes from hosts."""
 
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Set
@@ -237,8 +238,7 @@ class Detach:
         """
         initiators = list(sought.initiators)
         if owners is None:
-            self._check_not_left(backing, sought)
-            owners = {}
+            owners = self._holding_owners(backing, sought)
         busy = {host for host in owners if self._unmap(
             volume, backing, host, sought, not hold.is_alone)}
         idle = owners.keys() - busy
@@ -262,7 +262,8 @@ class Detach:
             return done
         with self._hosts.held(sought.initiators):
             # None: what was found by its name is gone.
-            owners = self._hosts.registry.owners(sought) or {}
+            owners = self._hosts.registry.owners(
+                sought, done.unsettled) or {}
             idle = {host for host in owners
                     if not self._array.mappings.is_mapped(host)}
             for host in idle & done.unsettled:
@@ -303,24 +304,58 @@ class Detach:
                 self._check_unmapped(backing, str(error))
             return None
 
-    def _check_not_left(self, backing: ArrayVolume | None,
-                        sought: array_hosts.Sought) -> None:
-        """See that a host that cannot be found does not have a volume.
+    def _holding_owners(self, backing: ArrayVolume | None,
+                        sought: array_hosts.Sought
+                        ) -> Mapping[int, Mapping[str, int]]:
+        """Find a host that no name finds among those that have a volume.
 
-        Hosts that this driver named are others: it would have that name.
-        One call, and one for each host that has the volume.
+        By the initiators that the array shows of these. One call, and up to
+        two for each host that has the volume.
 
+        :returns: as ``Hosts.owners``; nothing if it does not have the volume
         :raises HostUnknown: it may have it
         """
-        registry = self._hosts.registry
-        if backing is not None and any(
-                holder is None or holder.resource != 'hosts'
-                or registry.ours(holder.id) is None
-                for holder in self._holders(backing)):
+        if backing is None:
+            return {}
+        holders = self._holders(backing)
+        shown = self._hosts.registry.initiators_of(
+            holder.id for holder in holders if _is_host(holder))
+        owners = {host: initiators for host, initiators in shown.items()
+                  if sought.has_any(initiators)}
+        if not owners:
+            self._check_not_left(backing, sought, holders, shown)
+        return owners
+
+    def _check_not_left(self, backing: ArrayVolume,
+                        sought: array_hosts.Sought,
+                        holders: Iterable[rest.Ref | None],
+                        shown: Container[int]) -> None:
+        """See that a host that cannot be found does not have a volume.
+
+        One call for each host that has it.
+
+        :param holders: the hosts and host groups that have it
+        :param shown: hosts of which the array shows the initiators
+        :raises HostUnknown: it may have it
+        """
+        if not all(_is_host(holder)
+                   and self._is_another(holder.id, sought, shown)
+                   for holder in holders):
             self._check_unmapped(backing, (
                 f'The array at {self._array.address} does not show which '
                 f'host has {", ".join(sought.initiators)}, and none is named '
                 f'{" or ".join(sought.names)}.'))
+
+    def _is_another(self, host: int, sought: array_hosts.Sought,
+                    shown: Container[int]) -> bool:
+        """Whether a host with none of the initiators is known to be another.
+
+        This driver named it, and the array shows that it has others, or the
+        name differs in more than the digest. One call.
+        """
+        ours = self._hosts.registry.ours(host)
+        return ours is not None and (
+            host in shown or not sought.may_have(ours.name))
 
     def _holders(self, backing: ArrayVolume) -> list[rest.Ref | None]:
         """The hosts and host groups that have a volume. One call."""
@@ -410,3 +445,8 @@ class Detach:
             # The volume is unmapped, which is what Cinder asked for.
             LOG.warning('Host %(host)s has no volumes left but stays on the '
                         'array: %(error)s', {'host': host, 'error': error})
+
+
+def _is_host(holder: rest.Ref | None) -> typing.TypeGuard[rest.Ref]:
+    """Whether what has a volume is a host and not a host group."""
+    return holder is not None and holder.resource == 'hosts'

@@ -128,6 +128,7 @@ class ConnectingCase(base.BaseTestCase):
         self.array.mappings.is_mapped.return_value = False
         self.array.mappings.group_of.return_value = None
         self.registry.owners.return_value = {HOST: RECORDS}
+        self.registry.initiators_of.return_value = {}
         self.registry.ours.return_value = OURS
 
     def connected(self, volume, connector=CONNECTOR):

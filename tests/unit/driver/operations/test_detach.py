@@ -175,9 +175,43 @@ class DisconnectTest(connecting.ConnectingCase):
         self.array.mappings.of_volumes.assert_called_with(BACKING.mappable)
         self.array.volumes.check_unmapped.assert_called_with(BACKING)
 
+    def similar(self, **shown):
+        """A host of ours has the volume, whose name differs in the digest."""
+        name = self.detaching._hosts.sought(CONNECTOR).name
+        self.untold(rest.Ref('hosts', OTHER_HOST))
+        self.registry.ours.side_effect = {OTHER_HOST: rest.Host(
+            OTHER_HOST, f'{name[:-8]}01234567')}.get
+        self.registry.initiators_of.side_effect = (
+            lambda hosts: {host: shown for host in hosts} if shown else {})
+
+    def test_a_similar_name(self):
+        """It may be the one, registered with other initiators."""
+        self.similar()
+        error = self.assertRaises(exceptions.HostUnknown, self.disconnect)
+        self.assertIn('/volumes/6 is mapped to x.', str(error))
+        self.zoning.now_idle.assert_not_called()
+
+    def test_a_similar_name_that_has_other_initiators(self):
+        self.similar(**{'iqn.b': 8})
+        self.disconnect()
+        self.assertNotIn('unmap', self.events)
+        self.zoning.report.assert_called_once_with({IQN})
+
+    def test_one_that_shows_its_initiators(self):
+        """INI-5: whatever its name is."""
+        shown = {IQN.upper(): 9, 'iqn.b': 8}
+        self.untold(rest.Ref('hosts', HOST), GROUP, None)
+        self.registry.initiators_of.side_effect = (
+            lambda hosts: {host: shown for host in hosts})
+        self.disconnect()
+        self.array.mappings.unmap.assert_called_once_with(
+            BACKING, HOST, shared=False)
+        self.array.volumes.check_unmapped.assert_not_called()
+        self.zoning.report.assert_called_once_with({IQN})
+
     @ddt.data([], [rest.Ref('hosts', OTHER_HOST)])
     def test_a_host_that_is_not_shown_and_has_nothing(self, holders):
-        """A host that the driver named is another one."""
+        """A host that the driver named otherwise is another one."""
         self.untold(*holders)
         self.disconnect()
         self.array.volumes.check_unmapped.assert_not_called()
@@ -250,8 +284,8 @@ class SharedHoldTest(connecting.ConnectingCase):
             connected=(IQN,))
         self.zoning.report.assert_called_once_with({IQN})
         self.zoning.now_idle.assert_called_once_with([IQN])
-        first, second = self.registry.owners.mock_calls
-        self.assertEqual(first, second)
+        (first,), _ = self.registry.owners.call_args_list[0]
+        self.registry.owners.assert_called_with(first, {HOST})
 
     def test_it_got_a_volume_meanwhile(self):
         self.array.mappings.is_mapped.return_value = True
