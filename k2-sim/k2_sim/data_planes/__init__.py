@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Data planes: what lets initiators reach the volumes of an array."""
+"""Data planes: they export an array's volumes to initiators."""

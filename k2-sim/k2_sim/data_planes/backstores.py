@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disks of the kernel's target: what stands behind its LUNs."""
+"""Backstores of the kernel's target: the devices behind its LUNs."""
 
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -23,40 +23,40 @@ from k2_sim.data_planes import configfs
 from k2_sim.data_planes import counters
 from k2_sim.data_planes import identity
 
-# As many groups of disks as the target takes, others' among them.
+# The highest number of iblock groups to try; other users have some, too.
 _GROUPS = 1000
 
 
 class Disks(Protocol):
-    """What is needed of block_devices.Disks."""
+    """The part of block_devices.Disks that is used here."""
 
     def names(self) -> set[str]:
-        """All that there are."""
+        """The names of all disks."""
 
     def counts(self) -> dict[str, counters.Counts]:
-        """What was read from and written to each."""
+        """What was read from and written to each disk."""
 
     def device(self, name: str) -> pathlib.Path:
-        """Where a disk is in /dev."""
+        """The path of a disk in /dev."""
 
     def put(self, name: str, path: pathlib.Path, size: int) -> None:
-        """Let a disk have the first bytes of a file; made if missing."""
+        """Map a disk to the first bytes of a file; create it if missing."""
 
     def remove(self, name: str) -> None:
-        """Take a disk away."""
+        """Remove a disk."""
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, nothing is written to any file."""
+        """Suspend all writes to files within the context."""
 
     def release(self) -> None:
-        """Let writes go on."""
+        """Resume writes."""
 
 
 class Backstores:
-    """The disks of one owner: their names begin with a mark.
+    """The backstores of one owner: their names begin with a mark.
 
-    They are of the kind iblock, on block devices: the other kind, fileio,
-    has its size from the start on for ever. Methods raise DataPlaneError.
+    They are of type iblock, on block devices: the other type, fileio, cannot
+    be resized. Methods raise DataPlaneError.
     """
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path, disks: Disks,
@@ -67,7 +67,7 @@ class Backstores:
         self._mark = mark
 
     def name(self, lun: base.Lun) -> str:
-        """What the disk of a LUN is called."""
+        """The name of the disk of a LUN."""
         return f'{self._mark}-{lun.serial}'
 
     def counts(self) -> dict[str, counters.Counts]:
@@ -77,7 +77,7 @@ class Backstores:
                 for name, counts in self._disks.counts().items()}
 
     def paths(self) -> dict[str, pathlib.Path]:
-        """Where each disk is."""
+        """The path of each backstore, by name."""
         return dict(self._found())
 
     def _found(self) -> Iterator[tuple[str, pathlib.Path]]:
@@ -87,7 +87,7 @@ class Backstores:
                     yield name, self._root / group / name
 
     def _group(self) -> pathlib.Path:
-        """Where new disks go: with the others, or where there are none."""
+        """The iblock group for new backstores: ours, or an empty one."""
         for _, path in self._found():
             return path.parent
         for number in range(_GROUPS):
@@ -98,9 +98,9 @@ class Backstores:
         raise base.DataPlaneError('the kernel has too many iblock groups')
 
     def make(self, lun: base.Lun, exports: base.Exports) -> pathlib.Path:
-        """Make one of a block device that is there, and give its path.
+        """Create a backstore on an existing block device; returns its path.
 
-        The target makes the WWID of company and serial (VOL-15).
+        The target builds the WWID from company ID and serial (VOL-15).
         """
         path, write = self._group() / self.name(lun), self._tree.write
         self._tree.make(path)
@@ -113,15 +113,15 @@ class Backstores:
                 ('wwn/company_id', f'0x{identity.COMPANY}'),
                 ('wwn/vpd_unit_serial', identity.extension(lun.serial)),
                 ('attrib/emulate_tpu', 1), ('attrib/emulate_tpws', 1),
-                # Holes are zeros, whatever the loop device knows of it.
+                # Holes read as zeros, whatever the loop device reports.
                 ('attrib/unmap_zeroes_data', 1)):
             write(path / attribute, value)
         return path
 
     def keep(self, names: Collection[str]) -> None:
-        """Remove all others, which are no LUNs.
+        """Remove all other disks; none of them may have a LUN.
 
-        Also those that a process has left that was killed.
+        Includes those left behind by a killed process.
         """
         found = self.paths()
         for name in set(found).difference(names):

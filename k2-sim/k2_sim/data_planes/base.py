@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a data plane serves, and what every data plane can do."""
+"""What a data plane exports, and the interface of all data planes."""
 
 from collections.abc import Sequence
 import contextlib
@@ -22,11 +22,11 @@ from k2_sim import errors
 
 
 class DataPlaneError(errors.StateError):
-    """The data plane cannot serve what it should; the text says why."""
+    """The data plane cannot export what it should; the text says why."""
 
 
 class UnavailableError(DataPlaneError):
-    """This machine or user cannot have the data plane."""
+    """This machine or user cannot run the data plane."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Account:
 
 @dataclasses.dataclass(frozen=True)
 class Lun:
-    """A file of so many bytes under a LUN; serial is its scsi_sn."""
+    """A file of this size behind a LUN; serial is its scsi_sn."""
 
     number: int
     path: pathlib.Path
@@ -52,9 +52,9 @@ class Lun:
 class Access:
     """What one host sees, from any of its initiators.
 
-    initiators: their IQNs as the array has them. account: what they must
-    log in with, None for nothing (CHP-2). ports: the names of those that
-    are Fibre Channel ports, as the array has them (INI-4).
+    initiators: their IQNs as the array has them. account: the login they need,
+    None for no authentication (CHP-2). ports: the names of its Fibre Channel
+    ports, as the array has them (INI-4).
     """
 
     initiators: tuple[str, ...]
@@ -65,11 +65,11 @@ class Access:
 
 @dataclasses.dataclass(frozen=True)
 class Exports:
-    """All that an array serves, on port 3260 of its portals (NET-1).
+    """Everything an array exports, on port 3260 of its portals (NET-1).
 
-    target: its one IQN (NET-2). vendor and product: what its disks say
-    they are (VOL-15). fc_ports: the names of its Fibre Channel ports;
-    known_ports: those of all hosts' that it knows, whatever they see.
+    target: its one IQN (NET-2). vendor and product: the inquiry strings of its
+    disks (VOL-15). fc_ports: the names of its Fibre Channel ports;
+    known_ports: those of all hosts in its records, mapped or not.
     """
 
     target: str
@@ -83,9 +83,9 @@ class Exports:
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """What initiators have done with a disk: commands, and their bytes.
+    """Initiators' I/O on a disk: numbers of commands, and bytes.
 
-    serial: of the disk, its scsi_sn.
+    serial: the scsi_sn of the disk.
     """
 
     serial: str
@@ -96,34 +96,34 @@ class Traffic:
 
 
 class DataPlane(Protocol):
-    """Serves files to initiators. Safe for threads."""
+    """Exports files to initiators. Thread-safe."""
 
     @property
     def has_fc(self) -> bool:
-        """Whether it serves Fibre Channel ports; without it, iSCSI alone."""
+        """Whether it can export through Fibre Channel as well as iSCSI."""
 
     @property
     def is_serving(self) -> bool:
-        """Whether what was published last is still served."""
+        """Whether everything published last is still exported."""
 
     def publish(self, exports: Exports) -> None:
-        """Serve just this; what is served already goes on undisturbed.
+        """Export exactly this; existing exports are not interrupted.
 
-        Raises DataPlaneError when it cannot; some of it may be served then.
+        Raises DataPlaneError on failure; part of it may be exported then.
         """
 
     def traffic(self) -> Sequence[Traffic]:
-        """What initiators have done since the last call.
+        """Initiators' I/O since the last call.
 
-        Nothing if the plane cannot tell; raises no DataPlaneError.
+        Empty if the plane has no counters; raises no DataPlaneError.
         """
 
     def quiesced(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, no initiator's write reaches a file.
+        """Hold initiators' writes back from the files within the context.
 
         Writes wait, and none is lost. Raises DataPlaneError if they cannot be
-        held up.
+        suspended.
         """
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Stop exporting."""

@@ -10,16 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Files as block devices that can change their file and be held up.
+"""Files as block devices whose file can change and whose I/O can be suspended.
 
-A loop device makes a file a block device, and a device of the device mapper
-above it stays the same while the loop device below changes: when the file
-grows, or another one takes its place. It can be suspended, too: then writes
-wait, and what was begun is on the file.
+A loop device turns a file into a block device. A device-mapper device on top
+of it stays the same while the loop device below changes: when the file grows,
+or another one replaces it. It can also be suspended: then new writes wait, and
+those in flight have reached the file.
 
-A loop device goes by itself with the one above it, however this process
-ends. The device mapper is called as the kernel has it, not by dmsetup: that
-would wait for udev, which a container may not have.
+A loop device is detached with the mapper device that uses it, however this
+process ends. The device mapper is called through ioctls, not through dmsetup:
+that would wait for udev, which a container may not have.
 """
 
 from collections.abc import Iterator
@@ -37,29 +37,29 @@ from k2_sim.data_planes import counters
 LOOP_CONTROL = pathlib.Path('/dev/loop-control')
 MAPPER_CONTROL = pathlib.Path('/dev/mapper/control')
 _SECTOR = 512
-# Of linux/loop.h.
+# From linux/loop.h.
 _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A
 _AUTOCLEAR = 4
 # struct loop_config: fd, block_size, loop_info64 with lo_flags, reserved.
 _LOOP_CONFIG = struct.Struct('=II 5Q 3I I 64s 64s 32s 2Q 64x')
-# Others may take the device that was free.
+# Another process may take the free device first.
 _LOOP_TRIES = 100
-# Of linux/dm-ioctl.h; struct dm_ioctl and struct dm_target_spec.
+# From linux/dm-ioctl.h; struct dm_ioctl and struct dm_target_spec.
 _HEAD = struct.Struct('=3I I I I i I I 4x Q 128s 129s 7x')
 _TARGET = struct.Struct('=Q Q i I 16s')
-# Of struct dm_name_list: device, and where the next one is; a name follows.
+# struct dm_name_list: device, and offset of the next; a name follows.
 _LISTED = struct.Struct('=Q I')
 _VERSION = (4, 0, 0)
 _IOCTL = 0xC0000000 | _HEAD.size << 16 | 0xFD << 8
 _LIST, _CREATE, _REMOVE, _SUSPEND, _LOAD = 2, 3, 4, 6, 9
 _SUSPEND_FLAG = 1 << 1
 _BUFFER_FULL_FLAG = 1 << 8
-# Bytes for some hundreds of names.
+# Bytes; enough for some hundreds of names.
 _ANSWER = 2 ** 16
-# No file system is mounted on it that could be frozen.
+# There is no mounted file system to freeze.
 _SKIP_LOCKFS_FLAG = 1 << 10
-# Seconds that a device may be in use by somebody who looks at it.
+# Seconds that a device may stay in use, for example by a udev probe.
 _IN_USE_LIMIT = 20.0
 _LOOK_AGAIN = 0.05
 
@@ -69,41 +69,42 @@ class Disks:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        # File and bytes of each, as far as it is known.
+        # File and size in bytes of each device, as far as known.
         self._files: dict[str, tuple[pathlib.Path, int]] = {}
 
     def names(self) -> set[str]:
-        """All that there are, those of a process that was killed, too."""
+        """The names of all devices, including those of a killed process."""
         return set(self._devices())
 
     def _devices(self) -> dict[str, int]:
-        """Their numbers by their names."""
+        """Device numbers by name."""
         with _explained('list block devices'):
             return {name: number for name, number in _listed()
                     if name.startswith(self._prefix)}
 
     def counts(self) -> dict[str, counters.Counts]:
-        """What was read from and written to each since it was made.
+        """What was read from and written to each device since its creation.
 
         Raises DataPlaneError.
         """
         found = {}
         for name, number in self._devices().items():
             place = f'{os.major(number)}:{os.minor(number)}'
-            # It may have gone meanwhile.
+            # It may have been removed meanwhile.
             with contextlib.suppress(OSError):
                 found[name] = _counted(pathlib.Path(
                     '/sys/dev/block', place, 'stat').read_text())
         return found
 
     def device(self, name: str) -> pathlib.Path:
-        """Where a disk is in /dev. Raises KeyError if it is not there."""
+        """The path of a disk in /dev. Raises KeyError if there is none."""
         return pathlib.Path(f'/dev/dm-{os.minor(self._devices()[name])}')
 
     def put(self, name: str, path: pathlib.Path, size: int) -> None:
-        """Let a disk have the first bytes of a file; made if missing.
+        """Map a disk to the first bytes of a file; create it if missing.
 
-        Who uses it is not disturbed. size is in bytes. Raises DataPlaneError.
+        Users of the disk are not interrupted. size is in bytes. Raises
+        DataPlaneError.
         """
         if self._files.get(name) == (path, size):
             return
@@ -122,7 +123,7 @@ class Disks:
         self._files[name] = path, size
 
     def remove(self, name: str) -> None:
-        """Take a disk away that nobody uses. Raises DataPlaneError."""
+        """Remove an unused disk. Raises DataPlaneError."""
         deadline = time.monotonic() + _IN_USE_LIMIT
         with _explained(f'remove block device {name}'):
             while not _is_removed(name):
@@ -133,9 +134,9 @@ class Disks:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, nothing is written to any file. Raises DataPlaneError."""
+        """Suspend writes to all files meanwhile. Raises DataPlaneError."""
         try:
-            with _explained('hold up block devices'):
+            with _explained('suspend block devices'):
                 for name in self._files:
                     _call(_SUSPEND, name, _SUSPEND_FLAG | _SKIP_LOCKFS_FLAG)
             yield
@@ -143,17 +144,17 @@ class Disks:
             self.release()
 
     def release(self) -> None:
-        """Let writes go on. Raises DataPlaneError."""
-        with _explained('go on with block devices'):
+        """Resume writes. Raises DataPlaneError."""
+        with _explained('resume block devices'):
             for name in self.names():
                 _call(_SUSPEND, name)
 
 
 def _counted(shown: str) -> counters.Counts:
-    """The numbers of a file stat below /sys/block.
+    """Parse a stat file from below /sys/block.
 
-    That is for reads, and again for writes: how many, how many of these
-    were merged, sectors, and milliseconds.
+    Its fields are, for reads and again for writes: requests, merged requests,
+    sectors, and milliseconds.
     """
     numbers = list(map(int, shown.split()))
     return (numbers[0], numbers[2] * _SECTOR,
@@ -162,7 +163,7 @@ def _counted(shown: str) -> counters.Counts:
 
 @contextlib.contextmanager
 def _explained(wanted: str) -> Iterator[None]:
-    """Turn what the kernel says into DataPlaneError."""
+    """Convert errors of the kernel to DataPlaneError."""
     try:
         yield
     except OSError as exc:
@@ -180,7 +181,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _loop(path: pathlib.Path) -> Iterator[str]:
-    """The number of a loop device, which goes when nobody has it open."""
+    """The number of a loop device that is detached on its last close."""
     for _ in range(_LOOP_TRIES):
         with _opened(LOOP_CONTROL) as control:
             free = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
@@ -193,7 +194,7 @@ def _loop(path: pathlib.Path) -> Iterator[str]:
 
 
 def _is_attached(device: int, path: pathlib.Path) -> bool:
-    """Give a loop device its file, unless it has another one by now."""
+    """Attach a loop device to a file, unless another process has taken it."""
     with _opened(path) as file:
         try:
             fcntl.ioctl(device, _LOOP_CONFIGURE, _LOOP_CONFIG.pack(
@@ -207,7 +208,7 @@ def _is_attached(device: int, path: pathlib.Path) -> bool:
 
 
 def _linear(device: str, size: int) -> bytes:
-    """The table of a device that is the first bytes of another one."""
+    """The table of a device that maps the first bytes of another one."""
     text = f'{device} 0\0'.encode()
     text += bytes(-len(text) % 8)
     return _TARGET.pack(0, size // _SECTOR, 0, _TARGET.size + len(text),
@@ -216,9 +217,9 @@ def _linear(device: str, size: int) -> bytes:
 
 def _call(command: int, name: str = '', flags: int = 0, table: bytes = b'',
           room: int = 0) -> bytearray:
-    """One call of the device mapper; without flags _SUSPEND resumes.
+    """Call the device mapper; without flags, _SUSPEND resumes.
 
-    room: bytes for the answer, which it gives.
+    room: bytes reserved for the reply, which is returned.
     """
     request = bytearray(_HEAD.pack(
         *_VERSION, _HEAD.size + len(table) + room, _HEAD.size, bool(table),
@@ -229,7 +230,7 @@ def _call(command: int, name: str = '', flags: int = 0, table: bytes = b'',
 
 
 def _listed() -> Iterator[tuple[str, int]]:
-    """Name and number of each device of the device mapper."""
+    """Name and number of each device-mapper device."""
     room, is_full = _ANSWER, True
     while is_full:
         answer = _call(_LIST, room=room)
@@ -247,7 +248,7 @@ def _listed() -> Iterator[tuple[str, int]]:
 
 
 def _is_removed(name: str) -> bool:
-    """Remove a device, unless somebody uses it."""
+    """Remove a device; returns False if it is in use."""
     try:
         _call(_REMOVE, name)
     except OSError as exc:

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The directory tree through which the kernel's target is set up.
+"""The configfs tree that configures the kernel's target.
 
-Making a directory makes something in the kernel, which fills it with
-attributes; removing it takes that away, attributes and all.
+Creating a directory creates an object in the kernel, which fills the directory
+with attributes; removing the directory removes both.
 """
 
 from collections.abc import Iterator
@@ -23,20 +23,20 @@ import pathlib
 
 from k2_sim.data_planes import base
 
-#: Where it is mounted on every machine.
+#: Its mount point on every machine.
 MOUNT = pathlib.Path('/sys/kernel/config')
-# What links are called; nobody minds.
+# The name of links, which has no meaning.
 _LINK = 'k2-sim'
 
 
 class Tree:
-    """What can be done to configfs. All methods raise DataPlaneError.
+    """Operations on configfs. All methods raise DataPlaneError.
 
-    Paths are those of the machine. Reading what is not there gives nothing.
+    Paths are absolute. Reading a missing path returns an empty result.
     """
 
     def names(self, path: pathlib.Path) -> list[str]:
-        """The directories in one, in order."""
+        """The subdirectories of a directory, sorted."""
         try:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries
@@ -45,14 +45,14 @@ class Tree:
             return []
 
     def read(self, path: pathlib.Path) -> str:
-        """What an attribute has."""
+        """Read an attribute."""
         try:
             return path.read_text().strip()
         except FileNotFoundError:
             return ''
 
     def linked(self, path: pathlib.Path) -> pathlib.Path | None:
-        """Where the link in a directory leads to, if link() has made one."""
+        """The target of the link in a directory, if link() has created one."""
         try:
             target = os.readlink(path / _LINK)
         except FileNotFoundError:
@@ -60,7 +60,7 @@ class Tree:
         return pathlib.Path(os.path.normpath(path / target))
 
     def write(self, path: pathlib.Path, value: str | int) -> None:
-        """Give an attribute a value, in one call. It may be secret."""
+        """Write an attribute in one call. The value may be secret."""
         with _explained('write', path):
             descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -69,31 +69,31 @@ class Tree:
                 os.close(descriptor)
 
     def make(self, path: pathlib.Path) -> None:
-        """Make a directory, unless it is there."""
+        """Create a directory if it is missing."""
         with _explained('make', path):
             path.mkdir(exist_ok=True)
 
     def link(self, path: pathlib.Path, target: pathlib.Path) -> None:
-        """Make a link in a directory, which is made if missing."""
+        """Create a link in a directory, which is created if missing."""
         self.make(path)
         with _explained('link', path):
             (path / _LINK).symlink_to(target)
 
     def unlink(self, path: pathlib.Path) -> None:
-        """Remove a directory with the link in it."""
+        """Remove a directory and the link in it."""
         with _explained('unlink', path):
             (path / _LINK).unlink(missing_ok=True)
         self.remove(path)
 
     def remove(self, path: pathlib.Path) -> None:
-        """Remove a directory that has nothing in it that was made."""
+        """Remove a directory that has no children except attributes."""
         with _explained('remove', path):
             path.rmdir()
 
 
 @contextlib.contextmanager
 def _explained(wanted: str, path: pathlib.Path) -> Iterator[None]:
-    """Turn what the kernel says into DataPlaneError."""
+    """Convert errors of the kernel to DataPlaneError."""
     try:
         yield
     except OSError as exc:

@@ -11,14 +11,14 @@
 # under the License.
 
 
-"""How much was read from and written to disks, from counters that grow."""
+"""Reads and writes of disks, from cumulative counters."""
 
 #: Reads, bytes read, writes, bytes written.
 Counts = tuple[int, int, int, int]
 
 
 def grown(before: Counts | None, after: Counts) -> Counts:
-    """What has come since; all of it, if the counting began anew."""
+    """The increase since before; all of it, if the counters were reset."""
     if before is None or any(new < old for old, new in zip(before, after)):
         return after
     reads, read, writes, written = (

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is to be served, as the rows of the state say."""
+"""What the data plane exports, derived from the rows of the state."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ _HOSTS = catalogue.HOSTS.name
 _HOST_FC_PORTS = catalogue.HOST_FC_PORTS.name
 _MAPPINGS = catalogue.MAPPINGS.name
 KIB = 1024
-#: The LUN of the array's own volume: mappings have 1 to 254 (MAP-2), and tgt
-#: has a controller at 0.
+#: The LUN of the array's internal volume: mappings have 1 to 254 (MAP-2), and
+#: tgt has a controller at 0.
 CONTROL_LUN = 255
 _CONTROL: Row = {'volume': f'/volumes/{volume_rules.CTRL_ID}',
                  'lun': CONTROL_LUN}
-# The fields that matter, by resource.
+# The relevant fields, by resource.
 _FIELDS: dict[str, tuple[str, ...]] = {
     _MAPPINGS: ('host', 'volume', 'lun'),
     _HOSTS: ('host_group', 'auth_profile'),
@@ -47,16 +47,15 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     catalogue.VOLSNAPS.name: ('content', 'scsi_sn'),
     network.NET_IPS: ('ip_address', 'wan_port'),
     'system/state': ('iscsi_qualified_target_name',)}
-# These matter only while they are mapped, and are not mapped when they
-# come or go.
+# Relevant only while mapped; creation and deletion happen unmapped.
 _MAPPED_ONLY = (catalogue.VOLUMES.name, catalogue.VOLSNAPS.name)
 
 
 def is_affected(resource: schema.Resource, old: Row | None, new: Row | None,
                 fc: bool) -> bool:
-    """Whether a change of a row may change what is served.
+    """Whether the change of a row may change what is exported.
 
-    fc: whether Fibre Channel is served, too.
+    fc: whether Fibre Channel is exported, too.
     """
     if resource.name not in _FIELDS:
         return False
@@ -80,10 +79,10 @@ def mapped(store: store_module.Store, behaviors: profiles.Behaviors, fc: bool
 
 def of(store: store_module.Store, behaviors: profiles.Behaviors,
        files: Mapping[str, pathlib.Path], fc: bool) -> base.Exports:
-    """All that is to be served.
+    """Everything to be exported.
 
-    files: where the data is, by reference to volume or volsnap; what has
-    none is left out. fc: whether Fibre Channel is served, too.
+    files: the data files, by reference to volume or volsnap; those without a
+    file are omitted. fc: whether Fibre Channel is exported, too.
     """
     vendor, product = behaviors.scsi_product.split()
     exports = base.Exports(
@@ -99,7 +98,7 @@ def of(store: store_module.Store, behaviors: profiles.Behaviors,
 
 def volumes(store: store_module.Store, refs: Iterable[str]
             ) -> dict[str, int]:
-    """The ids of the volumes among some references, by their serials."""
+    """The IDs of the volumes among the references, by serial."""
     found = {}
     for ref in refs:
         resource, number = schema.split_ref(ref)
@@ -118,7 +117,7 @@ def _portals(store: store_module.Store) -> Iterator[str]:
 def _hosts(store: store_module.Store, behaviors: profiles.Behaviors,
            files: Mapping[str, pathlib.Path], fc: bool
            ) -> Iterator[base.Access]:
-    """The hosts that have initiators, and something to see."""
+    """The hosts that have initiators and at least one LUN."""
     for host in store.rows(_HOSTS):
         iqns = _iqns(store, host)
         ports = _ports(store, host) if fc else ()
@@ -146,9 +145,10 @@ def _names_of(ports: Iterable[Row]) -> tuple[str, ...]:
 
 def _mappings(store: store_module.Store, behaviors: profiles.Behaviors,
               host: Row) -> Iterator[Row]:
-    """Those of the host and of its group (MAP-5) that have a LUN (MAP-3).
+    """Mappings of the host and its group (MAP-5) that have a LUN (MAP-3).
 
-    And that of the array's own volume (VOL-14), which is in no table.
+    Includes that of the array's internal volume (VOL-14), which is in no
+    table.
     """
     if behaviors.control_lun:
         yield _CONTROL

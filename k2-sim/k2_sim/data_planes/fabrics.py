@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The targets of an array in the kernel: one of iSCSI, and its FC ports.
+"""The targets of an array in the kernel: one for iSCSI, and its FC ports.
 
-A fabric is a directory of the kernel's target. Both have portal groups with
-LUNs and a map of them for each initiator; they differ in what a target is
-called, in how it is known as our own, and in what lets initiators log in.
+A fabric is a directory of the kernel's target. Both fabrics have portal groups
+with LUNs and a LUN map for each initiator; they differ in how targets are
+named, how the simulator recognizes its own, and what lets initiators log in.
 """
 
 from collections.abc import Callable
@@ -33,27 +33,27 @@ from k2_sim.data_planes import portal_group
 from k2_sim.data_planes import portals
 
 LOG = logging.getLogger(__name__)
-# What every fabric has.
+# A directory that every fabric has.
 _DISCOVERY = 'discovery_auth'
 _NOBODY = base.Access((), ())
 
 
 class Fabric(Protocol):
-    """What a data plane needs of each. Methods raise DataPlaneError."""
+    """The interface of fabrics. Methods raise DataPlaneError."""
 
     @property
     def is_serving(self) -> bool:
-        """Whether its targets are there, if they were ever needed."""
+        """Whether its targets exist, if any were ever needed."""
 
     def groups(self) -> Sequence[portal_group.PortalGroup]:
-        """Those of its targets."""
+        """The portal groups of its targets."""
 
     def change(self, exports: base.Exports) -> None:
-        """Have just the targets of the array; hosts cannot log in yet."""
+        """Create exactly the array's targets; hosts cannot log in yet."""
 
     def hosts(self, group: portal_group.PortalGroup, exports: base.Exports
               ) -> Mapping[str, base.Access]:
-        """What each initiator may do that may log in."""
+        """The access of each initiator that may log in."""
 
     def admit(self, group: portal_group.PortalGroup, initiator: str,
               host: base.Access) -> None:
@@ -63,16 +63,16 @@ class Fabric(Protocol):
         """Let hosts reach the targets."""
 
     def clear(self) -> None:
-        """Take away all of its own."""
+        """Remove all targets that bear the mark."""
 
     def remove(self) -> None:
-        """Take the fabric itself away, if others have nothing in it."""
+        """Remove the fabric itself, unless other users have targets in it."""
 
 
 class _Targets:
-    """A directory with targets; those with the mark are its own.
+    """The directory of a fabric; targets with the mark belong to this array.
 
-    Nothing is remembered of what they serve, but for which they are.
+    Only their names are kept in memory, not what they export.
     """
 
     def __init__(self, tree: configfs.Tree, path: pathlib.Path, mark: str
@@ -88,14 +88,14 @@ class _Targets:
             self._tree, self._path / target / 'tpgt_1')
 
     def groups(self) -> list[portal_group.PortalGroup]:
-        """Those of its targets."""
+        """The portal groups of its targets."""
         return [self._group(name) for name in self._names]
 
     def _is_own(self, group: portal_group.PortalGroup) -> bool:
         raise NotImplementedError
 
     def _claim(self, group: portal_group.PortalGroup) -> None:
-        """Mark a target that is new."""
+        """Mark a new target."""
         raise NotImplementedError
 
     def _end(self, group: portal_group.PortalGroup) -> None:
@@ -103,7 +103,7 @@ class _Targets:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Take away all of its own."""
+        """Remove all targets that bear the mark."""
         for name in self._tree.names(self._path):
             if self._is_own(self._group(name)):
                 self._end(self._group(name))
@@ -118,32 +118,32 @@ class _Targets:
         self._names = tuple(names)
 
     def _make(self, group: portal_group.PortalGroup) -> None:
-        """A new one, which is known as its own from the first on."""
+        """Create a target and mark it at once."""
         for path in (self._path, group.path.parent):
             self._tree.make(path)
         if any(self._tree.names(group.path / part)
                for part in ('acls', 'lun', 'np')):
             raise base.DataPlaneError(
-                f'{group.path} is there already, and not of this state')
+                f'{group.path} exists, and does not belong to this state')
         self._tree.make(group.path)
         self._claim(group)
 
     def remove(self) -> None:
-        """Unless others have targets, or a password for discovery."""
+        """Remove the fabric unless it has other targets or discovery auth."""
         if self._tree.names(self._path) == [_DISCOVERY] \
                 and not self._tree.read(
                     self._path / _DISCOVERY / 'userid'):
             self._tree.remove(self._path)
 
     def _warn(self, text: str) -> None:
-        """Once, not at each publication."""
+        """Log a warning once, not at each publication."""
         if text not in self._warned:
             self._warned.add(text)
             LOG.warning('%s', text)
 
 
 class Iscsi(_Targets):
-    """One target, named as the array says (NET-2), with its portals."""
+    """One target, named as the array reports it (NET-2), with its portals."""
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path, mark: str
                  ) -> None:
@@ -151,7 +151,7 @@ class Iscsi(_Targets):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the target is there, if it was ever needed."""
+        """Whether the target is enabled, if it was ever needed."""
         return all(map(self._is_enabled, self.groups()))
 
     def _is_enabled(self, group: portal_group.PortalGroup) -> bool:
@@ -171,7 +171,7 @@ class Iscsi(_Targets):
         group.clear()
 
     def change(self, exports: base.Exports) -> None:
-        """Have just the target of the array."""
+        """Create exactly the array's target."""
         self._change((exports.target,))
 
     def hosts(self, group: portal_group.PortalGroup, exports: base.Exports
@@ -182,12 +182,12 @@ class Iscsi(_Targets):
 
     def admit(self, group: portal_group.PortalGroup, initiator: str,
               host: base.Access) -> None:
-        """Let an initiator log in as the host must (CHP-2)."""
+        """Let an initiator log in as its host must (CHP-2)."""
         self._set_account(group.admit(initiator), host.account)
 
     def _set_account(self, acl: pathlib.Path, account: base.Account | None
                      ) -> None:
-        """What counts at the next login (CHP-2)."""
+        """Set the account that the next login needs (CHP-2)."""
         values: list[tuple[str, str]] = []
         if account is not None:
             values = [('auth/userid', account.username),
@@ -205,9 +205,9 @@ class Iscsi(_Targets):
                 self._enable(group)
 
     def _enable(self, group: portal_group.PortalGroup) -> None:
-        """Let hosts log in, each as it may."""
+        """Let hosts log in, each with its own account."""
         for attribute in ('authentication', 'generate_node_acls',
-                          # Others do not even see it.
+                          # Other initiators do not even discover it.
                           'demo_mode_discovery'):
             self._tree.write(group.path / 'attrib' / attribute, 0)
         self._tree.write(group.path / 'param' / 'MaxRecvDataSegmentLength',
@@ -216,7 +216,7 @@ class Iscsi(_Targets):
 
     def _change_portals(self, group: portal_group.PortalGroup,
                         wanted: Sequence[str]) -> None:
-        """An address that this machine has not is no reason to stop."""
+        """Change the portals; log those that this machine does not have."""
         served = set(self._tree.names(group.path / 'np'))
         names = {portals.name(address): address for address in wanted}
         for name in sorted(served - set(names)):
@@ -226,7 +226,7 @@ class Iscsi(_Targets):
 
     def _add_portal(self, group: portal_group.PortalGroup, address: str
                     ) -> None:
-        """Only at the start it is an error if one cannot be had."""
+        """Add a portal; a failure is an error only before the start."""
         try:
             portals.check(address)
             self._tree.make(group.path / 'np' / portals.name(address))
@@ -239,14 +239,14 @@ class Iscsi(_Targets):
 class FibreChannel(_Targets):
     """A target for each FC port of the array that this machine has.
 
-    The kernel lets those log in whom it knows, and tells nobody when it
-    knows more: a port that came too early stays without the target. So all
-    ports of hosts that the array knows may log in, also after they have
-    gone from it; what they see is for the map of LUNs to say.
+    The kernel accepts logins from the ports it knows, and does not notify the
+    others when it learns of more: a port that tried too early stays without
+    the target. So all ports of hosts in the array's records may log in, even
+    after they are removed there; the LUN map decides what they see.
 
-    The kernel keeps no text with such a target. Its own are known by an
-    initiator that cannot be, whose name is made of the mark.
-    local_ports: gives the names of the ports that this machine has.
+    The kernel stores no text with such a target. Its own targets are
+    recognized by an initiator that cannot exist, whose name is derived from
+    the mark. local_ports: returns the names of this machine's ports.
     """
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path, mark: str,
@@ -257,7 +257,7 @@ class FibreChannel(_Targets):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the targets are there, if they were ever needed."""
+        """Whether the targets exist, if any were ever needed."""
         return all(map(self._is_own, self.groups()))
 
     def _is_own(self, group: portal_group.PortalGroup) -> bool:
@@ -267,13 +267,13 @@ class FibreChannel(_Targets):
         group.admit(self._owner)
 
     def _end(self, group: portal_group.PortalGroup) -> None:
-        # It is known as its own to the last.
+        # The mark stays on it until the end.
         group.limit({self._owner: {}})
         group.keep(())
         group.clear()
 
     def change(self, exports: base.Exports) -> None:
-        """Have just the targets of the ports that this machine has."""
+        """Create exactly the targets of the ports that this machine has."""
         here = self._local_ports()
         missing = [name for name in exports.fc_ports if name not in here]
         if missing:
@@ -284,7 +284,7 @@ class FibreChannel(_Targets):
 
     def hosts(self, group: portal_group.PortalGroup, exports: base.Exports
               ) -> dict[str, base.Access]:
-        """The host of each port, and nobody for ports without one."""
+        """The host of each port; ports without a host see nothing."""
         known = (*self._tree.names(group.path / 'acls'),
                  *exports.known_ports)
         return {**dict.fromkeys(known, _NOBODY),
@@ -297,11 +297,11 @@ class FibreChannel(_Targets):
         group.admit(initiator)
 
     def open(self, exports: base.Exports) -> None:
-        """Nothing is to be done: ports log in when there is a link."""
+        """Do nothing: ports log in when there is a link."""
 
 
 def _locally_assigned(mark: str) -> str:
-    """A port name that follows from a mark, and that no port has."""
+    """A port name, derived from a mark, that no real port has."""
     return _spelled(f'3000{hashlib.sha256(mark.encode()).hexdigest()[:12]}')
 
 
@@ -311,6 +311,6 @@ def _spelled(digits: str) -> str:
 
 def local_ports(place: pathlib.Path = pathlib.Path('/sys/class/fc_host')
                 ) -> set[str]:
-    """The names of the FC ports of this machine, as the array has them."""
+    """The names of this machine's FC ports, in the array's format."""
     return {_spelled(path.read_text().strip().removeprefix('0x'))
             for path in place.glob('*/port_name')}

@@ -10,40 +10,38 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What disks and initiators are called, on every data plane."""
+"""Names of disks and initiators, the same on every data plane."""
 
 from collections.abc import Iterable
 
 from k2_sim.data_planes import base
 
-#: What disks say their revision is.
+#: The revision that disks report.
 REVISION = '1.0'
-#: MaxRecvDataSegmentLength: what initiators may write in one piece, in bytes.
-#: The 8 KiB that targets would take make thirty-two pieces of it.
+#: MaxRecvDataSegmentLength: what initiators may write in one PDU, in bytes.
+#: The default of the targets, 8 KiB, would split that into thirty-two.
 SEGMENT = 256 * 1024
-#: The vendor's number at the IEEE, six hexadecimal digits.
+#: The vendor's IEEE OUI, six hexadecimal digits.
 COMPANY = '0024f4'
 _TYPE = '6'
 _DIGITS = 32
 
 
 def extension(serial: str) -> str:
-    """What follows the vendor's number in the identifier of a disk."""
+    """The vendor-specific part of a disk's identifier."""
     return serial.rjust(_DIGITS - len(_TYPE + COMPANY), '0')
 
 
 def wwid(serial: str) -> str:
-    """The NAA identifier of a disk: 32 digits, scsi_sn at the end (VOL-15).
-
-    """
+    """The NAA identifier of a disk: 32 digits, scsi_sn at the end (VOL-15)."""
     return f'{_TYPE}{COMPANY}{extension(serial)}'
 
 
 def spellings(initiators: Iterable[str]) -> set[str]:
-    """Names as given and as initiators say them.
+    """Names as given, and as initiators send them.
 
-    Targets compare letter by letter, the array does not (INI-5); on the
-    wire names are in lower case (RFC 3722).
+    Targets compare case-sensitively, the array does not (INI-5); on the wire,
+    names are in lower case (RFC 3722).
     """
     given = set(initiators)
     return given | {name.lower() for name in given}

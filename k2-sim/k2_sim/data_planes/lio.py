@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data plane that the kernel's own target, LIO, serves.
+"""The data plane that uses the kernel's own target, LIO.
 
-It is set up through configfs, and goes on by itself: what a process has
-left that was killed is taken away by the next one on the same state. It is
-known by a mark that follows from the place of the state, so the targets of
-others are not touched.
+It is configured through configfs and outlives its process: whatever a killed
+process has left is removed by the next one with the same state. Its objects
+bear a mark that is derived from the path of the state, so other users' targets
+are not touched.
 """
 
 from collections.abc import Callable
@@ -44,23 +44,23 @@ from k2_sim.data_planes import portal_group
 LOG = logging.getLogger(__name__)
 _MODULES = ('configfs', 'loop', 'dm_mod', 'target_core_mod',
             'target_core_iblock', 'iscsi_target_mod')
-# The target of Fibre Channel ports, which not every kernel has.
+# The module for targets on Fibre Channel ports, which not every kernel has.
 _FC_MODULE = 'tcm_fc'
 # Seconds.
 _MODPROBE_LIMIT = 30.0
 
 
 class LioDataPlane:
-    """Serves through the directory of LIO's in configfs.
+    """Exports through LIO's directory in configfs.
 
-    mark: what tells its own from what others have there. Whatever has been
-    left of its own is taken away. local_ports: gives the names of the
-    Fibre Channel ports that this machine has; None if it cannot serve any.
-    on_close: called after all else.
+    mark: distinguishes its objects from those of other users. Any left from an
+    earlier process are removed. local_ports: returns the names of this
+    machine's Fibre Channel ports; None if Fibre Channel cannot be used.
+    on_close: called last in close().
 
-    Nothing is remembered of what is served: each publication looks what there
-    is, and changes the difference. So one that failed is made good by the
-    next.
+    What is exported is not kept in memory: each publication reads the current
+    configuration and changes the difference. So the next one also corrects
+    what a failed one left.
     """
 
     def __init__(self, tree: configfs.Tree, root: pathlib.Path,
@@ -77,23 +77,23 @@ class LioDataPlane:
         if local_ports is not None:
             self._fabrics.append(fabrics.FibreChannel(
                 tree, root, mark, local_ports))
-        # What was done with each disk, by serial, as was told last.
+        # The counters of each disk, by serial, as last reported.
         self._counts: dict[str, counters.Counts] = {}
         self._clear()
 
     @property
     def is_serving(self) -> bool:
-        """Whether the targets are there, if they were ever needed."""
+        """Whether the targets exist, if they were ever needed."""
         return all(fabric.is_serving for fabric in self._fabrics)
 
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
-        """Inside, no initiator's write reaches a file."""
+        """Hold initiators' writes back from the files within the context."""
         with self._lock.held(), self._disks.held():
             yield
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Stop exporting."""
         with self._lock.held():
             try:
                 self._clear()
@@ -103,15 +103,15 @@ class LioDataPlane:
                 self._on_close()
 
     def _clear(self) -> None:
-        """Take away all that bears the mark."""
-        # Nothing goes away while writes to it wait.
+        """Remove everything that bears the mark."""
+        # Nothing can be removed while writes to it wait.
         self._disks.release()
         for fabric in self._fabrics:
             fabric.clear()
         self._backstores.keep(())
 
     def publish(self, exports: base.Exports) -> None:
-        """Serve just this. Raises DataPlaneError."""
+        """Export exactly this. Raises DataPlaneError."""
         with self._lock.held():
             for fabric in self._fabrics:
                 fabric.change(exports)
@@ -120,9 +120,9 @@ class LioDataPlane:
                 fabric.open(exports)
 
     def traffic(self) -> list[base.Traffic]:
-        """What initiators have done since the last call.
+        """Initiators' I/O since the last call.
 
-        While the targets are changed it is left for the next one.
+        While the targets are being changed, it is left for the next call.
         """
         with self._lock.held_if_free() as is_held:
             if not is_held:
@@ -138,14 +138,14 @@ class LioDataPlane:
                         before.get(serial), counts))]
 
     def _change_access(self, exports: base.Exports) -> None:
-        """Take away first: then files change, and then there is more."""
+        """Remove access first, then change files, then add access."""
         views = [_View(fabric, group, fabric.hosts(group, exports),
                        self._backstores.name)
                  for fabric in self._fabrics for group in fabric.groups()]
         for view in views:
             view.limit()
         there = {disk for view in views for disk in view.group.luns()}
-        # What is no LUN may not be made to its end.
+        # A disk without a LUN may be incomplete.
         self._backstores.keep(there)
         luns = {disk: lun for view in views
                 for disk, lun in view.luns.items()}
@@ -161,7 +161,7 @@ class LioDataPlane:
 class _View:
     """What the hosts of a portal group are to see.
 
-    luns: of all of them, by the names of their disks. name: gives that.
+    luns: of all hosts, by the name of the disk. name: returns that name.
     """
 
     def __init__(self, fabric: fabrics.Fabric,
@@ -171,7 +171,7 @@ class _View:
         self.group = group
         self._fabric = fabric
         self._hosts = hosts
-        # A file that is gone is no LUN.
+        # A file that is gone has no LUN.
         self._maps: dict[str, portal_group.LunMap] = {
             initiator: {lun.number: (name(lun), lun) for lun in host.luns
                         if lun.path.exists()}
@@ -180,12 +180,12 @@ class _View:
                      for disk, lun in lun_map.values()}
 
     def limit(self) -> None:
-        """Take away what is not to be seen any more."""
+        """Remove what hosts must not see any more."""
         self.group.limit(self._maps)
         self.group.keep(self.luns)
 
     def grant(self, disks: Mapping[str, pathlib.Path]) -> None:
-        """Show what is not seen yet; disks: where they are, by name."""
+        """Show hosts what they do not see yet; disks: paths by name."""
         there = self.group.luns()
         for disk in self.luns:
             if disk not in there:
@@ -196,10 +196,10 @@ class _View:
 
 
 def lio_data_plane(directory: pathlib.Path) -> LioDataPlane:
-    """The plane of the state in a directory, which is there.
+    """The data plane of the state in a directory, which exists.
 
-    Raises UnavailableError when LIO cannot be had here, DataPlaneError when
-    another process has the plane of that state.
+    Raises UnavailableError when LIO cannot be used here, DataPlaneError when
+    another process runs the data plane of that state.
     """
     check()
     place = os.path.realpath(directory).encode()
@@ -216,7 +216,7 @@ def lio_data_plane(directory: pathlib.Path) -> LioDataPlane:
 
 
 def _locked(path: pathlib.Path) -> TextIO:
-    """What one process has open at a time, and none that was killed."""
+    """Open a file that one process at a time can have; a kill releases it."""
     lock = open(path, 'w')
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,10 +228,10 @@ def _locked(path: pathlib.Path) -> TextIO:
 
 
 def check() -> None:
-    """Raises UnavailableError when LIO cannot be had, with what to do."""
+    """Raise UnavailableError, with a remedy, when LIO cannot be used."""
     if os.geteuid() != 0:
         raise base.UnavailableError(
-            'the kernel takes its target from root only; start k2-sim as'
+            'only root can configure the kernel target; start k2-sim as'
             ' root, and not in a user namespace')
     _load_modules(*_MODULES)
     if not os.path.ismount(configfs.MOUNT):
@@ -251,7 +251,7 @@ def check() -> None:
 
 
 def _has_fc() -> bool:
-    """Whether Fibre Channel can be served; if not, the log says why."""
+    """Whether Fibre Channel can be used; if not, log the reason."""
     reason = 'this machine has no FC port'
     if fabrics.local_ports():
         _load_modules(_FC_MODULE)
@@ -262,9 +262,9 @@ def _has_fc() -> bool:
 
 
 def _refusal(path: pathlib.Path) -> str:
-    """Why a fabric cannot be had, if it cannot.
+    """Why the kernel refuses to create a fabric, or ''.
 
-    The kernel makes it for those alone who have the module.
+    It creates one only if its module is loaded.
     """
     try:
         path.mkdir()
@@ -277,7 +277,7 @@ def _refusal(path: pathlib.Path) -> str:
 
 
 def _load_modules(*names: str) -> None:
-    """Load what is no part of the kernel; what lacks shows later."""
+    """Load the modules that are not built in; failures show later."""
     program = shutil.which('modprobe', path='/usr/sbin:/sbin')
     if program is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):

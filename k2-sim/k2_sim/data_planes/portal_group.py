@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A target of the kernel: its LUNs, and the map of each initiator."""
+"""A target of the kernel: its LUNs, and the LUN map of each initiator."""
 
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ LunMap = Mapping[int, tuple[str, base.Lun]]
 class PortalGroup:
     """The directory of a target's only portal group.
 
-    Nothing is remembered: what is there is looked up, and what is as it
-    should be is not touched. Disks are named as their backstores. Methods
+    Nothing is kept in memory: methods read the current configuration and
+    change only what differs. Disks have the names of their backstores. Methods
     raise DataPlaneError.
     """
 
@@ -37,7 +37,7 @@ class PortalGroup:
         self._tree = tree
 
     def luns(self) -> dict[str, pathlib.Path]:
-        """Where the LUN of each disk is."""
+        """The path of each disk's LUN."""
         return {disk.name: path for path in self._within('lun')
                 if (disk := self._tree.linked(path)) is not None}
 
@@ -47,9 +47,9 @@ class PortalGroup:
 
     def _maps(self, initiator: str, disks: Mapping[pathlib.Path, str]
               ) -> dict[int, str]:
-        """Which disk an initiator sees under each number; '' for none.
+        """The disk that an initiator sees under each number; '' for none.
 
-        disks: their names by their LUN.
+        disks: disk names by the path of their LUN.
         """
         found = {}
         for path in self._within(f'acls/{initiator}'):
@@ -63,9 +63,9 @@ class PortalGroup:
         return self.path / 'acls' / initiator / f'lun_{number}'
 
     def limit(self, wanted: Mapping[str, LunMap]) -> None:
-        """Take away what initiators may not do any more.
+        """Remove access that initiators must not have any more.
 
-        The sessions of those that may not log in any more end.
+        The sessions of initiators that may not log in any more are closed.
         """
         disks = {path: name for name, path in self.luns().items()}
         for initiator in self._tree.names(self.path / 'acls'):
@@ -88,27 +88,27 @@ class PortalGroup:
             self._tree.write(path / 'write_protect', int(wanted))
 
     def keep(self, disks: Collection[str]) -> None:
-        """Remove the LUNs of other disks, which no initiator may see."""
+        """Remove the LUNs of other disks; no initiator may see them."""
         for path in self._within('lun'):
             disk = self._tree.linked(path)
             if disk is None or disk.name not in disks:
                 self._tree.unlink(path)
 
     def add(self, disk: pathlib.Path) -> None:
-        """Give a disk a LUN; it has none."""
+        """Give a LUN to a disk that has none."""
         there = self._tree.names(self.path / 'lun')
         number = next(number for number in range(len(there) + 1)
                       if f'lun_{number}' not in there)
         self._tree.link(self.path / 'lun' / f'lun_{number}', disk)
 
     def admit(self, initiator: str) -> pathlib.Path:
-        """Let an initiator log in. Gives its directory."""
+        """Let an initiator log in. Returns its directory."""
         path = self.path / 'acls' / initiator
         self._tree.make(path)
         return path
 
     def grant(self, wanted: Mapping[str, LunMap]) -> None:
-        """Let those that may log in see what they do not see yet."""
+        """Show initiators that may log in what they do not see yet."""
         luns = self.luns()
         disks = {path: name for name, path in luns.items()}
         for initiator, lun_map in wanted.items():
@@ -120,7 +120,7 @@ class PortalGroup:
                 self._protect(path, lun.is_read_only)
 
     def clear(self) -> None:
-        """Remove all that is in it, and itself."""
+        """Remove the portal group with its contents, and its target."""
         self.limit({})
         self.keep(())
         self._tree.remove(self.path)

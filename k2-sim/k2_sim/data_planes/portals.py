@@ -28,7 +28,7 @@ def name(address: str) -> str:
 
 
 def check(address: str) -> None:
-    """Find out why a target could not listen there: it would not tell.
+    """Check that a target could listen there; targets do not report why not.
 
     Raises DataPlaneError.
     """

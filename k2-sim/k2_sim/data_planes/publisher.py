@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Keeps a data plane at what the rows of an array say.
+"""Keeps a data plane in line with the rows of an array.
 
-A thread of its own hears of changes, gives each row that hosts can see a
-file of its own, and tells the plane. Nothing of it is kept: at its start
-everything is published as the rows say.
+A separate thread is notified of changes, gives each row that hosts can see its
+own file, and calls the data plane. It stores nothing: at its start it
+publishes everything as the rows say.
 """
 
 from collections.abc import Iterable
@@ -34,13 +34,13 @@ from k2_sim.state.schema import Row
 
 
 LOG = logging.getLogger(__name__)
-# How soon it is seen that the plane has ended by itself.
+# Seconds until it notices that the data plane has stopped.
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 30.0
 
 
 class Publisher:
-    """Publishes what one array, which has contents, serves by a plane.
+    """Publishes what one array, which has contents, exports by a data plane.
 
     exports: what was published last. Raises DataPlaneError when nothing can be
     published at the start.
@@ -56,9 +56,9 @@ class Publisher:
         self._wakeup = threading.Condition()
         self._next: commits.Commit | None = None
         self._is_closing = False
-        # Ids of the volumes that are served, by their serials.
+        # IDs of the exported volumes, by serial.
         self._volumes: dict[str, int] = {}
-        # What the requests of each thread wait for.
+        # The publication that each thread's request waits for.
         self._own = threading.local()
         with core.lock:
             core.store.listeners.append(self._changed)
@@ -85,17 +85,17 @@ class Publisher:
                 self._own.publication = self._next
 
     def taken(self) -> commits.Commit | None:
-        """What publishes the changes that this thread has made.
+        """The publication of the changes that this thread has made.
 
-        None if there were none since the last call. It ends with an error
-        if they cannot be published.
+        None if there were none since the last call. It ends with an error if
+        they cannot be published.
         """
         found: commits.Commit | None = getattr(self._own, 'publication', None)
         self._own.publication = None
         return found
 
     def _run(self) -> None:
-        # When what has failed is tried again, if there are no news before.
+        # When to retry after a failure, if nothing changes before.
         again: float | None = None
         while True:
             with self._wakeup:
@@ -109,16 +109,16 @@ class Publisher:
                 if (self._data_plane.is_serving if again is None
                         else time.monotonic() < again):
                     continue
-                LOG.warning('the data plane has ended, or does not serve'
-                            ' everything, and is tried again')
+                LOG.warning('the data plane has stopped, or does not serve'
+                            ' everything; retrying')
                 publication = commits.started()
             again = None if self._publish_for(publication) \
                 else time.monotonic() + _RETRY_SECONDS
 
     def _note_traffic(self) -> None:
-        """What initiators have read and written, for the statistics.
+        """Record initiators' reads and writes for the statistics.
 
-        How long it took them nobody tells.
+        Their latency is not known.
         """
         for traffic in self._data_plane.traffic():
             number = self._volumes.get(traffic.serial)
@@ -129,7 +129,7 @@ class Publisher:
                     number, 0, traffic.writes, traffic.written_bytes, 0.0)
 
     def _publish_for(self, publication: commits.Commit) -> bool:
-        """Publish, and tell those who wait; gives whether it went well."""
+        """Publish, and notify waiting threads; returns whether it worked."""
         try:
             self._publish()
         except Exception as exc:
@@ -141,9 +141,9 @@ class Publisher:
         return True
 
     def _publish(self) -> None:
-        """Serve what is mapped, each row from a file that is its own.
+        """Export what is mapped, each row from its own file.
 
-        What cannot have one is left out, and raises StateError in the end.
+        Rows without a file are omitted; StateError is raised at the end.
         """
         core, live = self._core, self._contents.live
         with core.lock:
@@ -154,7 +154,7 @@ class Publisher:
         files = {ref: self._contents.path(token)
                  for ref, token in tokens.items()}
         with core.lock:
-            # Meanwhile another row may have got the id: its turn comes next.
+            # Another row may have got the ID meanwhile: it is published next.
             files = {ref: path for ref, path in files.items()
                      if self._serial(ref) == serials[ref]}
             wanted = exports.of(core.store, core.behaviors, files,
@@ -168,13 +168,13 @@ class Publisher:
             raise failure
 
     def _serial(self, ref: str) -> str | None:
-        """What tells a row from all others that ever have its id."""
+        """What tells a row from all others that ever had its ID."""
         row = self._core.store.get(*schema.split_ref(ref))
         return None if row is None else str(row['scsi_sn'])
 
     def _tokens(self, refs: Iterable[str]
                 ) -> tuple[dict[str, str], list[errors.StateError]]:
-        """The tokens of rows by reference, and what was in the way."""
+        """The tokens of rows by reference, and the errors."""
         tokens, failures = {}, []
         for ref in refs:
             try:
@@ -187,16 +187,16 @@ class Publisher:
         return tokens, failures
 
     def _live(self, ref: str) -> str | None:
-        """The token that a row has already, if it can be written to."""
+        """The token that a row already has, if it is writable."""
         with self._core.lock:
             row = self._core.store.get(*schema.split_ref(ref)) or {}
         token = replicas.content(row)
         return token if token in self._contents.live else None
 
     def _token(self, ref: str) -> str | None:
-        """The token of a row, which is live if it can be written to.
+        """The token of a row; it is made live if it is writable.
 
-        None if the row has gone meanwhile: that is the next news.
+        None if the row is gone meanwhile: that change is published next.
         """
         resource, number = schema.split_ref(ref)
         with self._core.lock:
@@ -209,13 +209,13 @@ class Publisher:
             return None
 
     def _is_whole(self, row: Row) -> bool:
-        """Whether a row has a file, and that is as long as it shall be."""
+        """Whether a row has a file of the right size."""
         token = replicas.content(row)
         return self._contents.has(token) and self._contents.size(
             token) == row['size'] * exports.KIB
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Stop exporting."""
         with self._wakeup:
             self._is_closing = True
             self._wakeup.notify()

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data plane that Debian's tgt serves.
+"""The data plane that uses Debian's tgt.
 
-tgt has one LUN map for all initiators of a target, and its accounts belong
-to the target, too. So every host that may log in sees what is mapped to
-any host, and when one host must log in with CHAP, all must.
+tgt has one LUN map for all initiators of a target, and accounts belong to the
+target, too. So every host that may log in sees what is mapped to any host, and
+when one host must log in with CHAP, all must.
 """
 
 from collections.abc import Iterable
@@ -39,57 +39,57 @@ from k2_sim.data_planes import tgtd
 
 LOG = logging.getLogger(__name__)
 _TARGET = ('--tid', 1)
-# Seconds that commands to a LUN which goes away may take to end.
+# Seconds that commands to a LUN that is being removed may take to finish.
 _DRAIN_LIMIT = 10.0
 _LOOK_AGAIN = 0.01
-# Of a line of op stat.
+# Number of columns in a line of op stat.
 _CELLS = 12
 # LUN and session.
 _Place = tuple[int, int]
 
 
 class Daemon(Protocol):
-    """What is needed of tgtd.Tgtd."""
+    """The part of tgtd.Tgtd that is used here."""
 
     directory: pathlib.Path
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and has not ended."""
+        """Whether it was started and has not exited."""
 
     def start(self, portals: Sequence[str]) -> None:
         """Start it with nothing but portals."""
 
     def command(self, operation: str, mode: str, *arguments: object) -> str:
-        """What tgtadm prints."""
+        """Run tgtadm; returns its output."""
 
     def stopped(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, none of its threads runs."""
+        """Stop all of its threads within the context."""
 
     def stop(self) -> None:
-        """End it."""
+        """Terminate it."""
 
 
 @dataclasses.dataclass
 class _Served:
-    """What a daemon has, as far as its commands went well."""
+    """The configuration of a daemon, from the commands that succeeded."""
 
     portals: set[str] = dataclasses.field(default_factory=set)
     target: str = ''
     luns: dict[int, base.Lun] = dataclasses.field(default_factory=dict)
     initiators: set[str] = dataclasses.field(default_factory=set)
     accounts: list[base.Account] = dataclasses.field(default_factory=list)
-    # What the sessions have done with the LUNs, as was told last.
+    # The sessions' counters of each LUN, as last reported.
     counts: dict[_Place, counters.Counts] = dataclasses.field(
         default_factory=dict)
 
 
 class TgtDataPlane:
-    """Serves through a tgtd in a directory of its own.
+    """Exports through a tgtd in its own directory.
 
-    What the daemon has is known from its start on. When a command fails
-    that should not, it is not known any more: then a new daemon begins
-    anew, and initiators log in again by themselves.
+    The daemon's configuration is tracked from its start. If a command fails
+    unexpectedly, it is no longer known: then a new daemon is started, and
+    initiators log in again by themselves.
     """
 
     def __init__(self, daemon: Daemon) -> None:
@@ -110,20 +110,20 @@ class TgtDataPlane:
 
     @contextlib.contextmanager
     def quiesced(self) -> Iterator[None]:
-        """Inside, no initiator's write reaches a file."""
+        """Hold initiators' writes back from the files within the context."""
         with self._lock.held(), self._daemon.stopped():
             yield
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Stop exporting."""
         with self._lock.held():
             self._daemon.stop()
 
     def traffic(self) -> list[base.Traffic]:
-        """What initiators have done since the last call.
+        """Initiators' I/O since the last call.
 
-        While the daemon is busy it is left for the next one. What a session
-        did since the last call is lost when it ends.
+        While the daemon is busy, it is left for the next call. The counts of a
+        session since the last call are lost when it ends.
         """
         with self._lock.held_if_free() as is_held:
             try:
@@ -144,16 +144,16 @@ class TgtDataPlane:
                 and any(grown := counters.grown(before.get(place), counts))]
 
     def publish(self, exports: base.Exports) -> None:
-        """Serve just this.
+        """Export exactly this.
 
-        Of two volumes with the same LUN, the one of the first host is
-        served. Raises DataPlaneError.
+        Of two volumes with the same LUN, that of the first host is exported.
+        Raises DataPlaneError.
         """
         with self._lock.held():
             try:
                 self._change(exports)
             except tgtd.CommandError as exc:
-                LOG.warning('tgtd begins anew: %s', exc)
+                LOG.warning('restarting tgtd: %s', exc)
                 self._daemon.stop()
                 self._change(exports)
 
@@ -176,7 +176,7 @@ class TgtDataPlane:
         self._change_portals(exports.portals)
 
     def _luns(self, exports: base.Exports) -> dict[int, base.Lun]:
-        """One LUN map for all; a file that is gone is not wanted long."""
+        """One LUN map for all hosts; LUNs whose file is gone are omitted."""
         luns: dict[int, base.Lun] = {}
         for lun in (lun for host in exports.hosts for lun in host.luns
                     if lun.path.exists()):
@@ -187,7 +187,7 @@ class TgtDataPlane:
         return luns
 
     def _warn(self, text: str) -> None:
-        """Once, not at each publication."""
+        """Log a warning once, not at each publication."""
         if text not in self._warned:
             self._warned.add(text)
             LOG.warning('%s', text)
@@ -205,7 +205,7 @@ class TgtDataPlane:
         self._served.target = name
 
     def _drop_initiators(self, wanted: set[str]) -> None:
-        """Let them log in no more, and end the sessions that they have."""
+        """Block further logins of other initiators, and end their sessions."""
         leaving = self._served.initiators - wanted
         for name in sorted(leaving):
             self._daemon.command('unbind', 'target', *_TARGET,
@@ -218,7 +218,7 @@ class TgtDataPlane:
         shown = self._daemon.command('show', 'conn', *_TARGET)
         for session, connection, initiator in _connections(shown):
             if initiator in initiators:
-                # It may have gone by itself meanwhile.
+                # It may have ended by itself meanwhile.
                 with contextlib.suppress(tgtd.CommandError):
                     self._daemon.command('delete', 'conn', *_TARGET, '--sid',
                                          session, '--cid', connection)
@@ -230,7 +230,7 @@ class TgtDataPlane:
                 del self._served.luns[number]
 
     def _delete_lun(self, number: int) -> None:
-        """tgtd keeps a LUN while a command to it runs: let none begin."""
+        """Delete a LUN, taken offline first: tgtd keeps LUNs with commands."""
         self._on_lun('update', number, '--params', 'online=0')
         deadline = time.monotonic() + _DRAIN_LIMIT
         while True:
@@ -269,7 +269,7 @@ class TgtDataPlane:
             f'readonly={int(lun.is_read_only)}')
 
     def _path(self, lun: base.Lun) -> str:
-        """As seen from the daemon: a comma in it would end a parameter."""
+        """Path relative to the daemon's directory: it may have no comma."""
         return os.path.relpath(lun.path, self._daemon.directory)
 
     def _add_initiators(self, wanted: set[str]) -> None:
@@ -279,10 +279,10 @@ class TgtDataPlane:
             self._served.initiators.add(name)
 
     def _change_accounts(self, wanted: list[base.Account]) -> None:
-        """Take away the last ones first, down to those that stay.
+        """Remove accounts from the end, down to those that stay.
 
-        tgtd 1.0.85 crashes when an account goes that is not the last, or
-        is bound still.
+        tgtd 1.0.85 crashes when an account is deleted that is not the last
+        one, or is still bound.
         """
         if wanted:
             wanted = [self._guard, *wanted]
@@ -304,7 +304,7 @@ class TgtDataPlane:
                              '--user', account.username)
 
     def _change_portals(self, wanted: Sequence[str]) -> None:
-        """An address that this machine has not is no reason to stop."""
+        """Change the portals; log those that this machine does not have."""
         for address in sorted(self._served.portals.symmetric_difference(
                 wanted)):
             operation = 'new' if address in wanted else 'delete'
@@ -317,7 +317,7 @@ class TgtDataPlane:
 
 
 def tgt_data_plane(directory: pathlib.Path) -> TgtDataPlane:
-    """A plane with a tgtd of its own that runs in the directory.
+    """A data plane with its own tgtd, which runs in the directory.
 
     Raises UnavailableError when tgtd cannot run here.
     """
@@ -326,7 +326,7 @@ def tgt_data_plane(directory: pathlib.Path) -> TgtDataPlane:
 
 
 def _is_same_disk(served: base.Lun, wanted: base.Lun | None) -> bool:
-    """Whether one becomes the other while initiators see it."""
+    """Whether the LUN can be updated in place while initiators see it."""
     return wanted is not None and (
         served.serial, served.is_read_only) == (
         wanted.serial, wanted.is_read_only)
@@ -338,11 +338,10 @@ def _accounts(hosts: Iterable[base.Access]) -> list[base.Account]:
 
 
 def _counts(shown: str) -> dict[_Place, counters.Counts]:
-    """What each session has done with each LUN, of op stat.
+    """The I/O of each session on each LUN, from op stat.
 
     The columns are target, LUN and session; bytes and commands of reads
-    that came, reads that are done, writes that came and writes that are
-    done; errors.
+    received, reads completed, writes received and writes completed; errors.
     """
     found = {}
     for line in shown.splitlines():

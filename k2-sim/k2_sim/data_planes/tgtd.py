@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A process of tgtd, the iSCSI target of Debian's package tgt.
+"""A process of tgtd, the iSCSI target from Debian's package tgt.
 
-It is a child that ends when this process does, however that ends, and has
-a control socket of its own, so no other tgtd is ever touched.
+It is a child process that ends when this process does, however that ends, and
+has its own control socket, so other tgtd processes are never touched.
 """
 
 from collections.abc import Iterator
@@ -35,19 +35,19 @@ _COMMAND_LIMIT = 20.0
 _START_LIMIT = 20.0
 _PAUSE_LIMIT = 20.0
 _LOOK_AGAIN = 0.01
-# Each LUN gets so many threads.
+# Number of I/O threads per LUN.
 _THREADS = 4
-# Relative to the directory: the path of a socket may not be long.
+# Relative to the directory: the path of a socket has a short limit.
 _SOCKET = 'control'
 _LOG = 'tgtd.log'
 
 
 class CommandError(base.DataPlaneError):
-    """tgtd has refused a command, or does not answer."""
+    """tgtd has refused a command, or does not reply."""
 
 
 def check() -> None:
-    """Raises UnavailableError when tgtd cannot run here."""
+    """Raise UnavailableError when tgtd cannot run here."""
     for program, package in _PROGRAMS.items():
         if shutil.which(program, path=_path()) is None:
             raise base.UnavailableError(
@@ -55,19 +55,19 @@ def check() -> None:
                 f' as with: apt-get install {package}')
     if os.geteuid() != 0:
         raise base.UnavailableError(
-            'tgtd takes commands of root only; start k2-sim as root, or in a'
-            ' user namespace of its own (unshare --user --map-root-user)')
+            'tgtd accepts commands from root only; start k2-sim as root, or in'
+            ' a user namespace of its own (unshare --user --map-root-user)')
 
 
 def _path() -> str:
-    """Where programs are; not every user has the directories of root."""
+    """The search path; sbin directories are not in every user's PATH."""
     return f'{os.environ.get("PATH", os.defpath)}:/usr/sbin:/sbin'
 
 
 class Tgtd:
-    """One tgtd, which is started and stopped here.
+    """One tgtd process, started and stopped here.
 
-    directory: where it runs, and where its socket and log are.
+    directory: its working directory, with its socket and log.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -78,11 +78,11 @@ class Tgtd:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and has not ended."""
+        """Whether it was started and has not exited."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, portals: Sequence[str]) -> None:
-        """Start it with nothing but portals: some, or it takes them all.
+        """Start it with nothing but portals; with none it would use all.
 
         Raises DataPlaneError when it does not come up.
         """
@@ -117,7 +117,7 @@ class Tgtd:
             time.sleep(_LOOK_AGAIN)
 
     def command(self, operation: str, mode: str, *arguments: object) -> str:
-        """What tgtadm prints. Its arguments may be secret.
+        """Run tgtadm; returns its output. Arguments may be secret.
 
         Raises CommandError.
         """
@@ -138,7 +138,7 @@ class Tgtd:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Inside, none of its threads runs. Raises DataPlaneError."""
+        """Stop all of its threads in the context. Raises DataPlaneError."""
         process = self._process
         if process is None or process.poll() is not None:
             yield
@@ -151,17 +151,17 @@ class Tgtd:
             process.send_signal(signal.SIGCONT)
 
     def _wait_until_stopped(self, process: subprocess.Popen[bytes]) -> None:
-        """The kernel reports it when the last thread has stopped."""
+        """Wait until the kernel reports that the last thread has stopped."""
         deadline = time.monotonic() + _PAUSE_LIMIT
         while process.poll() is None and not os.waitid(
                 os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
             if time.monotonic() > deadline:
                 raise base.DataPlaneError(
-                    f'tgtd does not stop within {_PAUSE_LIMIT:.0f} s')
+                    f'tgtd did not stop within {_PAUSE_LIMIT:.0f} s')
             time.sleep(_LOOK_AGAIN)
 
     def stop(self) -> None:
-        """End it; it ignores every signal that it can ignore."""
+        """Kill it; it ignores all other signals."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -71,33 +71,34 @@ class FaultRule:
     """One rule: which requests it affects, and how.
 
     kind: busy (400 with code), status (status with its usual text), reset
-        (connection broken before the reply), truncated (broken inside the
-        body), garbage (a body that is no JSON), empty (no body), hang (the
-        reply comes after so many seconds), slow_loris (the body comes at
-        rate bytes per second), latency (the reply takes a time drawn from
-        latency.Latency, in place of the array's), late (what POST made is
-        left out of so many reads, or of all for so many seconds), linger
-        (a deleted snapshot is still listed in so many reads, or for so many
-        seconds), offline (the system is in another state), full (no space
-        is left), port_down (port, by its reference, has no link), peer_lost
-        (no peer can be reached). The last four begin before the request is
-        carried out and last for so many seconds, or else until its reply.
+    (connection broken before the reply), truncated (broken inside the
+    body), garbage (a body that is not JSON), empty (no body), hang (the
+    reply comes after so many seconds), slow_loris (the body comes at
+    rate bytes per second), latency (the reply takes a time drawn from
+    latency.Latency, instead of the array's), late (the object that POST
+    created is omitted from so many reads, or from all for so many
+    seconds), linger (a deleted snapshot is still listed in so many reads,
+    or for so many seconds), offline (the system is in another state), full
+    (no space is left), port_down (port, by its reference, has no link),
+    peer_lost (no peer can be reached). The last four begin before the
+    request is carried out and last for so many seconds, or else until its
+    reply.
     method: a method, several with commas, "write" for all that change
-        something, or *.
+    something, or *.
     path: a glob over the path below /api/v2 without its leading slash, as
-        in "volumes" or "volumes/*"; regexp: searched in the same (see
-        protocol.safe_regex).
+    in "volumes" or "volumes/*"; regexp: searched in the same (see
+    protocol.safe_regex).
     where: fields of the object, the query or the body (see subjects.of),
-        each with a glob that one of its values must match.
+    each with a glob that one of its values must match.
     times: how many requests it affects, None for no limit; after: how many
-        matching requests pass first; probability: of the rest.
+    matching requests pass first; probability: of the rest.
     commit: before = the request is not carried out; after = it is, and only
-        its reply is affected. Default: after, but before for busy, status
-        and reset. Kinds that damage the body send an error with this status
-        before the commit. A hang before the commit ends with a broken
-        connection.
+    its reply is affected. Default: after, but before for busy, status
+    and reset. Kinds that damage the body send an error with this status
+    before the commit. A hang before the commit ends with a broken
+    connection.
     id: assigned by the array. matched, triggered: how many requests matched
-        the rule, and how many of them it affected.
+    the rule, and how many of them it affected.
     """
 
     kind: str

@@ -205,7 +205,7 @@ class Faults:
         return found
 
     def _trigger(self, rule: FaultRule, may: bool) -> _Trigger | None:
-        """Count a matching request; gives the trigger, if it may have one."""
+        """Count a matching request; return a trigger if it may have one."""
         streams = self._streams[rule.id]
         drawn = streams.triggers.random()
         delay = rule.distribution.draw(streams.delays)
@@ -219,7 +219,7 @@ class Faults:
 
 
 def apply(done: Response, plan: Plan) -> Exchange:
-    """The exchange after the rule of the plan has changed the reply.
+    """The exchange after applying the rule of the plan.
 
     done: the array's reply, ignored if the request was not carried out.
     """
@@ -227,7 +227,7 @@ def apply(done: Response, plan: Plan) -> Exchange:
     if rule is None:
         return Exchange(done, delay)
     if not rule.is_carried_out or rule.kind == 'status':
-        # Not a reply of the array: as of a proxy in front of it.
+        # Not a reply of the array, but as from a proxy in front of it.
         done = messages.refusal(
             rule.status, fault_rules.STATUSES[rule.status])
     if rule.kind == 'busy':

@@ -31,12 +31,12 @@ _LARGEST = 86400000.0
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """A distribution of latencies; without arguments, none at all.
+    """A distribution of latencies; without arguments, no latency.
 
-    kind: constant; normal, cut off at 0; lognormal, with its median and
-    the standard deviation of its logarithm; or pareto, with its least value
-    and its shape: the last two have long tails. longest: what is drawn is
-    never longer, in milliseconds.
+    kind: constant; normal, cut off at 0; lognormal, with its median and the
+    standard deviation of its logarithm; or pareto, with its minimum and its
+    shape: the last two have long tails. longest: the maximum of all samples,
+    in milliseconds.
     """
 
     kind: str = 'constant'
@@ -44,7 +44,7 @@ class Latency:
     longest: float = 60000.0
 
     def shown(self) -> dict[str, Any]:
-        """As read() takes it."""
+        """The format that read() accepts."""
         named = dict(zip(KINDS[self.kind], self.parameters, strict=True))
         if self.kind == 'constant':
             return {'kind': self.kind, **named}
@@ -67,7 +67,7 @@ class Latency:
 
 
 def constant(seconds: float) -> Latency:
-    """Always so many seconds."""
+    """A constant latency."""
     return read({'kind': 'constant', 'ms': _number(
         seconds, 'The number of seconds') * 1000})
 

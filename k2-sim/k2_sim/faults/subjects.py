@@ -30,8 +30,8 @@ _LISTS = ('in', 'm_eq', 'contains_some')
 def of(request: Request, store: store_module.Store) -> Subject:
     """The fields of the object in the path, of the query and of the body.
 
-    The path of the request is below the base of the API. For an object the
-    values are those before the request.
+    The path of the request is below the base of the API. An object's values
+    are those before the request.
     """
     path = request.path.strip('/')
     resource, _, last = path.rpartition('/')

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is said: requests, replies, queries, messages of peers."""
+"""Known requests: what arrays of any version are known to accept."""

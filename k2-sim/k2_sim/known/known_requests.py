@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Requests that arrays of any version are known to serve, and the others.
+"""Requests that arrays of any version are known to accept, and the others.
 
 ``requests.json`` has the list of section 16 of the rulebook: by method and
-path, "#" standing for an id, each combination of the parameters of the
-query (GET) or the fields of the body (POST, PATCH) that goes together. null
-stands for any value, anything else for exactly that.
+path, "#" standing for an id, each combination of query parameters (GET) or
+body fields (POST, PATCH) that is known to work. null stands for any value,
+anything else for exactly that value.
 """
 
 from collections.abc import Collection
@@ -34,7 +34,7 @@ import msgspec
 from k2_sim import errors
 from k2_sim.protocol.messages import Request
 
-# Names of parameters or fields, and the one value that may go with each.
+# Names of parameters or fields, and their only value.
 Combination = dict[str, Any]
 
 _STATUSES = {
@@ -50,7 +50,7 @@ _NO_HITS = 'id=0'
 
 @functools.cache
 def requests() -> dict[tuple[str, str], list[Combination]]:
-    """The combinations by method and path, without slashes around it."""
+    """The combinations by method and path, without slashes at the ends."""
     text = (resources.files(__package__) / 'requests.json').read_bytes()
     listed: dict[str, list[Combination]] = msgspec.json.decode(text)
     return {(key.partition(' ')[0], key.partition(' ')[2]): combinations
@@ -61,10 +61,9 @@ def requests() -> dict[tuple[str, str], list[Combination]]:
 class Feature:
     """A kind of request, or a part of requests, that an array may lack.
 
-    path has "#" for an id, and may have "*". names are parameters of the
-    query, fields of the body or X-K2-Sequence, all of which a request must
-    have; may have "*", too. Without names it is a request as such; a GET
-    then has no conditions.
+    path has "#" for an id, and may have "*". names are query parameters, body
+    fields or X-K2-Sequence, all of which a request must have; may have "*",
+    too. Without names it is a whole request; a GET then has no conditions.
     """
 
     method: str
@@ -73,7 +72,7 @@ class Feature:
 
     @classmethod
     def parse(cls, text: str) -> 'Feature':
-        """Read the form of refuse_only: method, path, names, with blanks.
+        """Parse a string as in refuse_only: method, path and names.
 
         Raises ValueError for anything else.
         """
@@ -92,19 +91,19 @@ class Feature:
         return method != 'GET' or not _plain(request).query
 
     def named(self, name: str) -> bool:
-        """Whether a name is one of those that it consists of."""
+        """Whether a name is one of its names."""
         return any(fnmatch.fnmatchcase(name, own) for own in self.names)
 
 
 def admit(request: Request, refusal: str, only: Collection[str] = ()
           ) -> Request:
-    """The request as an array sees it that knows those of the list only.
+    """The request as seen by an array that supports only listed requests.
 
-    refusal: what becomes of others, see refuse_unlisted of Behaviors. only:
-    which others, see refuse_only there. The role root is free of it, as of
-    the rate limit, so that whoever tests can look at the array. Raises
-    ApiError for a request that is refused, and DroppedError where the
-    connection breaks in place of a reply.
+    refusal: how others are handled, see refuse_unlisted of Behaviors. only:
+    which others, see refuse_only there. The role root is exempt, as it is from
+    the rate limit, so that testers can inspect the array. Raises ApiError for
+    a request that is refused, and DroppedError where the connection breaks
+    instead of a reply.
     """
     if refusal == 'none' or request.role == 'root' or _is_listed(request):
         return request
@@ -127,7 +126,7 @@ def _key(request: Request) -> tuple[str, str]:
 
 
 def _is_listed(request: Request) -> bool:
-    """Whether the list has exactly this."""
+    """Whether exactly this request is listed."""
     combinations = requests().get(_key(request))
     if combinations is None or _SEQUENCE in request.headers:
         return False
@@ -142,9 +141,9 @@ def _is_listed(request: Request) -> bool:
 
 def _without(request: Request, features: Collection[Feature], no_hits: bool
              ) -> Request:
-    """The request without some features, passed over in silence.
+    """The request without some features, which are silently ignored.
 
-    Raises ApiError for a request that is a feature as such.
+    Raises ApiError if a feature is the request as a whole.
     """
     if not all(feature.names for feature in features):
         _check_path(request)
@@ -169,7 +168,7 @@ def _without(request: Request, features: Collection[Feature], no_hits: bool
 def _names(request: Request) -> Iterator[str]:
     """What a feature can name in a request.
 
-    Conditions and fields that are listed without the rest are no part of any.
+    Conditions and fields that are listed together are not features.
     """
     plain = _plain(request)
     if not _is_listed(plain):
@@ -189,7 +188,7 @@ def _plain(request: Request) -> Request:
 
 
 def _check_path(request: Request) -> None:
-    """Raise ApiError (404, 405) if nothing listed has path and method."""
+    """Raise ApiError (404, 405) if nothing listed has this path and method."""
     if _key(request) in requests():
         return
     raise errors.wrong_method() if any(
@@ -198,9 +197,9 @@ def _check_path(request: Request) -> None:
 
 
 def _reduced(request: Request, no_hits: bool) -> Request:
-    """The request without all that is passed over in silence.
+    """The request without everything that is silently ignored.
 
-    Raises ApiError where nothing is left that the array could serve.
+    Raises ApiError if nothing is left that the array could handle.
     """
     _check_path(request)
     combinations = requests()[_key(request)]
@@ -214,7 +213,7 @@ def _reduced(request: Request, no_hits: bool) -> Request:
 
 def _reduced_search(request: Request, combinations: list[Combination],
                     no_hits: bool) -> Request:
-    """Without unknown conditions, or with one that nothing meets."""
+    """Without unknown conditions, or with one that matches nothing."""
     parameters = _parameters(request)
     given = dict(parameters)
     found = _largest(combinations, given)
@@ -230,10 +229,10 @@ def _reduced_search(request: Request, combinations: list[Combination],
 
 def _reduced_write(request: Request, combinations: list[Combination]
                    ) -> Request:
-    """Without unknown fields; a PATCH may come down to nothing."""
+    """Without unknown fields; a PATCH may become empty."""
     fields = _fields(request)
     if fields is None:
-        # It is no JSON object: for the rules to refuse.
+        # Not a JSON object: the rules refuse it.
         return request
     found = _largest(combinations, fields)
     if found is None and request.method == 'POST':
@@ -244,14 +243,14 @@ def _reduced_write(request: Request, combinations: list[Combination]
 
 def _largest(combinations: list[Combination], given: Mapping[str, Any]
              ) -> Combination | None:
-    """The most of what is given that is listed; of equals the first."""
+    """The listed combination that covers most of it; of equals the first."""
     return max((found for found in combinations if all(
         name in given and _is_match(wanted, given[name])
         for name, wanted in found.items())), key=len, default=None)
 
 
 def _is_match(wanted: Any, value: Any) -> bool:
-    """Booleans are no numbers here, and no strings either."""
+    """Booleans match neither numbers nor strings."""
     return wanted is None or type(value) is type(wanted) and value == wanted
 
 
@@ -266,7 +265,7 @@ def _without_controls(request: Request) -> str:
 
 
 def _fields(request: Request) -> dict[str, Any] | None:
-    """The fields of the body; None for a body that is no JSON object."""
+    """The fields of the body; None for a body that is not a JSON object."""
     if not request.body:
         return {}
     try:

@@ -86,11 +86,11 @@ class Rules:
         return method in self.resource.methods
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Carry out a POST; gives the new row."""
+        """Carry out a POST; returns the new row."""
         return scope.store.insert(self.name, values)
 
     def update(self, scope: Scope, row: Row, values: Row) -> Row:
-        """Carry out a PATCH; gives the changed row."""
+        """Carry out a PATCH; returns the changed row."""
         return scope.store.update(self.name, row['id'], **values)
 
     def delete(self, scope: Scope, row: Row) -> None:
@@ -128,7 +128,7 @@ def check_name(value: str, longest: int) -> None:
 
 def check_unique(scope: Scope, resource: str, field: str, value: object,
                  what: str, own_id: int = 0) -> None:
-    """Refuse a value that another row has already (ERR-8)."""
+    """Refuse a value that another row already has (ERR-8)."""
     for row in scope.store.find(resource, field, value):
         if row['id'] != own_id:
             raise errors.refused(f'{what} {value} already exists')

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Events: section 9. Each successful write leaves one, newest last.
+"""Events: section 9. Each successful write records one, newest last.
 
-Two numbers are known (EVT-2); those of the other kinds, from 999, are this
-simulator's own.
+Two numbers are known (EVT-2); those of the other kinds, from 999, are specific
+to this simulator.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ _RETIRED = (1000, 'SNAPSHOT_RETIRED', 'SNAPSHOT, RETENTION')
 
 def record_write(scope: Scope, method: str, resource: str,
                  rows: Iterable[Row]) -> None:
-    """One event for each row that a request made, changed or removed."""
+    """Record an event for each row that a request wrote or deleted."""
     number, name, labels = _KINDS[resource, method]
     done = _VERBS[method].lower()
     for row in rows:
@@ -67,13 +67,13 @@ def record_write(scope: Scope, method: str, resource: str,
 
 
 def record_retired(scope: Scope, row: Row) -> None:
-    """A snapshot that its retention policy has ended (RET-2)."""
+    """Record a snapshot that its retention policy has expired (RET-2)."""
     _record(scope, *_RETIRED, f'{_titled("snapshots", row)} was removed,'
             ' its retention has ended', level='WARNING')
 
 
 def record_reclaimed(scope: Scope, row: Row) -> None:
-    """A snapshot that had to make room (SNP-4)."""
+    """Record a snapshot that was deleted to free space (SNP-4)."""
     _record(scope, *_RECLAIMED, f'{_titled("snapshots", row)} was removed,'
             ' no space was left', level='WARNING')
 

@@ -176,7 +176,7 @@ class GroupRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make an empty group."""
+        """Create an empty group."""
         self._check_name(scope, values['name'])
         values['quota'] = _quota(values['quota'])
         return super().create(scope, {

@@ -65,7 +65,7 @@ class HostRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a host, in a group if one is given."""
+        """Create a host, in a group if one is given."""
         self._check_name(scope, values['name'])
         if values['host_group'] is not None:
             _check_types(scope, values['host_group'], values['type'])
@@ -145,7 +145,7 @@ class HostGroupRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make an empty group."""
+        """Create an empty group."""
         self._check_name(scope, values['name'])
         return super().create(scope, values)
 
@@ -188,7 +188,7 @@ class ProfileRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a profile."""
+        """Create a profile."""
         base.check_name(values['name'], scope.behaviors.name_limit)
         base.check_unique(
             scope, self.name, 'name', values['name'], 'Profile')

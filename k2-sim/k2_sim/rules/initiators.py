@@ -61,7 +61,7 @@ class InitiatorRules(base.Rules):
         self._read = read
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a record, or adopt the one that has no host (INI-2)."""
+        """Create a record, or adopt the one that has no host (INI-2)."""
         values = self._with_identity(values)
         for row in scope.store.find(
                 self.name, 'identity', values['identity']):

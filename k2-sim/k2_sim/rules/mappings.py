@@ -46,7 +46,7 @@ def _capital(text: str) -> str:
 
 
 def _used_luns(scope: Scope, host: str, volume: str) -> dict[int, str]:
-    """The LUNs that a volume cannot have on a host, and their owners.
+    """The LUNs that a volume cannot have on a host, and the volumes that do.
 
     With one LUN map for all hosts, this includes LUNs of other volumes.
     """

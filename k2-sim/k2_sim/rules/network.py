@@ -34,7 +34,7 @@ DATA = 'dataport'
 _SERVERS = hardware_resources.SERVERS.name
 _WAN_PORTS = catalogue.WAN_PORTS.name
 _TAGS = range(1, 4095)
-# What a record says about the interface it is on, by resource.
+# What a record says about its interface, by resource.
 _ON = {PORTS: 'net_port', CHANNELS: 'net_portchannel', VLANS: 'net_vlan'}
 
 
@@ -53,14 +53,14 @@ def net_ip(address: str, mask: str, interface: str,
 
 
 def add_wan_port(scope: Scope) -> str:
-    """A new WAN port, with the first free name; gives its reference."""
+    """Add a WAN port with the first free name; returns its reference."""
     number = _free_number(scope.store.rows(_WAN_PORTS), 'wan')
     row = scope.store.insert(_WAN_PORTS, {'name': f'wan{number:02d}'})
     return schema.make_ref(_WAN_PORTS, row['id'])
 
 
 def _free_number(rows: Iterable[Row], prefix: str) -> int:
-    """The first number behind a prefix that makes a name of no row."""
+    """The first number that makes an unused name with a prefix."""
     taken = {row['name'] for row in rows}
     return next(number for number in itertools.count(1)
                 if f'{prefix}{number:02d}' not in taken)
@@ -68,7 +68,7 @@ def _free_number(rows: Iterable[Row], prefix: str) -> int:
 
 def add_channel(scope: Scope, ports: tuple[Row, Row], **values: object
                 ) -> Row:
-    """Make one interface out of two ports of a node."""
+    """Combine two ports of a node into one interface."""
     server = ports[0]['server']
     name = scope.store.at(server)['name']
     number = _free_number(scope.store.rows(CHANNELS), f'{name}-pc')
@@ -92,7 +92,7 @@ def add_vlan(scope: Scope, interface: str, tag: int, **values: object
 
 
 def _carries(scope: Scope, interface: str) -> bool:
-    """Whether addresses, VLANs or a port channel need an interface."""
+    """Whether addresses, VLANs or a port channel use an interface."""
     resource, _ = schema.split_ref(interface)
     return any(scope.store.count(name, field, interface) for name, field in (
         (NET_IPS, _ON[resource]), (VLANS, _ON[resource]),
@@ -101,7 +101,7 @@ def _carries(scope: Scope, interface: str) -> bool:
 
 
 def _check_own(scope: Scope, interface: str) -> None:
-    """Refuse a port that a port channel has taken, or without data."""
+    """Refuse a port that is in a port channel, or is not a data port."""
     resource, _ = schema.split_ref(interface)
     port = scope.store.at(interface)
     if resource == PORTS and port['port_type'] != DATA:
@@ -133,7 +133,7 @@ class NetIpRules(base.Rules):
             address, values['network_mask'], values['interface'], wan_port))
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Remove an address, and the WAN port that it was the one of."""
+        """Remove an address, and with a replication address its WAN port."""
         super().delete(scope, row)
         if row['wan_port'] is not None:
             scope.store.remove(*schema.split_ref(row['wan_port']))
@@ -149,12 +149,11 @@ def _address(text: str) -> str:
 class ChannelRules(base.Rules):
     """Port channels: two free ports of a node as one interface.
 
-    Which ports a node takes is not documented: here the first two that
-    carry nothing.
+    Which ports a node uses is not documented: here, the first two unused ones.
     """
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Join the first two free data ports of a node."""
+        """Combine the first two free data ports of a node."""
         servers = scope.store.find(_SERVERS, 'name', values['knode'])
         if not servers:
             raise errors.refused(f'No such node: {values["knode"]}')
@@ -171,7 +170,7 @@ class ChannelRules(base.Rules):
             hash_key_type=values['hash_key_type'])
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Part the ports again, if nothing needs them joined."""
+        """Separate the ports again, if nothing needs the channel."""
         if _carries(scope, self.ref(row)):
             raise errors.refused(
                 f'Port channel {row["name"]} has addresses or VLANs')
@@ -179,7 +178,7 @@ class ChannelRules(base.Rules):
 
 
 class VlanRules(base.Rules):
-    """VLANs on ports and port channels, each tag once on an interface."""
+    """VLANs on ports and port channels; tags are unique per interface."""
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Add a VLAN."""
@@ -194,7 +193,7 @@ class VlanRules(base.Rules):
         return add_vlan(scope, interface, int(tag))
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Remove a VLAN without addresses, and its number with it."""
+        """Remove a VLAN without addresses."""
         if _carries(scope, self.ref(row)):
             raise errors.refused(f'VLAN {row["name"]} has addresses')
         super().delete(scope, row)

@@ -52,7 +52,7 @@ def insert_pair(scope: Scope, session: Row, volume: int,
 
 
 def find_peer(scope: Scope, sender: peering.Sender) -> Row | None:
-    """The record of the array that sent a message.
+    """Find the record of the array that sent a message.
 
     One that was never reached from here is known by its address only.
     """
@@ -81,7 +81,7 @@ def is_with(session: Row | None, peer: Row) -> bool:
 
 
 def drop(scope: Scope, row: Row) -> None:
-    """Remove a session with the group and the volumes made for it."""
+    """Remove a session with the group and the volumes created for it."""
     for pair in replicas.pairs_of(scope, row):
         drop_volume(scope, pair)
     states.remove(scope, row)
@@ -90,7 +90,7 @@ def drop(scope: Scope, row: Row) -> None:
 
 
 def drop_volume(scope: Scope, pair: Row) -> None:
-    """Remove a pair with the volume made for it."""
+    """Remove a pair with the volume created for it."""
     scope.store.remove(replicas.PAIRS, pair['id'])
     resource, number = schema.split_ref(pair['local_volume'])
     scope.store.remove(resource, number)

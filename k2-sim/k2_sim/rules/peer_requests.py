@@ -101,7 +101,7 @@ def _introduce(scope: Scope, sender: peering.Sender,
 
 def _create(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
-    """Make the target's side of a session (REP-1)."""
+    """Create the target's side of a session (REP-1)."""
     _drop_unconfirmed(scope, peer, fields['name'])
     base.check_name(fields['name'], scope.behaviors.name_limit)
     base.check_unique(
@@ -127,7 +127,7 @@ def _create(scope: Scope, peer: Row, fields: dict[str, Any]
 
 
 def _drop_unconfirmed(scope: Scope, peer: Row, name: str) -> None:
-    """A repeated request replaces what an earlier one left half made."""
+    """A repeated request replaces what an earlier one left incomplete."""
     for row in scope.store.find(replicas.SESSIONS, 'name', name):
         if not row['confirmed'] and pairing.is_with(row, peer):
             pairing.drop(scope, row)
@@ -141,7 +141,7 @@ def _policy(scope: Scope, name: str | None) -> str | None:
 
 def _make_volume(scope: Scope, session: Row, name: str, size: int,
                  vmware_support: bool) -> int:
-    """A read-only volume in a target's group (REP-16)."""
+    """Create a read-only volume in a target's group (REP-16)."""
     volume = _VOLUMES.make(scope, {
         'name': name, 'size': size, 'vmware_support': vmware_support,
         'volume_group': session['local_volume_group'], 'read_only': True})
@@ -158,7 +158,7 @@ def _target(scope: Scope, peer: Row, number: int) -> Row:
 
 def _add_volume(scope: Scope, peer: Row, fields: dict[str, Any]
                 ) -> dict[str, Any]:
-    """Make the counterpart of a volume (REP-1)."""
+    """Create the counterpart of a volume (REP-1)."""
     row = _target(scope, peer, fields['session'])
     if row['remote_replication_session_id'] not in (None, fields['asker']):
         raise errors.refused(f'Peer session {row["name"]} does not match')
@@ -171,7 +171,7 @@ def _add_volume(scope: Scope, peer: Row, fields: dict[str, Any]
 
 def _rename(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
-    """Rename what is in a session with the asker, and nothing else."""
+    """Rename objects in a session with the caller, and nothing else."""
     rules: base.Rules = (
         _GROUPS if fields['resource'] == _GROUPS.name else _VOLUMES)
     ref = schema.make_ref(rules.name, fields['number'])
@@ -185,7 +185,7 @@ def _rename(scope: Scope, peer: Row, fields: dict[str, Any]
 
 
 def _check_follower(scope: Scope, peer: Row, fields: dict[str, Any]) -> Row:
-    """The session asked about, if it can follow as far as sizes go."""
+    """The caller's session, if the sizes let it follow."""
     row = _target(scope, peer, fields['session'])
     if (row['epoch'] != fields['epoch']
             or row['remote_replication_session_id'] != fields['asker']):
@@ -222,7 +222,7 @@ def _reverse(scope: Scope, peer: Row, fields: dict[str, Any]
 
 def _cancel(scope: Scope, peer: Row, fields: dict[str, Any]
             ) -> dict[str, Any]:
-    """The asker did not keep what was made for it."""
+    """Remove what was created for the caller, which does not confirm it."""
     session = scope.store.get(replicas.SESSIONS, fields['session'])
     if session is not None and not session['confirmed'] and pairing.is_with(
             session, peer):
@@ -281,7 +281,7 @@ class _Cancel(TypedDict):
     volume: int
 
 
-# What each question has, by its kind.
+# The fields of each kind of request.
 _FIELDS: dict[str, Any] = {
     'introduce': _Introduce, 'hello': dict[str, Any], 'create': _Create,
     'add_volume': _AddVolume, 'rename': _Rename, 'follow': _Follow,
@@ -290,7 +290,7 @@ _HANDLERS: dict[str, Callable[
     [Scope, Row, dict[str, Any]], dict[str, Any]]] = {
     'create': _create, 'add_volume': _add_volume, 'rename': _rename,
     'follow': _follow, 'reverse': _reverse, 'cancel': _cancel}
-# What an array may ask that is no peer yet.
+# Requests that an array may send before it is a peer.
 _FOR_ALL = ('introduce', 'hello')
-# What leads to data on its way.
+# Requests that start data transfers.
 _FOR_DATA = ('create', 'add_volume', 'follow', 'reverse')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Peers and the way to them: section 10.1."""
+"""Peers and connections to them: section 10.1."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ def new_row(values: Row) -> Row:
 
 
 def note(scope: Scope, row: Row, about: dict[str, Any]) -> None:
-    """Store the description that a peer has sent of itself."""
+    """Store the description that a peer has sent."""
     scope.store.update(
         replicas.PEERS, row['id'], system_id=about['system_id'],
         capacity=about['capacity'], mgmt_connectivity_state='ok')
@@ -129,7 +129,7 @@ class WanPortRules(base.Rules):
 
 def add(store: store_module.Store, name: str,
         address: request_context.Address) -> None:
-    """A peer as part of the equipment; one of that name is brought up."""
+    """Add a peer of the hardware; an existing one of that name is updated."""
     login = dict(zip(_LOGIN, (
         address.host, address.login, address.password)))
     known = store.find(replicas.PEERS, 'name', name)
@@ -140,13 +140,13 @@ def add(store: store_module.Store, name: str,
 
 
 def equipment(store: store_module.Store) -> list[Row]:
-    """The peers that belong to the array, as they are added anew."""
+    """The peers of the hardware, in the form that add() takes."""
     return [new_row({name: row[name] for name in ('name', *_LOGIN)})
             for row in store.rows(replicas.PEERS) if row.get('is_factory')]
 
 
 def install(store: store_module.Store, rows: Iterable[Row]) -> None:
-    """Add peers that belong to the array."""
+    """Add peers of the hardware."""
     for row in rows:
         store.insert(replicas.PEERS, {**row, 'is_factory': True})
 

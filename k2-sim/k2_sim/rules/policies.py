@@ -37,7 +37,7 @@ class RetentionRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a policy."""
+        """Create a policy."""
         self._check(scope, values)
         return super().create(scope, values)
 
@@ -60,7 +60,7 @@ class RetentionRules(base.Rules):
         return changed
 
     def delete(self, scope: Scope, row: Row) -> None:
-        """Remove a policy of a user that no snapshot uses (RET-3)."""
+        """Remove a user's policy that no snapshot uses (RET-3)."""
         if (self.value(scope, row, 'snapshots_usage_count')
                 or replicas.uses_policy(scope, self.ref(row))
                 or scope.store.count(hardware_resources.SCHEDULERS.name,
@@ -72,7 +72,7 @@ class RetentionRules(base.Rules):
 
 
 def _check_own(row: Row) -> None:
-    """Best_Effort_Retention and its like exist on every array (RET-1)."""
+    """Best_Effort_Retention and other built-in policies are fixed (RET-1)."""
     if row['name'] in BUILT_IN:
         raise errors.refused(f'Retention policy {row["name"]} is built in')
 
@@ -83,7 +83,7 @@ class CapacityPolicyRules(base.Rules):
     computed = {'full_threshold': lambda scope, row: 100}
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a policy; it is never the default one."""
+        """Create a policy; it is never the default one."""
         if (scope.behaviors.full_threshold_required
                 and values['full_threshold'] is None):
             raise errors.refused('Missing required field: full_threshold')

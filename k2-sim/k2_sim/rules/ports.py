@@ -54,10 +54,10 @@ def _port(scope: Scope, ref: str) -> Row:
 
 
 def set_link(scope: Scope, ref: str, up: bool) -> None:
-    """Give a port its link, or take it away, inside a transaction.
+    """Set or remove the link of a port, inside a transaction.
 
     A data port shows it in link_state, an FC port in status, and both in
-    speed_state. Raises ApiError (400) for what is no port.
+    speed_state. Raises ApiError (400) for what is not a port.
     """
     resource, _ = schema.split_ref(ref)
     number = _port(scope, ref)['id']

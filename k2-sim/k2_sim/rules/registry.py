@@ -65,7 +65,7 @@ def shown(scope: Scope, resource: str, row: Row) -> Row:
 
 
 def leftovers(scope: Scope) -> dict[str, list[Row]]:
-    """Every object of a user, by resource; views under their own name."""
+    """All objects of users, by resource; views under their own name."""
     found: dict[str, list[Row]] = {}
     for name in _USER_RESOURCES:
         for row in scope.store.rows(name):
@@ -85,7 +85,7 @@ def _is_factory(name: str, row: Row) -> bool:
 
 
 def log_in(scope: Scope, resource: str, identifier: str) -> Row:
-    """The record of an initiator that shows itself to the array (INI-1)."""
+    """The record of an initiator that logs in to the array (INI-1)."""
     if resource not in ('host_iqns', 'host_fc_ports'):
         raise errors.no_resource()
     rules = RULES[resource]

@@ -69,7 +69,7 @@ def sessions_with(scope: Scope, peer: int) -> list[Row]:
 
 
 def is_closed(session: Row | None) -> bool:
-    """Whether the volumes are those of a target that did not take over."""
+    """Whether the volumes belong to a target that did not take over."""
     return (session is not None and session['current_role'] == TARGET
             and not session['opened'])
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""When auto-deletable snapshots are old enough to go (RET-2)."""
+"""When auto-deletable snapshots expire (RET-2)."""
 
 import heapq
 
@@ -23,20 +23,20 @@ from k2_sim.state import store as store_module
 
 _SNAPSHOTS = catalogue.SNAPSHOTS.name
 _POLICIES = catalogue.RETENTION_POLICIES.name
-# What decides, with the policy, when a snapshot is due.
+# The fields that decide, with the policy, when a snapshot expires.
 _DECISIVE = ('retention_policy', 'is_auto_deleteable', 'creation_time')
-# Old entries are thrown away when there are so many more than others.
+# Outdated entries are purged when they outnumber the others by this much.
 _FEW = 100
 
 
 class Retention:
-    """The snapshots of one state by the time at which they are due."""
+    """The snapshots of one state, ordered by the time at which they expire."""
 
     def __init__(self, store: store_module.Store) -> None:
-        # To be entered in the heap, which may have old entries as well.
+        # To be added to the heap, which may also have outdated entries.
         self._unscheduled = set(store.tables[_SNAPSHOTS].numbers)
         self._heap: list[tuple[float, int]] = []
-        # Due, but kept for another reason; that may end with any change.
+        # Expired, but kept for another reason; any change may end that.
         self._kept: set[int] = set()
         self._is_changed = False
         self._store = store
@@ -57,7 +57,7 @@ class Retention:
         self._unscheduled.update(self._store.tables[_SNAPSHOTS].numbers)
 
     def expired(self, scope: Scope) -> list[Row]:
-        """The snapshots that are to be removed now, by id."""
+        """The ids of the snapshots to be removed now."""
         if len(self._heap) > _FEW + 2 * len(
                 self._store.tables[_SNAPSHOTS].numbers):
             self._start_anew()

@@ -27,7 +27,7 @@ _MINUTE = 60
 
 
 def _minutes(criteria: str) -> int:
-    """What "15m:01h:00d" adds up to, in minutes."""
+    """The length of "15m:01h:00d" in minutes."""
     match = re.fullmatch('([0-9]{1,4})m:([0-9]{1,4})h:([0-9]{1,4})d',
                          criteria)
     minutes = 0 if match is None else (
@@ -39,10 +39,10 @@ def _minutes(criteria: str) -> int:
 
 
 class SchedulerRules(base.Rules):
-    """Schedulers. The name is written as scheduler_name at first."""
+    """Schedulers. On creation the field for the name is scheduler_name."""
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a scheduler."""
+        """Create a scheduler."""
         name = values.pop('scheduler_name')
         self._check_name(scope, name)
         minutes = _minutes(values.pop('time_criteria'))
@@ -72,7 +72,7 @@ class SchedulerRules(base.Rules):
 
 
 class ScheduleRules(base.Rules):
-    """Which volume groups a scheduler takes snapshots of."""
+    """Schedules: the volume groups that a scheduler takes snapshots of."""
 
     def create(self, scope: Scope, values: Row) -> Row:
         """Add a group to a scheduler, once."""
@@ -86,14 +86,14 @@ class ScheduleRules(base.Rules):
 
 
 def due(scope: Scope) -> list[Row]:
-    """The schedules that have a snapshot to take by now."""
+    """The schedules that have a snapshot due."""
     table = scope.store.tables[SCHEDULES]
     return [table.rows[number] for number in table.numbers
             if scope.now >= _next(scope, table.rows[number])]
 
 
 def _next(scope: Scope, row: Row) -> float:
-    """When the next snapshot of a schedule is to be taken."""
+    """When the next snapshot of a schedule is due."""
     scheduler = scope.store.at(row['snapshot_scheduler'])
     if not scheduler['is_enabled']:
         return float('inf')

@@ -12,9 +12,9 @@
 
 """Session updates between arrays.
 
-An update has views of sessions: each array sends the state of its own
-record, and the other one follows where the rules require it (section 10.4,
-right-hand columns).
+An update has views of sessions: each array sends the state of its own record,
+and the other one follows where the rules require it (section 10.4, right-hand
+columns).
 """
 
 from collections.abc import Iterable
@@ -199,9 +199,9 @@ def _follow_state(scope: Scope, row: Row, changes: dict[str, Any]) -> Row:
 
 def _take_parcels(scope: Scope, row: Row,
                   parcels: Iterable[dict[str, Any]]) -> None:
-    """Take what has arrived; the other side must hear of it (REP-14).
+    """Apply data that has arrived; the other side must be notified (REP-14).
 
-    Without its data a parcel cannot be taken, nor can those after it.
+    A snapshot without its data cannot be applied, nor can those after it.
     """
     for parcel in parcels:
         if parcel['generation'] > (row['generation_number'] or 0):

@@ -56,7 +56,7 @@ def _current(scope: Scope, row: Row) -> str | None:
 
 
 def _next(scope: Scope, row: Row) -> str | None:
-    """The next transfer: the first that waits (REP-20)."""
+    """The next transfer: the first that is waiting (REP-20)."""
     waiting = row['queue'] if _head(scope, row) is None \
         else row['queue'][1:]
     return schema.make_ref('snapshots', waiting[0]['snapshot']) \
@@ -99,7 +99,7 @@ class SessionRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a session, here and on the peer (row 1, REP-1)."""
+        """Create a session, here and on the peer (row 1, REP-1)."""
         self._check_new(scope, values)
         group = scope.store.at(values['local_volume_group'])
         peer = scope.store.at(values['replication_peer_k2array'])
@@ -127,7 +127,7 @@ class SessionRules(base.Rules):
         replicas.check_unbound(scope, values['local_volume_group'])
 
     def _check_name(self, scope: Scope, name: str, own_id: int = 0) -> None:
-        """Names of sessions are limited like others (REP-7)."""
+        """Names of sessions have the same limits as others (REP-7)."""
         base.check_name(name, scope.behaviors.name_limit)
         base.check_unique(scope, self.name, 'name', name, 'Session', own_id)
 
@@ -219,7 +219,7 @@ def _need(row: Row, *allowed: str) -> None:
 
 
 def _call(scope: Scope, row: Row, kind: str) -> dict[str, Any]:
-    """Ask the peer whether it can follow; gives its ids."""
+    """Ask the peer whether it can follow; returns its ids."""
     peer = scope.store.at(row['replication_peer_k2array'])
     return peers.call(
         scope, peer, kind, session=row['remote_replication_session_id'],
@@ -324,7 +324,7 @@ class PeerVolumeRules(base.Rules):
     """REP-1, REP-5: counterparts of volumes on the peer."""
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a volume on the peer, in an idle session's group."""
+        """Create a volume on the peer, in an idle session's group."""
         session = _changeable(scope, values['replication_session'])
         ref = values['local_volume']
         volume = scope.store.at(ref)

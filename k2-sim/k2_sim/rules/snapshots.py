@@ -68,7 +68,7 @@ class SnapshotRules(base.Rules):
         return super().offers(scope, method)
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a snapshot of a group or a view, or a view."""
+        """Create a snapshot of a group or a view, or a view."""
         system.check_space(scope)
         if values['replication_session'] is not None:
             return _replicated_by_user(scope, values)
@@ -227,7 +227,7 @@ def _volume_images(scope: Scope, group_ref: str) -> list[Row]:
 
 
 def _parent_images(scope: Scope, values: Row, source: Row) -> list[Row]:
-    """The images of the source again (SNP-7, SNP-11, VSN-3, VSN-4)."""
+    """New images with the data of the source (SNP-7, SNP-11, VSN-3, VSN-4)."""
     if source['is_exposable'] and values['is_exposable']:
         raise errors.refused('The source is itself a view')
     if not source['is_exposable'] and not values['is_exposable']:
@@ -290,7 +290,7 @@ def groups_with(scope: Scope, policy: str) -> list[str]:
 
 
 def due(scope: Scope, row: Row) -> float | None:
-    """When an auto-deletable snapshot is too old, None: never (RET-2).
+    """When an auto-deletable snapshot expires (RET-2); None for never.
 
     Snapshots of replication have no policy, and no age limit.
     """

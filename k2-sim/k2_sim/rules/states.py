@@ -50,7 +50,7 @@ def apply(scope: Scope, row: Row, changes: dict[str, Any]) -> Row:
 
 
 def set_read_only(scope: Scope, row: Row, value: bool) -> None:
-    """Close the volumes of a target to hosts, or open them (REP-16)."""
+    """Make the volumes of a target read-only for hosts, or not (REP-16)."""
     for volume in scope.store.find(
             'volumes', 'volume_group', row['local_volume_group']):
         scope.store.update('volumes', volume['id'], read_only=value)

@@ -12,8 +12,8 @@
 
 """Statistics of the system and of volumes: section 8.
 
-The figures are those of the requests that were counted, unless somebody
-sets others for the system through the control API.
+The figures come from the requests that were counted, unless others are set for
+the system through the control API.
 """
 
 from collections.abc import Iterator
@@ -39,12 +39,12 @@ _MAXIMA = ('iops_max', 'throughput_max')
 _FIGURES = {field.name: 0.0 if field.kind == 'number' else 0
             for field in catalogue.SYSTEM_STATS.fields
             if field.name not in ('timestamp', 'resolution', 'rw', 'bs')}
-# No path leads to it.
+# Not reachable by any path.
 _ID = -1
 
 
 def rows(scope: Scope, io: Performance, query: Query) -> Iterator[Row]:
-    """As many points as asked for, the newest last.
+    """The requested number of points, the newest last.
 
     A breakdown has a row for each class instead, without maxima (STA-4).
     """
@@ -58,7 +58,7 @@ def rows(scope: Scope, io: Performance, query: Query) -> Iterator[Row]:
 
 def rows_of_volumes(scope: Scope, io: Performance, query: Query,
                     volume: Row | None = None) -> Iterator[Row]:
-    """The same volume by volume, without points of idleness (STA-3)."""
+    """The same for each volume, without idle points (STA-3)."""
     points = query.points(scope.now)
     active = [io.volumes(end, query.resolution) for end in points]
     numbers = set().union(*active) if volume is None else {volume['id']}
@@ -93,7 +93,7 @@ def _measured(io: Performance, query: Query, end: int,
 def _figures(load: Load, seconds: int) -> Row:
     """STA-5: bytes per second and milliseconds.
 
-    What separates the two latencies is not known: here nothing does.
+    How the two latencies differ is not known: here they are the same.
     """
     latency = 1000 * load.seconds / load.requests if load.requests else 0.0
     most_requests, most_bytes = load.busiest
@@ -106,7 +106,7 @@ def _figures(load: Load, seconds: int) -> Row:
 
 
 def _set_by_hand(given: Row, query: Query, end: int) -> Iterator[Row]:
-    """Each class has an equal share of the load."""
+    """Each class has an equal share of the load that was set."""
     figures = {name: given.get(name, value)
                for name, value in _FIGURES.items()}
     classes = _classes(query)
@@ -146,14 +146,14 @@ class StatisticsRules(base.Rules):
 
 
 def set_figures(scope: Scope, figures: Mapping[str, object]) -> None:
-    """Change some of the figures; raises ApiError (400) for nonsense."""
+    """Change some of the figures; raises ApiError (400) for invalid ones."""
     before = scope.store.get(NAME, _ID) or {}
     scope.store.insert_as(NAME, _ID, {**before, **{
         name: _figure(name, value) for name, value in figures.items()}})
 
 
 def clear_figures(scope: Scope) -> None:
-    """Show what is counted again."""
+    """Show the counted figures again."""
     if scope.store.get(NAME, _ID) is not None:
         scope.store.remove(NAME, _ID)
 

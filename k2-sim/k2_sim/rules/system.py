@@ -19,7 +19,7 @@ from k2_sim.state import aggregates
 from k2_sim.state import catalogue
 from k2_sim.state.schema import Row
 
-# What hosts wrote takes a quarter of the space (CAP-2).
+# Data of hosts takes a quarter of the space (CAP-2).
 REDUCTION = 4
 
 

@@ -12,8 +12,8 @@
 
 """Statistics of replication: section 10.5.
 
-They follow from the rounds that the history remembers: what arrived in an
-interval counts as sent in it.
+They are derived from the rounds in the history: what arrived in an interval
+counts as sent in it.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ _WAYS = {'source': 'out', 'target': 'in'}
 
 def rows(scope: Scope, resource: str, query: Query,
          volume: Row | None = None) -> Iterator[Row]:
-    """As many points as asked for, the newest last, volume by volume."""
+    """The requested number of points, newest last, for each volume."""
     if resource == OF_SYSTEM:
         yield from _points(scope, query, scope.store.rows(HISTORY), None)
         return

@@ -33,12 +33,12 @@ from k2_sim.state.schema import Row
 # Rounds of each session, on each side.
 HISTORY_KEPT = 20
 _HISTORY = replication.RPO_HISTORY.name
-# Without contents the compression ratio of data is not known.
+# Without contents the compression ratio is not known.
 _REDUCTION = 4
 # Bytes before and after compression.
 Sent = tuple[int, int]
 _NOTHING: Sent = (0, 0)
-# Snapshots that the array made for a round, on either side.
+# Snapshots that the array created for a round, on either side.
 _BY_ARRAY = 'Replication'
 
 
@@ -69,7 +69,7 @@ def _send(scope: Scope, row: Row, began: float, seconds: float,
 
 
 def abort(scope: Scope, row: Row, forget: bool = False) -> Row:
-    """Stop all transfers; snapshots of users can be sent again later.
+    """Stop all transfers; users' snapshots can be sent again later.
 
     forget drops those, too: they never arrive.
     """
@@ -134,7 +134,7 @@ def _runs(row: Row) -> bool:
 
 
 def arrived(scope: Scope, row: Row) -> list[replicas.Item]:
-    """The items whose transfer time is over, to be handed over."""
+    """The items whose transfer time is over, ready to hand over."""
     if not _runs(row):
         return []
     return [item for item in row['queue'] if item['ends'] <= scope.now]

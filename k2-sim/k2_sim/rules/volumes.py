@@ -90,7 +90,7 @@ class VolumeRules(base.Rules):
     }
 
     def create(self, scope: Scope, values: Row) -> Row:
-        """Make a volume, or a thin clone when its fields are given."""
+        """Create a volume, or a thin clone when its fields are given."""
         cloned = {name: values.pop(name, None) for name in _CLONE_FIELDS}
         if any(cloned.values()):
             values = _clone_values(scope, values, cloned)

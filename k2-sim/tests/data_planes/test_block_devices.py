@@ -229,7 +229,7 @@ class TestHeld(DisksTest):
     def test_failure_halfway(self):
         self.kernel.failing.add((6, 'x-2'))
         error = self.assertRaises(data_planes.DataPlaneError, self.hold)
-        self.assertEqual('cannot hold up block devices: Input/output error',
+        self.assertEqual('cannot suspend block devices: Input/output error',
                          str(error))
         self.assertEqual(set(), self.suspended())
 

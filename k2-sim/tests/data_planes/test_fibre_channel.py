@@ -240,7 +240,7 @@ class TestOwn(FibreChannelTest):
                               target=f'{serving.IQN}others'))
         self.data_plane = self.new_data_plane()
         error = self.assertRaises(data_planes.DataPlaneError, self.publish)
-        self.assertIn(f'{ARRAY[0]}/tpgt_1 is there already', str(error))
+        self.assertIn(f'{ARRAY[0]}/tpgt_1 exists', str(error))
 
 
 class TestLocalPorts(base.DirectoryTest):

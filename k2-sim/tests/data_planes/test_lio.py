@@ -390,7 +390,7 @@ class TestOwn(LioTest):
         other = self.new_data_plane(mark='other')
         other.publish(exports(host(lun(1, 'ef'))))
         error = self.assertRaises(data_planes.DataPlaneError, self.publish)
-        self.assertIn('is there already', str(error))
+        self.assertIn('exists, and does not belong', str(error))
 
     def test_password_for_discovery_stays(self):
         self.publish()
