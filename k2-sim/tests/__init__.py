@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How many examples hypothesis tries: HYPOTHESIS_PROFILE says it."""
+"""Set the number of hypothesis examples, from HYPOTHESIS_PROFILE."""
 
 import os
 
 import hypothesis
 
-# A busy machine takes its time. The quick ones are the same each time.
+# No deadline: the machine may be busy. Quick examples are deterministic.
 hypothesis.settings.register_profile(
     'quick', max_examples=40, deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array in memory, and short ways to talk to it."""
+"""An array in memory, and short ways to send it requests."""
 
 import base64
 import functools
@@ -45,7 +45,7 @@ def ref(resource, record):
 
 
 class DirectoryTest(testtools.TestCase):
-    """A directory of its own, which is gone after the test."""
+    """A separate directory, which is removed after the test."""
 
     @functools.cached_property
     def directory(self):
@@ -53,7 +53,7 @@ class DirectoryTest(testtools.TestCase):
 
     @property
     def state_path(self):
-        """Where an array of the test keeps its state."""
+        """Where a test's array keeps its state."""
         return self.directory / 'state.db'
 
 
@@ -76,7 +76,7 @@ class ServedTest(DirectoryTest):
 
     @classmethod
     def make_array(cls, place):
-        """The array; place: a directory for its files."""
+        """Create the array; place: a directory for its files."""
         return k2_sim.Array(clock=k2_sim.FakeClock())
 
     def setUp(self):
@@ -86,7 +86,7 @@ class ServedTest(DirectoryTest):
 
 
 class ArrayTest(DirectoryTest):
-    """Every refusal is checked to have changed nothing."""
+    """Checks that each refusal has changed nothing."""
 
     profile = 'sdp'
 
@@ -116,7 +116,7 @@ class ArrayTest(DirectoryTest):
         return response.json() if response.body else None
 
     def sim(self, status, method, name, body=None):
-        """What the control API answers, with this status."""
+        """The reply of the control API, checked to have this status."""
         response = self.array.handle(
             method, f'/sim/v1/{name}', '',
             {**authorization(), 'Content-Type': JSON},
@@ -155,7 +155,7 @@ class ArrayTest(DirectoryTest):
         return reply['error_msg']
 
     def check_renderings(self):
-        """What replies show is what they show when nothing is kept."""
+        """What replies show does not depend on caches."""
         known = list(self.array.store.listeners)
         fresh = service.Service(
             self.array.store, self.array.behaviors, self.array.clock,
@@ -167,7 +167,7 @@ class ArrayTest(DirectoryTest):
         self.assertEqual(whole.json(), self.get('__full'))
 
     def check_indexes(self):
-        """Each index gives what looking at every row gives."""
+        """Each index gives the same as a look at every row."""
         for table in self.array.store.tables.values():
             rebuilt = table_module.Table(
                 table.resource, lambda *change: None)

@@ -83,7 +83,7 @@ class PairTest(base.DirectoryTest):
         return f'{SESSIONS}/{self.there["id"]}'
 
     def write(self, state):
-        """A command to the array that was the source first."""
+        """Send a command to the array that was the source first."""
         return self.a.patch(self.source_path(), {'state': state})
 
     def write_there(self, state, **fields):
@@ -130,7 +130,7 @@ class PairTest(base.DirectoryTest):
                 self.b.control.read(self.remote))
 
     def take(self, side, session):
-        """A replication snapshot."""
+        """Take a replication snapshot."""
         return side.post('snapshots', {
             'replication_session': base.ref(SESSIONS, session),
             'is_application_consistent': 'False'})

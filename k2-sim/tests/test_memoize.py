@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Clients send what they like, and nothing of it fills the memory."""
+"""No text that clients send fills up the memory."""
 
 import base64
 import unittest
@@ -58,7 +58,7 @@ class RememberedTest(unittest.TestCase):
 
 
 class MemoryTest(unittest.TestCase):
-    """Who makes use of it passes long texts through."""
+    """Users of the cache do not store long texts."""
 
     def test_queries(self):
         self.assertIs(query.parse('name=a'), query.parse('name=a'))

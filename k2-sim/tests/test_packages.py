@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The packages of the simulator, and who imports from whom."""
+"""The packages of the simulator, and their imports."""
 
 import ast
 import pathlib
@@ -20,7 +20,7 @@ import testtools
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAME = 'k2_sim'
-# What every package may use.
+# What every package may import.
 SHARED = ['errors', 'clock', 'equipment', 'profiles', 'memoize',
           'version']
 MAP = re.compile(r'^   \* - ``([a-z_]+)``$', re.MULTILINE)
@@ -34,7 +34,7 @@ def packages():
 
 
 def imports(tree):
-    """What a module imports of the project, also for types alone."""
+    """What a module imports of the project, for types as well."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (
                 f'{node.module}.'.startswith(f'{NAME}.')):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Roles: who may do what, and the 403 of section 3."""
+"""Roles: permissions, and the 403 of section 3."""
 
 import json
 
@@ -50,7 +50,7 @@ class TestRoles(RoleTest):
 
     @ddt.data(*ROLES)
     def test_everybody_reads_everything(self, role):
-        """Section 3: no 403 to GET; system/state shows the own role."""
+        """Section 3: no 403 to GET; system/state shows the user's own role."""
         for path in ('', '__full', 'volumes/1', *catalogue.RESOURCES):
             self.assertEqual((200, ''), self.as_role(role, 'GET', path))
         reply = self.array.handle(
@@ -96,7 +96,7 @@ class TestRoles(RoleTest):
             'mgmt-app', method, path, {})[0])
 
     def test_a_drivers_day(self):
-        """One volume from its creation to its end, in the role mgmt-app."""
+        """One volume from creation to deletion, in the role mgmt-app."""
         def done(method, path, body=None):
             self.assertEqual('', self.as_role(
                 'mgmt-app', method, path, body)[1])
@@ -114,7 +114,7 @@ class TestRoles(RoleTest):
             done('DELETE', path)
 
     def test_an_unknown_resource_stays_unknown(self):
-        """Section 3: 404 to those who may do everything."""
+        """Section 3: 404 to users with all permissions."""
         self.assertEqual(404, self.as_role('admin', 'POST', 'nothing')[0])
         self.assertEqual(405, self.as_role('read-only', 'PUT', 'volumes')[0])
 
@@ -124,7 +124,7 @@ class TestRoles(RoleTest):
                          " not 'z'", str(error))
 
     def test_peers_are_no_readers(self):
-        """What arrays say to each other takes a role that replicates."""
+        """Messages between arrays need a role that may replicate."""
         for role, status in (('read-only', 403), ('mgmt-app', 400)):
             reply = self.array.handle(
                 'POST', '/sim/v1/peer', headers={
@@ -135,10 +135,10 @@ class TestRoles(RoleTest):
 
 @ddt.ddt
 class TestPeerRoles(RoleTest):
-    """What arrays ask each other gives nobody more than the role has."""
+    """Requests between arrays give no more permissions than the role."""
 
     def ask(self, role, kind, **fields):
-        """The answer and the refusal, one of them empty."""
+        """The reply and the refusal, one of them empty."""
         sender = {'system_id': 'beef', 'name': 'other',
                   'address': '192.0.2.9'}
         reply = self.array.handle(
@@ -183,7 +183,7 @@ class TestPeerRoles(RoleTest):
 
 
 class TestControlUser(base.ArrayTest):
-    """The control API has an account of its own, if one is given."""
+    """The control API has its own account, if one is configured."""
 
     def setUp(self):
         super().setUp()

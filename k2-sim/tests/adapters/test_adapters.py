@@ -40,7 +40,7 @@ BASE = 'https://k2.example'
 
 
 class Transport(testtools.TestCase):
-    """What holds for every adapter; self.session and self.url are it."""
+    """The requests of every adapter; needs self.session and self.url."""
 
     def setUp(self):
         super().setUp()
@@ -77,7 +77,7 @@ class Conversation:
         self.assertEqual(405, self.call('PUT', 'volumes').status_code)
 
     def test_unchanged_page(self):
-        """A 304 has no body, so that it says nothing of its length."""
+        """A 304 has no body, so that it has no length either."""
         page = f'{self.url}/console/'
         reply = self.session.get(page, timeout=60)
         self.assertEqual(200, reply.status_code)
@@ -103,7 +103,7 @@ class Conversation:
             'GET', f'volumes?name__in={names},CTRL').json()['total'])
 
     def test_longest_urls(self):
-        """QRY-1: 64 KiB are served; 414 in JSON beyond, and life goes on."""
+        """QRY-1: 64 KiB are accepted; 414 in JSON beyond, then as before."""
         start = '/api/v2/volumes?name__in=CTRL,'
         for more, status in ((0, 200), (1, 414), (70000, 414),
                              (3 * messages.LONGEST_URL, 414), (-1, 200)):
@@ -144,7 +144,7 @@ class Conversation:
         self.assertEqual((200, b''), (reply.status_code, reply.content))
 
     def test_body_before_the_commit(self):
-        """What suffers is a refusal with the rule's status; 503 as it is."""
+        """A refusal with the rule's status, by default 503, is damaged."""
         for status in (503, 502):
             fields = {} if status == 503 else {'status': status}
             for kind in ('garbage', 'empty', 'slow_loris', 'truncated'):
@@ -186,7 +186,7 @@ class Conversation:
         self.assertEqual(200, self.call('GET', 'volumes').status_code)
 
     def test_what_is_not_kept_does_not_leave(self):
-        """A reply waits for the disk, and is a 500 if that refuses."""
+        """A reply waits for the disk, and is a 500 if that fails."""
         commit = futures.Future()
         self.useFixture(fixtures.MockPatchObject(
             store.Store, 'commit', commit))
@@ -224,7 +224,7 @@ class RealTime:
         self.assertGreater(self.array.control.max_in_flight, 2)
 
     def test_body_that_is_too_large(self):
-        """The caller hears of it, and can go on."""
+        """The client gets a reply, and can continue."""
         reply = self.call('POST', 'volumes', data=bytes(2 ** 24 + 1))
         self.assertEqual(
             (413, 'A request has at most 16777216 bytes'),
@@ -306,7 +306,7 @@ class TestTls(Conversation, Transport):
         self.session.verify = str(self.certificate.authority_path)
 
     def test_names(self):
-        """Good for this machine by name and by address."""
+        """Valid for this machine by name and by address."""
         self.session.get(f'https://localhost:{self.server.port}/api/v2')
         context = ssl.create_default_context(
             cafile=self.certificate.authority_path)
@@ -316,7 +316,7 @@ class TestTls(Conversation, Transport):
                 context.wrap_socket(raw, server_hostname=name).close()
 
     def test_unknown_authority(self):
-        """CON-4: it is the array's own; not to look at it helps."""
+        """CON-4: it is the array's own; disabling verification helps."""
         self.session.verify = True
         self.assertRaises(requests.exceptions.SSLError, self.call,
                           'GET', '')
@@ -336,7 +336,7 @@ class TestAsgi(testtools.TestCase):
     """The application without a server."""
 
     def test_a_caller_that_goes_away(self):
-        """Nobody goes on sending to it, piece by piece."""
+        """Sending stops as soon as the client disconnects."""
         asyncio.run(self._go_away())
 
     async def _go_away(self):
@@ -365,7 +365,7 @@ class TestAsgi(testtools.TestCase):
 
 
 class TestCommits(base.ArrayTest):
-    """What waits for the disk in an ASGI application."""
+    """Requests that wait for the disk in an ASGI application."""
 
     def setUp(self):
         super().setUp()
@@ -406,9 +406,9 @@ class TestCommits(base.ArrayTest):
         return sent[0]['status']
 
     async def statuses(self):
-        """Of a POST, a GET, a POST that all wait for the disk.
+        """The statuses of a POST, a GET and a POST that all wait for the disk.
 
-        One more POST, the first, is given up meanwhile.
+        One more POST, the first, is cancelled meanwhile.
         """
         tasks = [asyncio.create_task(self.status(name))
                  for name in ('a', 'b', '', 'c')]
@@ -434,7 +434,7 @@ class TestCommits(base.ArrayTest):
 
 
 class TestUvicornH11(RealTime, Conversation, Transport):
-    """For who serves the application with another parser of requests."""
+    """For users who serve the application with another HTTP parser."""
 
     @classmethod
     def setUpClass(cls):

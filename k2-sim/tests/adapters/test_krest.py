@@ -56,7 +56,7 @@ class KrestTest(base.ServedTest):
         self.ep = self.endpoint()
 
     def endpoint(self, password='admin', **retries):
-        """A connection; retries: what to set of its RetryCfg."""
+        """A connection; retries: settings of its RetryCfg."""
         class EndPoint(self.krest.EndPoint):
             RetryCfg = type('RetryCfg', (self.krest.EndPoint.RetryCfg,), {
                 'not_reachable_pause': 0, **retries})
@@ -65,7 +65,7 @@ class KrestTest(base.ServedTest):
                         ssl_validate=self.authority)
 
     def volume(self, name='vg1'):
-        """A group of that name and its volume."""
+        """A group with this name and its volume."""
         group = self.ep.new('volume_groups', name=name, quota=0).save()
         return group, self.ep.new('volumes', name=f'{name}-v', size=2 ** 20,
                                   volume_group=group).save()
@@ -78,13 +78,13 @@ class KrestTest(base.ServedTest):
 
 
 class Documented:
-    """What the README of krest shows."""
+    """The examples of krest's README."""
 
     def test_version(self):
         self.assertEqual(self.version, self.krest.__version__)
 
     def test_hosts(self):
-        """DIS-1, OBJ-3: objects are made, changed, found and removed."""
+        """DIS-1, OBJ-3: objects are created, changed, found and removed."""
         group = self.ep.new('host_groups')
         group.name = 'hg1'
         group.save()
@@ -154,7 +154,7 @@ class Documented:
 
 
 class Searches:
-    """More than one page, and less than all fields."""
+    """More than one page, and a subset of the fields."""
 
     def fill(self, count=23):
         request = self.ep.new('host_groups', bulk=True)
@@ -223,7 +223,7 @@ class Searches:
 
 
 class Writes:
-    """Bulk calls, sequence numbers, errors and what repeats them."""
+    """Bulk calls, sequence numbers, errors and retries."""
 
     def test_bulk(self):
         """BLK-1, BLK-2, BLK-3: snapshots of several groups in one call."""
@@ -293,14 +293,14 @@ class Writes:
             'host_groups', name='hg').save)
 
     def test_change_without_reading(self):
-        """OBJ-11: an object of nothing but its id."""
+        """OBJ-11: an object with an ID only."""
         group, _ = self.volume()
         self.ep.new('volume_groups', id=group.id, description='d').save()
         self.assertEqual('d', self.ep.get(
             'volume_groups', group.id).description)
 
     def test_repeats(self):
-        """ERR-3: server errors and broken connections, 429 if asked."""
+        """ERR-3: server errors and broken connections, 429 if configured."""
         ep = self.endpoint(on_toofast_error=True, toofast_pause=0)
         for fault in ({'kind': 'status', 'status': 503},
                       {'kind': 'status', 'status': 429}, {'kind': 'reset'}):
@@ -310,7 +310,7 @@ class Writes:
             rule['triggered'] for rule in self.control.faults()])
 
     def test_too_fast(self):
-        """ERR-5: two that do nothing but ask are too fast."""
+        """ERR-5: two clients in a loop exceed the limit."""
         self.control.set_behaviors(rate_limit=1.0, rate_burst=20)
 
         def load(found):
@@ -334,7 +334,7 @@ class References:
     """DIS-2: whatever a reference can name is in the index."""
 
     def make_everything(self):
-        """Objects of every kind, the array being its own peer."""
+        """Create objects of every kind; the array is its own peer."""
         new = self.ep.new
         group, volume = self.volume()
         hosts = new('host_groups', name='hg').save()
@@ -384,7 +384,7 @@ class References:
             self.ep.get('volumes', volume.id).volume_group)
 
     def _references(self, hit):
-        """The resources that an object names, each of them read."""
+        """Read the resource of each reference of an object."""
         for value in hit._current.values():
             for proxy in value if isinstance(value, list) else [value]:
                 if isinstance(proxy, self.krest.RestObjectProxy):

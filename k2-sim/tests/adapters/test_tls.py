@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Certificates that end, or do not fit to each other."""
+"""Certificates that expire, or do not match."""
 
 import datetime
 import pathlib
@@ -39,7 +39,7 @@ class CertificatesTest(base.DirectoryTest):
             (self.directory / name).read_bytes())
 
     def take(self, other, name):
-        """A file of another directory in place of the own."""
+        """Replace our file by one of another directory."""
         (self.directory / name).write_bytes((other / name).read_bytes())
 
     def other(self):
@@ -64,7 +64,7 @@ class TestRenewal(CertificatesTest):
         self.assertEqual((), self.ensure().renewals)
 
     def test_one_that_ends_soon(self):
-        """Not only one that has ended: a service runs for long."""
+        """Not only an expired one: a service runs for long."""
         authority = tls.make_authority(self.directory)
         for start, days in ((40, 30), (10, 39)):
             tls.issue(authority, (), self.directory, start=_ago(start),
@@ -81,7 +81,7 @@ class TestRenewal(CertificatesTest):
         self.assertEqual((), self.ensure().renewals)
 
     def test_an_authority_that_ends(self):
-        """It keeps name and key: what it has issued stays good."""
+        """It keeps name and key: the certificates it issued stay valid."""
         for start, days in ((40, 30), (10, 39)):
             authority = tls.make_authority(
                 self.directory, start=_ago(start), days=days)
@@ -140,7 +140,7 @@ class TestRenewal(CertificatesTest):
         self.assert_fits(found)
 
     def test_one_without_names(self):
-        """Browsers do not take it."""
+        """Browsers do not accept it."""
         self.ensure()
         for kind in ('crt', 'key'):
             (self.directory / f'server.{kind}').write_bytes(
@@ -158,7 +158,7 @@ class TestRenewal(CertificatesTest):
 
 
 class TestOfOthers(CertificatesTest):
-    """An authority whose key is kept elsewhere."""
+    """An authority whose key is stored elsewhere."""
 
     def test_used_as_it_is(self):
         first = self.ensure().fingerprint

@@ -84,7 +84,7 @@ class TestBulk(base.ArrayTest):
                          reply['hits'][0]['last_restored_time'])
 
     def test_restore_again(self):
-        """RST-1: a command is carried out, whatever is shown already."""
+        """RST-1: a command is carried out, whatever is already shown."""
         group, volume = self.groups[0], self.volumes[0]['id']
         body = [{'id': group['id'], 'last_restored_from': base.ref(
             'snapshots', self.snapshot(group))}]
@@ -94,7 +94,7 @@ class TestBulk(base.ArrayTest):
             self.assertEqual('', self.control.read(volume))
 
     def test_detach(self):
-        """OBJ-9: what no reply shows is not there already."""
+        """OBJ-9: what no reply shows does not count as present."""
         profile = self.post('host_auth_profiles', {
             'name': 'p', 'type': 'CHAP', 'username': 'u',
             'password': 'Example-Pw-01'})
@@ -108,7 +108,7 @@ class TestBulk(base.ArrayTest):
                 self.assertEqual(count, self.get(path)['hosts_count'])
 
     def test_null_in_a_whole_group(self):
-        """OBJ-12: null that is there already is not cleared, others are."""
+        """OBJ-12: a null that is already there is not cleared, others are."""
         snapshot = self.snapshot(self.groups[0])
         whole = {**self.groups[0], 'description': 'd'}
         self.assertIsNone(whole['last_restored_from'])
@@ -127,7 +127,7 @@ class TestBulk(base.ArrayTest):
                          self.post('volumes/__bulk', []))
 
     def test_bulk_can_be_missing(self):
-        """Which resources take it is unknown (section 15)."""
+        """Which resources support it is unknown (section 15)."""
         self.control.set_behaviors(bulk=['snapshots'])
         self.refused('POST', 'volumes/__bulk', [], status=404)
         self.post('snapshots/__bulk', [])

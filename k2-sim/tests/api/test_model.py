@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Any requests in any order: what must hold whatever happens."""
+"""Any requests in any order: invariants that always hold."""
 
 import hypothesis
 from hypothesis import strategies
@@ -145,7 +145,7 @@ def writes(draw, resources):
 
 
 class ModelTest(base.ArrayTest):
-    """An array of which any story can be told.
+    """An array that executes any sequence of steps.
 
     :cvar behaviors: those of the array
     """
@@ -153,7 +153,7 @@ class ModelTest(base.ArrayTest):
     behaviors = {'clones_movable': True}
 
     def tell(self, steps):
-        """Take the steps, and look at what holds after any of them."""
+        """Execute the steps, and check the invariants after each of them."""
         self.clock = k2_sim.FakeClock()
         self.array = k2_sim.Array(
             clock=self.clock, behaviors=self.behaviors)
@@ -176,7 +176,7 @@ class ModelTest(base.ArrayTest):
         self._check_archive()
 
     def _let_time_pass(self, number):
-        """What is due is done before the next step is looked at."""
+        """Do what is due before the next step is checked."""
         if number % 5 == 0:
             self.clock.advance(1800)
         self.get('volumes?__limit=0')
@@ -184,7 +184,7 @@ class ModelTest(base.ArrayTest):
     def _check_events(self, before, method, body):
         """EVT-4: one more for each object that was written.
 
-        Others tell which snapshots a policy has ended meanwhile (RET-2).
+        Others record which snapshots a policy has expired meanwhile (RET-2).
         """
         written = len(body) if isinstance(body, list) else 1
         last = before['counters'].get('events', 0)
@@ -211,7 +211,7 @@ class ModelTest(base.ArrayTest):
             self.delete(f'system/net_ips/{number}')
 
     def _check_references(self):
-        """Nothing refers to what is gone, history aside."""
+        """Nothing refers to deleted objects, except history."""
         for resource in catalogue.RESOURCES.values():
             for row in self.array.store.rows(resource.name):
                 for field in resource.fields:
@@ -221,13 +221,13 @@ class ModelTest(base.ArrayTest):
                         self.assertTrue(self.array.store.exists(value))
 
     def _check_archive(self):
-        """What is saved is what can be restored."""
+        """A saved state can be restored."""
         other = k2_sim.Array(clock=k2_sim.FakeClock())
         other.control.restore(msgspec.json.encode(self.control.save()))
         self.assertEqual(self.control.dump(), other.control.dump())
 
     def check_storage(self):
-        """What holds of volumes, mappings and policies."""
+        """Check volumes, mappings and policies."""
         self._check_groups()
         self._check_mappings()
         self._check_policies()
@@ -305,14 +305,14 @@ class TestModel(ModelTest):
     @hypothesis.given(steps=strategies.lists(
         writes(STORAGE), min_size=5, max_size=60))
     def test_any_story(self, steps):
-        """OBJ-12, OBJ-13, BLK-4: refused or carried out, never between."""
+        """OBJ-12, OBJ-13, BLK-4: refused or carried out, never partly."""
         self.tell(steps)
         self.check_storage()
 
     @hypothesis.given(steps=strategies.lists(
         writes(NETWORK), min_size=5, max_size=20))
     def test_any_network(self, steps):
-        """OBJ-12, OBJ-13, BLK-4: the same of ports and addresses."""
+        """OBJ-12, OBJ-13, BLK-4: the same for ports and addresses."""
         self.tell(steps)
         self._check_network()
 
@@ -337,7 +337,7 @@ class TestModel(ModelTest):
              ('PATCH', 'volume_groups/14'), ('PATCH', 'volumes/31'),
              ('PATCH', 'hosts/7'))))
     def test_any_body(self, body, target):
-        """A body of any shape is refused or carried out."""
+        """A body of any shape is either refused or carried out."""
         if not self.hits('hosts'):
             self.host('h')
             self.volume(self.group('g'), 'v', 10)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sections 2.1 to 2.3 and 3: what holds for every resource."""
+"""Sections 2.1 to 2.3 and 3: rules for every resource."""
 
 import threading
 
@@ -71,7 +71,7 @@ class TestAuthentication(base.ArrayTest):
         self.assertEqual('flex', event['user'])
 
     def test_each_way_has_its_credentials(self):
-        """CON-2, CON-3: neither takes those of the other; 401."""
+        """CON-2, CON-3: each refuses the other's; 401."""
         array = self._flex()
         token = {'Authorization': 'Bearer T0ken'}
         for path, headers, status in (
@@ -247,7 +247,7 @@ class TestErrors(base.ArrayTest):
         self.get('volumes')
 
     def test_words_that_nobody_knows(self):
-        """ERR-6: the state is any word, and may mean nothing."""
+        """ERR-6: the state is any word, even without a meaning."""
         self.control.set_behaviors(state='Perfectly fine',
                                    serve_any_state=True)
         self.assertEqual('Perfectly fine',
@@ -271,7 +271,7 @@ class TestErrors(base.ArrayTest):
 class TestThreads(base.ArrayTest):
 
     def test_one_of_many_wins(self):
-        """ERR-8 at the same moment: one object of each name."""
+        """ERR-8 with concurrent requests: one object of each name."""
         barrier = threading.Barrier(8, timeout=10)
         statuses = []
 
@@ -297,7 +297,7 @@ class TestThreads(base.ArrayTest):
 class TestValues(base.ArrayTest):
 
     def test_strings_for_numbers_and_booleans(self):
-        """OBJ-10: taken as strings, given back as JSON types."""
+        """OBJ-10: accepted as strings, returned as JSON types."""
         group = self.group(quota='104857600', is_dedup='False')
         self.assertEqual((104857600, False),
                          (group['quota'], group['is_dedup']))
@@ -377,7 +377,7 @@ class TestValues(base.ArrayTest):
         self.refused('POST', 'volumes', {'name': 'vol-9'})
 
     def test_null(self):
-        """OBJ-12: in POST not given; in PATCH it clears what may be null."""
+        """OBJ-12: ignored in POST; in PATCH it clears what may be null."""
         host = self.host(host_group=None)
         group = self.group(description='d')
         path = f'volume_groups/{group["id"]}'

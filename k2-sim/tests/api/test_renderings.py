@@ -11,14 +11,14 @@
 # under the License.
 
 
-"""What is kept between requests is never shown when it is not so any more."""
+"""Cached replies are never shown after the object has changed."""
 
 import k2_sim
 from tests import base
 
 
 class TestRenderings(base.ArrayTest):
-    """Each object is read first, so that its reply is known."""
+    """Each object is read first, so that its reply is cached."""
 
     def setUp(self):
         super().setUp()
@@ -26,7 +26,7 @@ class TestRenderings(base.ArrayTest):
         self.ref = f'volume_groups/{self.made["id"]}'
 
     def seen(self, path, name):
-        """The field of an object, alone and in a search."""
+        """The field of an object, read alone and in a search."""
         resource, _, number = path.rpartition('/')
         value = self.get(path)[name]
         self.assertEqual([value], [
@@ -83,7 +83,7 @@ class TestUsers(base.ArrayTest):
                            **base.authorization(login, password))
 
     def test_roles(self):
-        """Who asks is seen by each request, not by the one before."""
+        """Each request sees its own caller, not the previous one."""
         for _ in range(2):
             for login, password, role in (
                     ('admin', 'admin', 'admin'),

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Requests of the main flows, and what their replies look like.
+"""Requests of the main flows, and the format of their replies.
 
 stories.yaml has the requests in order and, for each, the status, the envelope
-and the names and types of the fields of the reply, as the API has them. None
-of it comes from the simulator. What is marked as missing there must not fit:
-once it does, the mark is to go.
+and the names and types of the reply's fields, as the API has them. None of it
+comes from the simulator. What is marked there as missing must not fit: once it
+does, the mark must be removed.
 """
 
 import pathlib
@@ -81,7 +81,7 @@ class TestStories(testtools.TestCase):
         return pairs.talk(array)
 
     def prepare(self, name):
-        """What came about before a story, or between two requests."""
+        """Changes before a story, or between two requests."""
         step = DATA['preparations'][name]
         if 'control' in step:
             control = self.sides[step.get('side', 'a')].control
@@ -126,7 +126,7 @@ class TestStories(testtools.TestCase):
             self.assertEqual({'url': f'/{name}'}, reply['resources'][name])
 
     def check_page(self, reply, exchange, shape):
-        """The long envelope; all that was found is shown if not said."""
+        """The long envelope; all results are on the page unless stated."""
         hits = reply['hits']
         envelope = {name: value for name, value in reply.items()
                     if name != 'hits'}
@@ -142,7 +142,7 @@ class TestStories(testtools.TestCase):
         self.check_hits(reply['hits'], exchange, shape)
 
     def check_hits(self, hits, exchange, shape):
-        """So many, or what the array has of it when it is new."""
+        """The number of results, or what a new array has."""
         self.assertTrue(hits or 'hits' in exchange)
         self.assertEqual(exchange.get('hits', len(hits)), len(hits))
         for hit in hits:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Files behind tokens, on file systems of several kinds."""
+"""Files behind tokens, on several kinds of file systems."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ from tests import base
 
 BLOCK = contents.BLOCK
 MIB = 2 ** 20
-# Of linux/fs.h: copy by sharing all blocks.
+# From linux/fs.h: copy by sharing all blocks.
 _FICLONE = 0x40049409
 
 
@@ -40,7 +40,7 @@ class ContentsTest(base.DirectoryTest):
         self.contents.write(self.token, len(self.data) - 5, b'b' * 5)
 
     def assert_copy(self, token):
-        """A file of its own, and sparse as the first."""
+        """A separate file, as sparse as the first."""
         path = self.contents.path(token)
         self.assertEqual(self.data, path.read_bytes())
         self.assertLess(self.contents.used(token), MIB)
@@ -81,7 +81,7 @@ class TestCopies(ContentsTest):
         self.assert_copy(self.contents.clone(self.token))
 
     def test_hole_at_the_end(self):
-        """A copy is as long as the file, and the size that is wanted."""
+        """A copy has the wanted size, like the file."""
         self.patch(contents.fcntl, 'ioctl', OSError(errno.ENOTTY, 'no'))
         self.contents.resize(self.token, 9 * MIB)
         self.contents.resize(self.token, 8 * MIB)
@@ -90,7 +90,7 @@ class TestCopies(ContentsTest):
             self.assertEqual(expected, self.contents.size(new))
 
     def test_no_room_for_a_copy(self):
-        """Another refusal is one, and leaves nothing."""
+        """Another refusal is an error, and leaves nothing."""
         self.patch(contents.fcntl, 'ioctl', OSError(errno.ENOSPC, 'full'))
         error = self.assertRaises(
             k2_sim.StateError, self.contents.clone, self.token)
@@ -126,7 +126,7 @@ class TestCopies(ContentsTest):
 class TestHoles(ContentsTest):
 
     def refuse(self, number):
-        """A file system that makes no holes, for this reason."""
+        """Simulate a file system that cannot punch holes, for this reason."""
         libc = self.useFixture(fixtures.MockPatchObject(
             contents, '_LIBC', mock.Mock(spec_set=['fallocate']))).mock
         libc.fallocate.return_value = -1
@@ -135,7 +135,7 @@ class TestHoles(ContentsTest):
 
     @ddt.data(errno.EOPNOTSUPP, errno.ENOSYS)
     def test_file_system_without_holes(self, number):
-        """Zeros are written, and nothing beside them."""
+        """Zeros are written, and nothing around them."""
         self.refuse(number)
         self.contents.discard(self.token, 100, 2 * MIB)
         self.contents.discard(self.token, len(self.data) - 1, 2)
@@ -204,13 +204,13 @@ class TestChanges(ContentsTest):
         return list(self.contents.changes(self.token, base))
 
     def test_against_nothing(self):
-        """No more than there is, also of the last block."""
+        """No more than exists, also of the last block."""
         self.assertEqual(
             [(0, b'a' * BLOCK), (BLOCK + 3 * MIB, b'b' * 5)],
             self.changes())
 
     def test_against_another_one(self):
-        """What is there only becomes zeros."""
+        """Data that only the other has becomes zeros."""
         other = self.contents.clone(self.token)
         self.contents.write(other, MIB + 5, b'x')
         self.assertEqual([(MIB, bytes(BLOCK))], self.changes(other))

@@ -48,7 +48,7 @@ class ReductionTest(base.DirectoryTest):
         return self.directory / token
 
     def write(self, token: str, *blocks: bytes, when: int = 0) -> None:
-        """Give a file these blocks; b'' leaves a hole."""
+        """Write these blocks to a file; b'' leaves a hole."""
         with self.path(token).open('wb') as file:
             for place, block in enumerate(blocks):
                 if block:
@@ -126,7 +126,7 @@ class ReductionTest(base.DirectoryTest):
         self.assertEqual(3 * BLOCK, figures.physical)
 
     def test_one_file_in_two_places(self) -> None:
-        """As at an array that replicates to itself."""
+        """As on an array that replicates to itself."""
         self.write('shared', os.urandom(BLOCK))
         for is_dedup, blocks in ((False, 2), (True, 1), (False, 2)):
             figures = self.measure('shared', 'shared', is_dedup=is_dedup)
@@ -248,7 +248,7 @@ class ReductionTest(base.DirectoryTest):
 
 def _physical(held: dict[str, list[int]],
               images: list[tuple[str, int, bool]], is_dedup: bool) -> int:
-    """What these images take, added up anew."""
+    """The space of these images, calculated from scratch."""
     kept: dict[object, int] = {}
     for token, lineage, _ in images:
         for place, kind in enumerate(held.get(token, ())):

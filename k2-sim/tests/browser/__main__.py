@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Run tests as ``python -m subunit.run`` does, and leave nothing.
+"""Run tests as ``python -m subunit.run`` does, and clean up.
 
-    python -m tests.browser discover -t . tests/browser
+python -m tests.browser discover -t . tests/browser
 
-What they have started ends, and what they have made is removed, also when
-SIGTERM ends them.
+Their processes are ended and their files removed, also when SIGTERM ends the
+run.
 """
 
 import signal
@@ -25,7 +25,7 @@ from subunit import run
 
 
 def main():
-    """Run what the command line names; return the exit status."""
+    """Run the command line; return the exit status."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         run.main()
@@ -35,7 +35,7 @@ def main():
 
 
 def _interrupt(number, frame):
-    """Do not listen to a second one: it would leave something behind."""
+    """Ignore a second signal: it would leave something behind."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Chromium without a screen, beside an array behind TLS."""
+"""Headless Chromium, and an array behind TLS."""
 
 import atexit
 import json
@@ -37,7 +37,7 @@ try:
 except ImportError:
     webdriver = Keys = Select = None
 
-# Seconds; for what the machine may be slow with, as starting a page.
+# Seconds; for what a busy machine delays, such as loading a page.
 PATIENCE = 60.0
 PICTURES = pathlib.Path(__file__).parents[3] / 'artifacts'
 CONTROL = k2_sim.User('control', 'pw-of-control')
@@ -52,7 +52,7 @@ _SIZE = (1440, 900)
 
 
 class Driver(service.Service if webdriver else object):
-    """A chromedriver that is gone when we are, with all its browsers."""
+    """A chromedriver that ends when we do, with all its browsers."""
 
     def __init__(self, directory):
         super().__init__(shutil.which('setpriv'),
@@ -64,7 +64,7 @@ class Driver(service.Service if webdriver else object):
 
 
 def namespace():
-    """What runs a command, and ends all that it has started with itself.
+    """A prefix that runs a command and ends all processes it has started.
 
     A shell reaps the processes that have lost their parent.
     """
@@ -89,15 +89,15 @@ def missing():
 def live():
     """Seconds within which the page must show a change.
 
-    They are two on a machine that has the time.
+    That is two, unless the machine is busy.
     """
     return 2.0 * max(1.0, os.getloadavg()[0])
 
 
 def start(directory):
-    """A browser with a profile of its own, and all its logs.
+    """Start a browser with its own profile and all logs.
 
-    It writes to the directory alone.
+    It writes to the directory only.
     """
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which('chromium')
@@ -114,7 +114,7 @@ def start(directory):
 
 
 def stop(driver):
-    """End a browser that ``start`` has given."""
+    """End a browser that ``start`` has returned."""
     atexit.unregister(driver.quit)
     driver.quit()
 
@@ -151,7 +151,7 @@ class BrowserTest(testtools.TestCase):
         return k2_sim.Array(control_user=CONTROL, **self.array_options)
 
     def forget(self):
-        """A browser that has never been here."""
+        """Discard cookies and storage of the browser."""
         self.driver.execute_cdp_cmd('Network.clearBrowserCookies', {})
         self.driver.get(f'{self.url}/console/static/icon.svg')
         self.driver.execute_script('localStorage.clear()')
@@ -161,8 +161,8 @@ class BrowserTest(testtools.TestCase):
             self.driver.get_log(kind)
 
     def until(self, condition, message='', seconds=PATIENCE):
-        """What a condition gives once it gives something."""
-        # The errors happen while a page is still changing.
+        """Wait for a condition; returns its first true value."""
+        # Errors occur while a page is still changing.
         waiting = wait.WebDriverWait(
             self.driver, seconds, poll_frequency=0.05, ignored_exceptions=(
                 exceptions.StaleElementReferenceException,
@@ -171,12 +171,12 @@ class BrowserTest(testtools.TestCase):
             lambda driver: condition(), message or 'nothing came')
 
     def all(self, selector):
-        """Elements that can be seen."""
+        """The visible elements."""
         return [found for found in self.driver.find_elements(
             by.By.CSS_SELECTOR, selector) if found.is_displayed()]
 
     def one(self, selector, seconds=PATIENCE):
-        """The first element of a kind, once it can be seen."""
+        """The first visible element of a kind; waits for it."""
         return self.until(
             lambda: next(iter(self.all(selector)), None), selector, seconds)
 
@@ -190,10 +190,10 @@ class BrowserTest(testtools.TestCase):
                    f'{text!r} in {selector}', seconds)
 
     def press(self, *keys):
-        """Keys to the page, whatever has the focus there.
+        """Send keys to the page, wherever the focus is.
 
-        Not to the element that has it: one that is just being hidden,
-        as the button that closed its dialog, would refuse them.
+        Not to the focused element: one that is just being hidden, such as the
+        button that closed its dialog, would refuse them.
         """
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
@@ -210,7 +210,7 @@ class BrowserTest(testtools.TestCase):
         field.send_keys(text)
 
     def open(self, view=''):
-        """The console, logged in, with something to be seen."""
+        """Open the console, logged in, with something to show."""
         self.log_in(view=view and f'#{view}')
         self.one('#view > *')
 
@@ -219,7 +219,7 @@ class BrowserTest(testtools.TestCase):
         self.until_text('No fault rules')
 
     def set_theme(self, theme):
-        """Press the button until the theme is there."""
+        """Press the button until the theme is set."""
         while self.theme() != theme:
             self.one('#theme').click()
 
@@ -228,12 +228,12 @@ class BrowserTest(testtools.TestCase):
             'return document.documentElement.dataset.theme')
 
     def shoot(self, name):
-        """Keep a picture of the page."""
+        """Save a screenshot of the page."""
         PICTURES.mkdir(exist_ok=True)
         self.driver.save_screenshot(str(PICTURES / f'{name}.png'))
 
     def check_quiet(self):
-        """No word in the browser's log, no request to anybody else."""
+        """Nothing in the browser's log, no request to other servers."""
         self.assertEqual([], [
             entry['message'] for entry in self.driver.get_log('browser')
             if '401 (Unauthorized)' not in entry['message']])

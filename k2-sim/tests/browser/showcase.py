@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array with something to be seen in every view."""
+"""An array with something to show in every view."""
 
 import math
 
@@ -119,7 +119,7 @@ def _work(array, a):
 
 
 def _requests(array, a):
-    """What a journal is good for: reads, writes, refusals, faults."""
+    """Requests for the journal: reads, writes, refusals, faults."""
     rule = array.control.add_fault(
         kind='busy', method='POST', path='volumes', times=2)
     group = a.hits('volume_groups?name=cinder-build')[0]

@@ -55,7 +55,7 @@ class TestLogin(ConsoleTest):
         self.check_quiet()
 
     def test_the_session(self):
-        """It lasts over a reload, and ends where the array ends it."""
+        """It survives a reload, and ends when the array ends it."""
         self.open()
         self.driver.refresh()
         self.until_text('sim-k2-a', '#array')
@@ -83,7 +83,7 @@ class TestLogin(ConsoleTest):
 class TestLive(ConsoleTest):
 
     def test_a_new_volume(self):
-        """Seen within two seconds, in each view that shows it."""
+        """It appears within two seconds, in each view that shows it."""
         self.open()
         self.until_text('0\nVolumes', '.tiles')
         group = self.a.group('vg-a')
@@ -107,7 +107,7 @@ class TestLive(ConsoleTest):
         self.until_text('unseen', seconds=browser.live())
 
     def test_the_array_is_lost(self):
-        """It is said, tried again, and all is well afterwards."""
+        """The page reports it, retries, and recovers."""
         self.open('volumes')
         self.driver.execute_cdp_cmd('Network.enable', {})
         self.addCleanup(self.network, False)
@@ -135,7 +135,7 @@ class TestLive(ConsoleTest):
         chart = next(plot for plot in self.all('.plot')
                      if plot.get_attribute('aria-label') == 'IOPS')
         self.driver.execute_script('arguments[0].focus()', chart)
-        # From the oldest one: there may be more by now.
+        # From the oldest one: more may have come by now.
         for key, shown in ((Keys.HOME, '0'), (Keys.ARROW_RIGHT, '4,000'),
                            (Keys.ARROW_LEFT, '0'), (Keys.END, '4,000')):
             self.press(key)
@@ -157,7 +157,7 @@ class TestKeys(ConsoleTest):
         self.a.group('vg-b')
 
     def test_the_tree(self):
-        """All of it without a pointer."""
+        """All of it works without a pointer."""
         self.plant()
         self.open()
         self.one('#main')
@@ -192,7 +192,7 @@ class TestKeys(ConsoleTest):
                 'level', 'setsize', 'posinset', 'expanded', 'label')))
 
     def test_the_focus_stays(self):
-        """Also when the line itself has changed."""
+        """Even if the line itself has changed."""
         self.plant()
         self.open('volumes')
         self.one('.tree .node').click()
@@ -242,7 +242,7 @@ class TestThemes(ConsoleTest):
             'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
 
     def test_light_and_dark(self):
-        """As the system says, unless one is chosen, which is remembered."""
+        """As the system prefers, unless one was chosen, which is stored."""
         self.addCleanup(self.prefer, '')
         self.prefer('light')
         self.open()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The control page in a browser: what it does to the array."""
+"""The control page in a browser: its effects on the array."""
 
 from tests.browser import browser
 from tests.browser.browser import Keys
@@ -116,13 +116,13 @@ class TestControlPage(browser.BrowserTest):
         self.until(lambda: self.array.behaviors.create_reply == 'empty')
 
     def set_page_size(self, text):
-        """Again if the page is just brought up to date."""
+        """Set it; again if the page was just being updated."""
         self.until(lambda: not self.one(
             '#behaviors [aria-label=page_size]').send_keys(
             Keys.CONTROL, 'a', Keys.NULL, text, Keys.ENTER))
 
     def test_reset(self):
-        """Only after a second word."""
+        """Only after a confirmation."""
         self.a.group('vg-a')
         self.open_control()
         self.one('#reset-button').click()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A browser goes when its tests are ended, whatever ends them."""
+"""The browser ends with its tests, whatever ends them."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ class TestEnds(testtools.TestCase):
         return process
 
     def browsers(self):
-        """Ids of the processes that have a profile of ours."""
+        """Ids of the processes with a browser profile of ours."""
         found = []
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ class TestEnds(testtools.TestCase):
         return found
 
     def end(self, number):
-        """End the tests with a signal; the exit status."""
+        """End the tests with a signal; returns the exit status."""
         process = self.waiting()
         self.assertNotEqual([], self.browsers())
         process.send_signal(number)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A picture of each view, light and dark, wide and narrow."""
+"""A screenshot of each view, light and dark, wide and narrow."""
 
 from tests.browser import browser
 from tests.browser import showcase
@@ -27,7 +27,7 @@ class TestViews(browser.BrowserTest):
         return here
 
     def settle(self, view):
-        """Wait until a view shows something worth a picture."""
+        """Wait until a view shows enough for a screenshot."""
         self.driver.execute_script('location.hash = arguments[0]', view)
         self.until_text(view.capitalize(), '#title')
         self.one({'volumes': '.tree .node', 'overview': '.line',

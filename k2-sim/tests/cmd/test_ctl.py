@@ -45,12 +45,12 @@ class TestCommand(base.ServedTest):
             'K2_SIM_PASSWORD', 'admin'))
 
     def replay(self, *words, **expected):
-        """With the account of the array, as a replay uses its API."""
+        """With the account of the array, since a replay uses its API."""
         return self.run_it('recorder', 'replay', *words, **expected, options=(
             '--url', self.url, '--ca', self.authority, '--login', 'admin'))
 
     def run_it(self, *words, expected=0, options=None):
-        """Exit status is checked; gives output and errors."""
+        """Run it and check the exit status; returns output and errors."""
         output, errors = io.StringIO(), io.StringIO()
         if options is None:
             options = ('--url', self.url, '--ca', self.authority)
@@ -142,7 +142,7 @@ class TestCommand(base.ServedTest):
             self.assertEqual({'cut': cut}, self.json('link', verb))
 
     def test_data(self):
-        """In several requests if there is much of it."""
+        """In several requests if there is much data."""
         self.call('POST', 'volume_groups', b'{"name": "a", "quota": 0}')
         self.call('POST', 'volumes', json.dumps({
             'name': 'v', 'size': 20 * 1024, 'volume_group':
@@ -167,7 +167,7 @@ class TestCommand(base.ServedTest):
             'volumes', 31, 0, 2 ** 24).strip(b'\0'))
 
     def test_data_that_is_refused(self):
-        """What is in the file then stays."""
+        """The previous contents of the file stay."""
         copy = self.directory / 'copy'
         copy.write_text('kept')
         self.assertIn('No such object', self.complaint(
@@ -291,7 +291,7 @@ class TestCommand(base.ServedTest):
         self.run_it('chance', 'show', options=options)
 
     def test_password_beyond_latin_1(self):
-        """The array reads UTF-8 (RFC 7617); so a file is read, too."""
+        """The array reads UTF-8 (RFC 7617), and so do password files."""
         text = '\u20ac-geheim-\u00e4'
         array = k2_sim.Array(control_user=k2_sim.User('control', text))
         self.addCleanup(array.close)
@@ -322,7 +322,7 @@ class TestCommand(base.ServedTest):
             'chance', 'show', options=('--ca', str(self.directory / 'x'))))
 
     def test_an_array_without_tls(self):
-        # What the server logs of it is not the command's.
+        # The server's log is not part of the command's output.
         self.useFixture(fixtures.FakeLogger())
         with k2_sim.Server(self.array) as server:
             url = server.url.replace('http', 'https')

@@ -54,7 +54,7 @@ class ReplayTest(testtools.TestCase):
         return list(self.run.run(self.recording()))
 
     def story(self):
-        """Objects made and used by their ids; gives the volume."""
+        """Objects created and used by their ids; returns the volume."""
         group = self.call('POST', 'volume_groups', {'name': 'g', 'quota': 0},
                           **{'X-K2-Sequence': 'a=1,b=1'})
         own = base.ref('volume_groups', group)
@@ -80,7 +80,7 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual((9, 9), (self.run.sent, self.run.compared))
 
     def test_other_ids(self):
-        """Ids are those of the array, wherever the recording has them."""
+        """Ids are replaced by the array's wherever the recording has them."""
         self.story()
         array, session = self.array()
         for number in range(3):
@@ -94,7 +94,7 @@ class ReplayTest(testtools.TestCase):
                     'volume_groups', group), 'retention_policy':
                 {'ref': '/retention_policies/3'},
                 'is_auto_deleteable': False}, session)
-        # What was there before shows in the one search for all snapshots.
+        # Earlier objects show in the one search for all snapshots.
         self.assertEqual(
             {9}, {found.number for found in self.replay(
                 session, ignore=(*replay.VOLATILE, 'node_id'))})
@@ -120,7 +120,7 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual(5, self.run.compared)
 
     def test_who_was_not_admitted(self):
-        """What was refused for credentials or pace is not carried out."""
+        """Requests refused for credentials or rate are not replayed."""
         self.session.auth = ('admin', 'wrong')
         self.call('POST', 'host_groups', {'name': 'h401'})
         self.session.auth = ('admin', 'admin')
@@ -132,7 +132,7 @@ class ReplayTest(testtools.TestCase):
         self.assertEqual([], array.store.rows('host_groups'))
 
     def test_a_second_time(self):
-        """Its sequence ids are of each run (SEQ-1)."""
+        """Its sequence ids are specific to each run (SEQ-1)."""
         self.call('POST', 'host_groups', {'name': 'hg'},
                   **{'X-K2-Sequence': 'a=1,b=2'})
         _, session = self.array()
@@ -171,7 +171,7 @@ class ReplayTest(testtools.TestCase):
             'system_*', 'iscsi_*', '*_time')))
 
     def test_faults_of_the_recording(self):
-        """Carried out or not; what they spoilt is not compared."""
+        """Carried out or not; damaged replies are not compared."""
         control = self.first.control
         for commit in ('before', 'after'):
             control.add_fault(kind='status', status=502, commit=commit,
@@ -195,7 +195,7 @@ class ReplayTest(testtools.TestCase):
             found.field for found in self.replay(session)])
 
     def test_order(self):
-        """Requests are sent as they came, not as their replies left."""
+        """Requests are sent in order of arrival, not of their replies."""
         self.first.control.add_fault(
             kind='hang', seconds=5, method='POST', times=1)
         body = json.dumps({'name': 'hg'}).encode()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Arrays for a command, for pytest, and what the page about CI offers."""
+"""Arrays for a command, for pytest, and the files of the page about CI."""
 
 import contextlib
 import json
@@ -72,7 +72,7 @@ class Case(base.DirectoryTest):
 class RunTest(Case):
 
     def test_a_job(self):
-        """Ready when the command runs; its status; all that is kept."""
+        """Ready when the command runs; its status; everything stored."""
         done = self.run_it(
             '--directory', 'k2', '--seed', 'volumes=2', '--random-seed', '5',
             '--', 'sh', '-c', 'cd / && k2-sim-ctl --url "$K2_URL" --ca'
@@ -88,7 +88,7 @@ class RunTest(Case):
         self.assertEqual(2, len(left['volumes']))
 
     def test_once_more_in_the_same_directory(self):
-        """The state is that of before."""
+        """The state is the previous one."""
         for before, after in (('0', '1'), ('1', '2')):
             done = self.run_it(
                 '--directory', 'k2', '--', 'sh', '-c',
@@ -101,7 +101,7 @@ class RunTest(Case):
         self.assertEqual(2, len(left['volume_groups']))
 
     def test_a_pair(self):
-        """Each knows the other, and reaches it."""
+        """Each has the other as its peer, and reaches it."""
         done = self.run_it(
             '--pair', '--directory', 'k2', '--', 'sh', '-c',
             f"sleep 2; {sys.executable} -c '{_PEERS}' '';"
@@ -175,7 +175,7 @@ class RunTest(Case):
               (signal.SIGINT, 'trap "echo asked; exit 9" INT', 9))
     @ddt.unpack
     def test_a_signal(self, number, trap, status):
-        """The command decides; the array answers until it has ended."""
+        """The command decides; the array runs until it has ended."""
         process = subprocess.Popen(
             ['k2-sim', 'run', '--', 'sh', '-c',
              f'{trap}; echo ready; while true; do sleep 0.1; done'],
@@ -185,7 +185,7 @@ class RunTest(Case):
         self.addCleanup(self.kill_group, process.pid)
         self.assertEqual('ready\n', process.stdout.readline())
         if number == signal.SIGINT:
-            # As a terminal does: to all of the group.
+            # As a terminal does: to the whole process group.
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
@@ -200,7 +200,7 @@ class RunTest(Case):
 class PytestTest(Case):
 
     def test_the_fixtures(self):
-        """Found without any import, with the options of the ini file."""
+        """Found without an import, with the options of the ini file."""
         (self.directory / 'pytest.ini').write_text(
             '[pytest]\nk2_sim_options = --profile k2 --seed volumes=3\n')
         (self.directory / 'test_it.py').write_text(
@@ -237,7 +237,7 @@ class PageTest(Case):
             self.directory / 'k2/leftovers.json').read_text())
 
     def test_files_of_other_systems(self):
-        """They are YAML, and run what the page offers."""
+        """They are YAML, and run what the page describes."""
         for name in ('github', 'gitlab', 'zuul'):
             text = (FILES / f'{name}.yaml').read_text()
             self.assertTrue(yaml.safe_load(text), name)

@@ -36,7 +36,7 @@ from tests import base
 _READY = re.compile(
     r'k2-sim: array (\S+) \((\w+)\) listens on (\S+?)'
     r'(?:, CA certificate (\S+))?\n')
-# More than one message between arrays carries.
+# More than one message between arrays can carry.
 _PLENTY = bytes(range(256)) * 2 ** 12 * 9
 
 
@@ -48,7 +48,7 @@ class SimTest(base.DirectoryTest):
 
     def start(self, *options, listen='127.0.0.1:0', state=None,
               program=('-m', 'k2_sim.cmd.main')):
-        """Start the service; gives process, ready line match, lines."""
+        """Start the service; returns process, ready line match, lines."""
         process = subprocess.Popen(
             [sys.executable, *program, '--listen', listen,
              '--state-dir', str(state or self.state), *options],
@@ -68,7 +68,7 @@ class SimTest(base.DirectoryTest):
         process.communicate()
 
     def stop(self, process, number=signal.SIGTERM):
-        """End the service and check that it ended well."""
+        """End the service and check that it exited cleanly."""
         process.send_signal(number)
         output, error = process.communicate(timeout=60)
         self.assertEqual((0, '', ''), (process.returncode, output, error))
@@ -112,7 +112,7 @@ class TestService(SimTest):
         self.stop(process, signal.SIGINT)
 
     def test_restore(self):
-        """What one service saved another begins with."""
+        """One service starts with what another one saved."""
         process, ready, lines = self.start('--no-tls', '--name', 'k2-x')
         with requests.Session() as session:
             session.trust_env = False
@@ -132,7 +132,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_full_disk(self):
-        """Nothing is answered that is not kept; the end says why."""
+        """Only stored writes are confirmed; the exit message says why."""
         process, ready, lines = self.start('--no-tls')
         log = self.state / 'state.db-wal'
         limit = log.stat().st_size
@@ -170,7 +170,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_no_websockets(self):
-        """Who asks for one is answered as if he had not."""
+        """An upgrade request gets the reply to a normal request."""
         _, ready, _ = self.start('--no-tls')
         self.assertEqual(0, self.get(ready[3], 'hosts', headers={
             'Connection': 'Upgrade', 'Upgrade': 'websocket',
@@ -184,7 +184,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_a_certificate_that_ends(self):
-        """It is renewed, and the user hears of it."""
+        """It is renewed, and the user is notified."""
         self.state.mkdir()
         tls.issue(tls.make_authority(self.state), (), self.state, days=10)
         old = tls.Certificate(
@@ -230,7 +230,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_generated_passwords(self):
-        """Each is printed once, kept for its owner alone, and needed."""
+        """Each is printed once, stored for its owner only, and required."""
         process, ready, lines = self.start('--no-tls')
         for line, login in zip(lines, ('admin', 'control')):
             self.assertEqual(
@@ -251,7 +251,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_file_and_options(self):
-        """Options win over the file; the seed is there from the start.
+        """Options override the file; the seed is there from the start.
 
         --switch is the deprecated name of --behavior.
         """
@@ -292,7 +292,7 @@ class TestService(SimTest):
         self.stop(process)
 
     def test_through_the_cloud_manager(self):
-        """CON-3: the token is said once, as a password is."""
+        """CON-3: the token is printed once, like a password."""
         config = self.directory / 'k2.yaml'
         config.write_text('tls: {enabled: false}\nflex: {sdp: sdp-7}\n')
         process, ready, lines = self.start('--config', str(config))
@@ -329,7 +329,7 @@ class TestReplication(SimTest):
                         '--control-password-file', str(secret))
 
     def serve(self, number):
-        """One of the two; its state outlives it."""
+        """Start one of the two; its state outlives it."""
         other = 1 - number
         return self.start(
             *self.options, '--name', f'k2-{number}',
@@ -368,14 +368,14 @@ class TestReplication(SimTest):
         self.poll(lambda: self.session(number), wanted)
 
     def poll(self, look, wanted):
-        """The services look at each other once in a second."""
+        """The services poll each other once a second."""
         deadline = time.monotonic() + 60
         while look() != wanted:
             self.assertLess(time.monotonic(), deadline, look())
             time.sleep(0.1)
 
     def connectivity(self):
-        """Whether the first service has met the second one."""
+        """Whether the first service has connected to the second."""
         return self.api(0, 'GET', 'replication/peer_k2arrays/1')[
             'mgmt_connectivity_state']
 
@@ -425,7 +425,7 @@ class TestReplication(SimTest):
         self.wait_for(0, 'suspended', 'source')
         self.patch(1, 'in_sync')
         self.wait_for(0, 'in_sync', 'target')
-        # The data comes when the source looks.
+        # The data is sent at the source's next poll.
         self.call(1, 'POST', 'sim/v1/clock', {'advance': 0})
         self.assertEqual('three', self.read(0))
         self.call(1, 'POST', 'sim/v1/link', {'cut': True})
@@ -434,7 +434,7 @@ class TestReplication(SimTest):
             self.stop(process)
 
 
-# In place of the server: says whether it would look for garbage among rows.
+# Replaces the server: prints whether the cyclic GC ignores the rows.
 _FROZEN = ('-c', 'import gc, sys; from k2_sim.adapters import server;'
            ' from k2_sim.cmd import serve; server.Server.run = lambda *_:'
            ' print(gc.get_freeze_count() > 1000); sys.exit(serve.main())')
@@ -458,7 +458,7 @@ _AS_USER = ('-c', 'import os, sys; os.geteuid = lambda: 1000;'
 
 @ddt.ddt
 class TestDataPlane(SimTest):
-    """What there is without root or tgt; with both see tests/e2e."""
+    """Without root or tgt; with both see tests/e2e."""
 
     @ddt.data('tgt', 'lio')
     def test_api_alone(self, data_plane):
@@ -472,7 +472,7 @@ class TestDataPlane(SimTest):
                          r' served: [^\n]+(tgt|as root)[^\n]+\n\Z')
 
     def test_switch_of_the_data_plane(self):
-        """Without it, LUNs are those of each host."""
+        """Without it, each host has its own LUNs."""
         _, ready, _ = self.start(
             '--no-tls', '--data-plane', 'tgt', program=_AS_USER)
         behaviors = self.get(ready[3], 'sim/v1/behaviors', login='control')
@@ -490,7 +490,7 @@ class TestRefusals(SimTest):
             side_effect=AssertionError('it has started')))
 
     def run_main(self, *options):
-        """Exit status and error text of a start that does not succeed."""
+        """Exit status and error text of a start that fails."""
         error = io.StringIO()
         arguments = ['--listen', '127.0.0.1:0', '--state-dir',
                      str(self.state), *options]
@@ -545,7 +545,7 @@ class TestRefusals(SimTest):
         self.refused('is of profile sdp, not k2', '--profile', 'k2')
 
     def test_saved_state_that_is_none(self):
-        """Before there is a state, so nothing is left of the attempt."""
+        """No state was loaded yet, so nothing remains of the attempt."""
         saved = self.directory / 'saved.json'
         self.refused(f'cannot restore {saved}: No such file',
                      '--restore', str(saved))
@@ -577,7 +577,7 @@ class TestRefusals(SimTest):
                          str(secret))
 
     def test_passwords_that_everybody_tries(self):
-        """Beyond the loopback they are refused, whose ever they are."""
+        """Beyond the loopback they are refused, for every account."""
         secret = self.directory / 'password'
         for options, text, login, flaw in (
                 (('--password-file',), 'admin', 'admin',
@@ -609,14 +609,14 @@ class TestRefusals(SimTest):
                      ' another', '--config', str(config), '--login', 'cinder')
 
     def test_a_new_state_that_is_refused(self):
-        """By the rules that requests follow; nothing is left of it."""
+        """By the same rules as requests; nothing of it remains."""
         self.useFixture(fixtures.MockPatch(
             'k2_sim.initial.seeding.create',
             side_effect=k2_sim.ApiError(400, 'No space is left')))
         self.refused('cannot make the new state: No space is left')
 
     def test_interrupted(self):
-        """Ctrl-C while a large new state is made."""
+        """Ctrl-C while a large new state is being created."""
         self.useFixture(fixtures.MockPatch(
             'k2_sim.initial.seeding.create',
             side_effect=KeyboardInterrupt))

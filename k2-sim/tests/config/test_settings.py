@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The file that describes an array: what it says, what is refused."""
+"""The settings file of an array: what it may contain, and what is refused."""
 
 import json
 import pathlib
@@ -40,7 +40,7 @@ class FileTest(testtools.TestCase):
         return settings_file.load(self.path)
 
     def refused(self, text):
-        """The complaint: one line that begins with the file's path."""
+        """The error text: one line that begins with the file's path."""
         error = str(self.assertRaises(
             settings.SettingsError, self.load, text))
         self.assertNotIn('\n', error)
@@ -56,7 +56,7 @@ class TestFile(FileTest):
             self.assertEqual(settings.Settings(), self.load(text))
 
     def test_portals_suit_the_data_plane(self):
-        """It cannot listen on addresses that no machine has."""
+        """A data plane cannot listen on addresses that no machine has."""
         for text, first in (('{}', '192.0.2.11'),
                             ('data_plane: none', '192.0.2.11'),
                             ('data_plane: tgt', '127.0.0.11'),
@@ -80,7 +80,7 @@ class TestFile(FileTest):
         self.assertEqual(folder / 'ca.crt', found.peers.ca)
 
     def test_every_key(self):
-        """The example of the documentation holds all there are."""
+        """The example in the documentation has every key."""
         found = settings_file.load(EXAMPLE)
         self.assertEqual(('127.0.0.1', 8443), found.listen)
         self.assertEqual(('k2.example.org',), found.tls_names)
@@ -221,7 +221,7 @@ class TestFile(FileTest):
             f'tls: {{names: {json.dumps(names)}}}').tls_names)
 
     def test_values_that_others_have_too(self):
-        """A key of << may be there again: that is what << is for."""
+        """A key merged with << may be repeated: that is the purpose of <<."""
         found = self.load(
             'users:\n- &first {login: a, role: root}\n'
             '- {<<: *first, login: b}\n')
@@ -240,7 +240,7 @@ class TestFile(FileTest):
         self.assertIn('is no YAML', str(error))
 
     def test_names_of_fc_ports(self):
-        """The nodes have them in turn."""
+        """They are distributed over the nodes in turn."""
         names = [f'50:02:4f:00:00:01:00:0{number}' for number in range(3)]
         self.path.write_text(f'fc_ports: {[name.upper() for name in names]}')
         found = settings_file.load(self.path).equipment
@@ -250,7 +250,7 @@ class TestFile(FileTest):
 
 
 class EquippedTest(base.ArrayTest):
-    """An array made of the example of the documentation."""
+    """An array built from the example in the documentation."""
 
     def setUp(self):
         super().setUp()
@@ -265,7 +265,7 @@ class EquippedTest(base.ArrayTest):
 class TestEquipped(EquippedTest):
 
     def test_ports(self):
-        """Section 7.4: LAGs join two ports of a node, VLANs lie on them."""
+        """Section 7.4: LAGs join two ports of a node, VLANs use them."""
         self.assertEqual('k2-berlin', self.array.name)
         self.assertEqual(8, self.get('system/fc_ports')['total'])
         self.assertEqual(7, self.get(
@@ -328,7 +328,7 @@ class TestEquipped(EquippedTest):
                         self.assertIn(value['ref'], found)
 
     def test_reset(self):
-        """Ports and behaviors stay as they were told, the seed goes."""
+        """Configured ports and behaviors remain, the seed is dropped."""
         self.control.set_behaviors(snapshot_patch=True, page_size=7)
         self.control.reset()
         self.assertEqual(0, self.get('hosts')['total'])
@@ -345,7 +345,7 @@ class TestNetwork(EquippedTest):
                             {'knode': node})
 
     def test_port_channels(self):
-        """Section 7.4: made of the free ports of a node."""
+        """Section 7.4: they consist of free ports of a node."""
         body = {'knode': 'node01', 'mtu': '9000', 'mode': 'active-backup'}
         self.assertEqual('Node node01 has no two free ports',
                          self.refused('POST', 'system/net_portchannels',
@@ -381,7 +381,7 @@ class TestNetwork(EquippedTest):
                 self.refused('POST', path, body))
 
     def test_leftovers(self):
-        """What users have added; nothing that the array came with."""
+        """Everything that users added, and no initial objects."""
         self.array.control.reset()
         self.assertEqual({}, self.control.leftovers())
         port = base.ref('system/net_ports', 5)
@@ -395,7 +395,7 @@ class TestNetwork(EquippedTest):
             self.control.leftovers())
 
     def test_wan_ports(self):
-        """NET-1: one for each address for replication, as long as it is."""
+        """NET-1: one for each replication address, as long as it exists."""
         def names():
             return [hit['name'] for hit in self.hits('system/wan_ports')]
 
@@ -411,7 +411,7 @@ class TestNetwork(EquippedTest):
             made['wan_port']['ref'][1:])['name'])
 
     def test_numbers_of_port_channels(self):
-        """A name that is still in use is not given again."""
+        """A name that is still in use is not assigned again."""
         for hit in self.hits('system/net_ips'):
             self.delete(f'system/net_ips/{hit["id"]}')
         body = {'knode': 'node01'}
@@ -424,7 +424,7 @@ class TestNetwork(EquippedTest):
             'system/net_portchannels', body)['name'])
 
     def test_vlans(self):
-        """Section 7.4: a tag once on an interface; no PATCH."""
+        """Section 7.4: tags are unique per interface; no PATCH."""
         body = {'tag': '7', 'interface': base.ref(
             'system/net_portchannels', 1)}
         made = self.post('system/net_vlans', body)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The web console without a browser: doors, sessions, what views show."""
+"""The web console without a browser: login, sessions, contents of views."""
 
 import json
 import re
@@ -30,7 +30,7 @@ HOSTILE = '<img src=x onerror=alert(1)>'
 
 
 class Visitor:
-    """Somebody with a browser: keeps the cookie and shows the proof."""
+    """A browser user: keeps the cookie and sends the CSRF token."""
 
     def __init__(self, array, page='/console', origin='https://k2'):
         self.array = array
@@ -92,7 +92,7 @@ class TestDoors(ConsoleTest):
 
     @ddt.data('', 'control/')
     def test_pages(self, path):
-        """Nothing of the array is in them, so that all may have them."""
+        """They contain no data of the array, so they need no login."""
         reply = self.array.handle('GET', f'/console/{path}')
         self.assertEqual(200, reply.status)
         self.assertEqual('text/html; charset=utf-8',
@@ -106,7 +106,7 @@ class TestDoors(ConsoleTest):
             self.assertIsNone(re.search(harm, reply.body), harm)
 
     def test_modules(self):
-        """Each that a page loads, at once or later, is there."""
+        """Each module that a page loads, at once or later, exists."""
         known, new = set(), {'page.js'}
         while new:
             name = new.pop()
@@ -200,7 +200,7 @@ class TestSessions(ConsoleTest):
             'POST', 'session', body).status)
 
     def test_a_form_of_a_foreign_site(self):
-        """It cannot send JSON, nor the proof."""
+        """It can neither send JSON nor the CSRF token."""
         reply = self.visitor.ask(
             'POST', 'session', {'login': 'admin', 'password': 'admin'},
             **{'Content-Type': 'text/plain'})
@@ -271,7 +271,7 @@ class TestTree(ConsoleTest):
                 ('volume_groups', self.a), ('snapshots', self.taken))))
 
     def test_a_clone_that_has_moved(self):
-        """CLN-7: it is shown in the group it is in."""
+        """CLN-7: it is shown in its current group."""
         self.control.set_behaviors(clones_movable=True)
         self.patch(f'volumes/{self.clone["id"]}', {
             'volume_group': base.ref('volume_groups', self.group('vg-c'))})
@@ -279,7 +279,7 @@ class TestTree(ConsoleTest):
                          self.levels('search=clone'))
 
     def test_search(self):
-        """What is found is shown with all that it is in, and no more."""
+        """Results are shown with their parents, and nothing else."""
         self.assertEqual(
             ['1 group vg-a', '2 snapshot snap', '3 view view'],
             self.levels('search=VIE'))
@@ -328,7 +328,7 @@ class TestViews(ConsoleTest):
         self.assertEqual('sim-k2-a', found['system']['system_name'])
 
     def test_history(self):
-        """A sample each five seconds, an hour of them."""
+        """A sample every five seconds, for an hour."""
         self.visitor.feed('overview')
         self.control.set_performance(iops_avg=500)
         self.clock.advance(history.STEP - 1)
@@ -352,7 +352,7 @@ class TestViews(ConsoleTest):
         self.assertEqual(1, len(self.visitor.feed('overview')['samples']))
 
     def test_a_look_while_a_view_is_read(self):
-        """Neither waits for what the other has."""
+        """Neither waits for the other's lock."""
         looking = threading.Thread(target=self.control.tick, daemon=True)
 
         def view():
@@ -367,7 +367,7 @@ class TestViews(ConsoleTest):
             self.assertFalse(thread.is_alive())
 
     def test_a_journal_that_was_cleared(self):
-        """Requests are counted anew, and never below 0."""
+        """Requests are counted from 0 again, and never below."""
         for _ in range(9):
             self.get('hosts')
         self.visitor.feed('overview')
@@ -529,7 +529,7 @@ class TestControlPage(base.ArrayTest):
             self.api('GET', name, status=404)
 
     def test_seeding(self):
-        """More of them each time, in groups of their own."""
+        """More of them each time, in new groups."""
         for _ in range(2):
             self.api('POST', 'seed', {
                 'volumes': 3, 'volumes_per_group': 2, 'hosts': 2,
@@ -576,7 +576,7 @@ class TestSeveralArrays(ConsoleTest):
 class TestTime(ConsoleTest):
 
     def test_page_from_before_time_was_set_back(self):
-        """As after a restart of an array whose clock was moved on."""
+        """As after a restart of an array whose clock was advanced."""
         self.control.tick()
         ahead = self.clock.time() + 10 ** 6
         self.assertEqual(
@@ -584,7 +584,7 @@ class TestTime(ConsoleTest):
             self.visitor.feed(f'overview?since={ahead}')['samples'])
 
     def test_what_is_due_is_left_to_who_tends_the_array(self):
-        """A page must not keep others from being served meanwhile."""
+        """A page must not keep other requests waiting meanwhile."""
         self.array.core.has_maintenance = True
         with mock.patch.object(self.array, 'run_maintenance',
                                autospec=True) as run_maintenance:

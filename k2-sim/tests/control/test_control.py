@@ -66,7 +66,7 @@ class TestFaults(base.ArrayTest):
               ('empty', 201, ''))
     @ddt.unpack
     def test_after_the_write(self, kind, status, cut):
-        """OBJ-6: carried out, and only the reply suffers."""
+        """OBJ-6: carried out, and only the reply is affected."""
         self.control.add_fault(kind=kind, commit='after', times=1)
         exchange = self._post()
         self.assertEqual((status, cut),
@@ -181,7 +181,7 @@ class TestFaults(base.ArrayTest):
 class TestRateLimit(base.ArrayTest):
 
     def test_bucket(self):
-        """ERR-5: a burst, then so many a second."""
+        """ERR-5: a burst, then so many per second."""
         self.control.set_behaviors(rate_limit=10, rate_burst=5)
         for _ in range(5):
             self.get('volumes')
@@ -196,7 +196,7 @@ class TestRateLimit(base.ArrayTest):
         self.refused('POST', 'host_groups', BODY, status=429)
 
     def test_all_users_share_it(self):
-        """ERR-5: who asks too much takes it from the others."""
+        """ERR-5: a busy user slows down the others."""
         array = k2_sim.Array(users=[
             k2_sim.User('other', 'other', 'read-only')])
         array.control.set_behaviors(rate_limit=0.001, rate_burst=1)
@@ -206,7 +206,7 @@ class TestRateLimit(base.ArrayTest):
                 headers=base.authorization(login, login)).status)
 
     def test_root_is_free(self):
-        """ERR-5: the limit is not for the role root."""
+        """ERR-5: the limit does not apply to the role root."""
         array = k2_sim.Array(users=[
             k2_sim.User('root', 'root', 'root')])
         array.control.set_behaviors(rate_limit=1, rate_burst=1)
@@ -270,7 +270,7 @@ class TestJournal(base.ArrayTest):
             self.assertEqual(1, self.control.journal()[-1].in_flight)
 
     def test_long_queries(self):
-        """What anybody may send does not fill the memory."""
+        """Unauthenticated requests cannot fill the memory."""
         for number in range(400):
             self.array.handle('GET', f'/api/v2/{number}', 'x' * 60000)
         entries = self.control.journal()

@@ -38,13 +38,13 @@ class DataTest(base.ArrayTest):
         self.open()
 
     def open(self, **options):
-        """The array, or after close() the same one again."""
+        """Start the array, or after close() the same one again."""
         self.contents = k2_sim.Contents(self.directory / 'content')
         self.start_array(self.state_path, contents=self.contents, **options)
         self.data = self.control.data
 
     def image(self, snapshot):
-        """The path of the one image of a snapshot or view."""
+        """The path of the only image of a snapshot or view."""
         row, = self.array.store.find(
             'volsnaps', 'snapshot', f'/snapshots/{snapshot["id"]}')
         return f'volsnaps/{row["id"]}'
@@ -63,12 +63,12 @@ class DataTest(base.ArrayTest):
         return self.array.own(*schema.split_ref(f'/{path}'), live=live)
 
     def files(self):
-        """The files in the directory, after what can go has gone."""
+        """The files in the directory, after cleanup."""
         self.control.tick()
         return set(os.listdir(self.contents.directory))
 
     def named(self):
-        """What rows name."""
+        """The tokens in rows."""
         return {row['content'] for name in ('volumes', 'volsnaps')
                 for row in self.array.store.rows(name) if row.get('content')}
 
@@ -88,7 +88,7 @@ class TestData(DataTest):
         self.assertEqual(bytes(9), self.read('volumes/31', 5, 9))
 
     def test_each_has_its_own(self):
-        """SNP-5, SNP-7, CLN-1, RST-1: what one writes no other shows."""
+        """SNP-5, SNP-7, CLN-1, RST-1: no object shows what another wrote."""
         group = self.group()
         volume = self.volume(group)
         self.write('volumes/31', 5000, b'one')
@@ -113,7 +113,7 @@ class TestData(DataTest):
         self.assertEqual(1, len(self.files()))
 
     def test_an_id_that_comes_back(self):
-        """OBJ-7: what has the id of a volume shows nothing of its data."""
+        """OBJ-7: a volume with a reused ID shows no old data."""
         self.control.set_behaviors(reuse_ids=True)
         group = self.group()
         for _ in range(3):
@@ -143,7 +143,7 @@ class TestData(DataTest):
         self.assertEqual(0, self.contents.used(token))
 
     def test_too_large_for_the_file_system(self):
-        """The refused file does not stay."""
+        """The refused file is removed."""
         group = self.group()
         for number, power in ((31, 50), (32, 53)):
             self.volume(group, f'v{number}', 2 ** power)
@@ -153,7 +153,7 @@ class TestData(DataTest):
         self.assertEqual([], os.listdir(self.contents.directory))
 
     def test_growth(self):
-        """VOL-2: the file is as long as the volume when it is owned."""
+        """VOL-2: an owned file is as long as its volume."""
         self.volume(self.group(), size=1)
         token = self.own('volumes/31')
         self.write('volumes/31', 0, b'x' * KIB)
@@ -163,7 +163,7 @@ class TestData(DataTest):
         self.assertEqual(b'x' + bytes(4), self.read('volumes/31', 1023, 5))
 
     def test_restart(self):
-        """Files without rows go at the start; rows have theirs."""
+        """Files without rows are removed at the start; rows keep theirs."""
         group = self.group()
         self.volume(group)
         self.write('volumes/31', 0, b'kept')
@@ -181,7 +181,7 @@ class TestData(DataTest):
         self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
 
     def test_refused_write_keeps_the_file(self):
-        """A request that is undone takes no reference away."""
+        """A request that is undone releases no reference."""
         group = self.group()
         volume = self.volume(group)
         self.write('volumes/31', 0, b'x')
@@ -197,7 +197,7 @@ class TestData(DataTest):
         self.assertEqual([], os.listdir(self.contents.directory))
 
     def test_order_on_disk(self):
-        """A row is on disk before it is served, and gone before its file."""
+        """A row is stored before its export, and deleted before its file."""
         self.volume(self.group())
         store, seen = self.array.store, []
         flush = store.flush
@@ -214,7 +214,7 @@ class TestData(DataTest):
         self.assertEqual([], os.listdir(self.contents.directory))
 
     def test_named_again_while_it_is_to_go(self):
-        """A file that a restore names meanwhile stays."""
+        """A file that a restore refers to meanwhile stays."""
         self.volume(self.group())
         self.write('volumes/31', 0, b'x')
         saved = self.array.save()
@@ -233,7 +233,7 @@ class TestData(DataTest):
         self.assertEqual(self.named(), self.files())
 
     def test_saved_state(self):
-        """What is here under a saved token is taken, the rest is empty."""
+        """Existing files of saved tokens are used, the rest is empty."""
         group = self.group()
         self.volume(group)
         self.volume(group, 'vol-2')
@@ -282,7 +282,7 @@ class TestLive(DataTest):
     """Files that initiators write to."""
 
     def serve(self, *paths):
-        """Serve rows as a data plane does; gives their files."""
+        """Export rows as a data plane does; returns their files."""
         self.pauses = []
 
         @contextlib.contextmanager
@@ -345,7 +345,7 @@ class TestLive(DataTest):
         self.assertEqual(self.named(), self.files())
 
     def test_view_that_changes(self):
-        """SNP-11: a snapshot of a view that is served."""
+        """SNP-11: a snapshot of a view that is exported."""
         group = self.group()
         self.volume(group)
         self.write('volumes/31', 0, b'x')
@@ -357,7 +357,7 @@ class TestLive(DataTest):
         self.assertEqual(b'x', self.read(self.image(snapshot), 0, 1))
 
     def test_schedule(self):
-        """A snapshot of a schedule comes, but no reader waits for it."""
+        """A scheduled snapshot is taken, but no reader waits for it."""
         group = self.group()
         self.volume(group)
         self.write('volumes/31', 0, b'x')
@@ -376,7 +376,7 @@ class TestLive(DataTest):
         self.assertEqual(1, len(self.pauses))
 
     def test_write_while_a_snapshot_is_taken(self):
-        """Both are whole: the write waits for the copy."""
+        """Both are complete: the write waits for the copy."""
         group = self.group()
         self.volume(group)
         self.write('volumes/31', 0, b'a' * BLOCK)
@@ -399,7 +399,7 @@ class TestLive(DataTest):
         self.assertEqual(b'b' * BLOCK, self.read('volumes/31', 0, BLOCK))
 
     def test_snapshot_while_data_is_written(self):
-        """It waits for the write, and the next write does not touch it."""
+        """It waits for the write, and the next write does not change it."""
         group = self.group()
         self.volume(group)
         self.write('volumes/31', 0, b'a')
@@ -518,7 +518,7 @@ class TestInterface(DataTest):
             'GET', 'volumes/32', b'', 206, Range='bytes=0-16777215').body))
 
     def test_read_only_volume(self):
-        """REP-16: so the volumes of a target are."""
+        """REP-16: like the volumes of a target."""
         self.patch('volumes/31', {'read_only': True})
         for method in ('PUT', 'DELETE'):
             self.assertEqual('vol-1 is read-only',
@@ -554,7 +554,7 @@ class TestInterface(DataTest):
         self.refuse('GET', 'volumes', status=404)
 
     def test_broken_directory(self):
-        """The reason is told, and nothing else fails."""
+        """The reason is reported, and nothing else fails."""
         self.ask('PUT', 'volumes/31', b'abc', 204)
         path = self.contents.path(self.own('volumes/31'))
         path.unlink()
@@ -582,7 +582,7 @@ class TestInterface(DataTest):
             (reply.status, reply.json()['error_msg']))
 
     def test_due_without_contents(self):
-        """What is due is done by the clock there, too."""
+        """Maintenance runs by the clock here, too."""
         array = k2_sim.Array(clock=self.clock)
         self.addCleanup(array.close)
         self.array, self.control = array, array.control

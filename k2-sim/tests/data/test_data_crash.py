@@ -27,10 +27,10 @@ _MOST = 5
 
 
 class Writer(test_crash.Writer):
-    """Writes blocks of a volume of its own, and takes snapshots of it.
+    """Writes blocks of its own volume, and takes snapshots of it.
 
     held: what the volume and its snapshots hold, by name, as answered.
-    attempt: the same with the request that has no answer yet.
+    attempt: the same with the request that is not answered yet.
     """
 
     def __init__(self, number):
@@ -48,7 +48,7 @@ class Writer(test_crash.Writer):
         self.volume = volume['id']
 
     def _next(self):
-        """What to do, with its arguments, and what is there afterwards."""
+        """The next request, with its arguments, and the state after it."""
         self.count += 1
         kind = self.random.choice(('write', 'write', 'write', 'take', 'drop'))
         taken = sorted(self.ids)
@@ -96,7 +96,7 @@ class Writer(test_crash.Writer):
         self.heard()
 
     def found(self, objects):
-        """What is there."""
+        """What the array has."""
         self.ids = {row['short_name']: row['id']
                     for row in objects.get('snapshots', ())
                     if row['volume_group'] == self.group['ref']}
@@ -113,7 +113,7 @@ class Writer(test_crash.Writer):
 class TestDataCrash(test_crash.CrashTest):
 
     def test_kill_9(self):
-        """Blocks and snapshots are as answered, or with what was asked."""
+        """Blocks and snapshots are as answered, or as last requested."""
         self.writers = [Writer(number) for number in range(_WRITERS)]
         self.run_rounds(_ROUNDS, _ANSWERS)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Bytes in any order of events, compared with what they should be."""
+"""Bytes after any order of events, compared with a model."""
 
 import os
 import pathlib
@@ -62,7 +62,7 @@ class Data(stateful.RuleBasedStateMachine):
             self.held[f'volumes/{reply.json()["id"]}'] = bytearray(data)
 
     def some(self, number, kind='vol'):
-        """One of the places of a kind."""
+        """A random place of a kind."""
         found = sorted(path for path in self.held if path.startswith(kind))
         return found[number % len(found)]
 
@@ -83,7 +83,7 @@ class Data(stateful.RuleBasedStateMachine):
             'volsnaps', 'snapshot', f'/snapshots/{snapshot["id"]}')
 
     def take(self, source, exposable):
-        """A snapshot or view; what it holds is that of its source."""
+        """Take a snapshot or view; it holds what its source does."""
         reply = self.test.call('POST', 'snapshots', self.test.snapshot_body(
             source, f's{next(self.names)}', is_exposable=exposable))
         if reply.status != 201:
@@ -121,7 +121,7 @@ class Data(stateful.RuleBasedStateMachine):
     @stateful.rule(number=NUMBERS, offset=OFFSETS, length=LENGTHS,
                    fill=strategies.integers(0, 255))
     def initiator(self, number, offset, length, fill):
-        """It writes to what is served now, past the array."""
+        """Write to an exported file, bypassing the array."""
         live = sorted(path for path in self.held if self.row(path).get(
             'content') in self.test.contents.live)
         if not live:

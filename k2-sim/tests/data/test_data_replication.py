@@ -28,7 +28,7 @@ MIB = 2 ** 20
 
 
 class Line:
-    """The way to an array, which breaks at a message with data."""
+    """The link to an array, which breaks at a message with data."""
 
     def __init__(self, array):
         self.array = array
@@ -61,7 +61,7 @@ class DataPairTest(pairs.PairTest):
         return pairs.talk(array)
 
     def lay(self):
-        """The line from a to b."""
+        """Set up the link from a to b."""
         line = Line(self.b.array)
         self.a.array.links.transport.network = {
             pairs.HOSTS[0]: self.a.array, pairs.HOSTS[1]: line}
@@ -77,7 +77,7 @@ class DataPairTest(pairs.PairTest):
             side.control.tick()
 
     def bytes_at(self, offset, length):
-        """What both sides have there."""
+        """The bytes on both sides at an offset."""
         self.look()
         return tuple(
             side.control.data.read('volumes', number, offset, length)
@@ -88,7 +88,7 @@ class DataPairTest(pairs.PairTest):
         self.assertEqual((data, data), self.bytes_at(offset, len(data)))
 
     def assertTidy(self):
-        """No file is left without a row, and no row without its file."""
+        """No file without a row, and no row without its file."""
         self.look()
         for side in (self.a, self.b):
             named = {row['content'] for name in ('volumes', 'volsnaps')
@@ -98,7 +98,7 @@ class DataPairTest(pairs.PairTest):
                 side.array.core.contents.directory.iterdir())})
 
     def sent(self, side):
-        """Bytes of each round that is remembered."""
+        """Bytes of each round in the history."""
         session = self.session if side is self.a else self.there
         return [row['bytes_transmitted_logical'] for row in side.hits(
             f'replication/rpo_history/{session["id"]}')]
@@ -131,7 +131,7 @@ class TestTravel(DataPairTest):
         self.assertTidy()
 
     def test_discards_travel(self):
-        """What became zeros takes no room at the target."""
+        """Zeroed data takes no space on the target."""
         self.prepare()
         self.put(0, b'a' * 3 * MIB)
         self.write('in_sync')
@@ -156,7 +156,7 @@ class TestTravel(DataPairTest):
         self.assertTidy()
 
     def test_snapshot_of_a_user(self):
-        """REP-13, SNP-14: the image there is that of the moment here."""
+        """REP-13, SNP-14: the target's image is that of this moment."""
         self.prepare()
         self.put(0, b'one')
         self.write('in_sync')
@@ -199,7 +199,7 @@ class TestTravel(DataPairTest):
         self.assertIn('read-only', error.message)
 
     def test_own_peer(self):
-        """Nothing needs to be sent to where it is."""
+        """Nothing is sent to the array that already has it."""
         self.b = self.a
         self.a.array.links.transport.network.clear()
         self.a.control.reset()
@@ -216,7 +216,7 @@ class TestTravel(DataPairTest):
 class TestLoss(DataPairTest):
 
     def test_cut_when_all_was_due(self):
-        """What was due before has arrived with its data."""
+        """Data that was due before has arrived."""
         self.prepare()
         self.a.array.core.has_maintenance = True
         self.put(0, b'a')
@@ -225,7 +225,7 @@ class TestLoss(DataPairTest):
         self.assertEqual(b'a', self.bytes_at(0, 1)[1])
 
     def test_link_breaks_in_the_middle(self):
-        """The target keeps the last whole copy, and takes the next."""
+        """The target keeps the last complete copy, and applies the next."""
         self.prepare()
         self.put(0, b'old')
         self.write('in_sync')
@@ -245,7 +245,7 @@ class TestLoss(DataPairTest):
         self.assertTidy()
 
     def test_link_breaks_and_the_target_takes_over(self):
-        """What has come of a round that never ends is given up."""
+        """The received part of a round that never ends is discarded."""
         self.prepare()
         self.put(0, b'old')
         self.write('in_sync')
@@ -273,7 +273,7 @@ class TestLoss(DataPairTest):
         self.assertTidy()
 
     def test_source_restarts_before_the_news(self):
-        """What has arrived already is not sent again."""
+        """Data that has already arrived is not sent again."""
         self.prepare()
         self.a.control.set_behaviors(copy_seconds=60)
         self.put(0, b'a')
@@ -290,7 +290,7 @@ class TestLoss(DataPairTest):
         self.assertEqual(0, line.carried)
 
     def test_news_while_data_is_sent(self):
-        """What was wanted twice is sent once."""
+        """What was requested twice is sent once."""
         self.prepare()
         self.put(0, b'a' * 5 * MIB)
         line = self.lay()
@@ -302,7 +302,7 @@ class TestLoss(DataPairTest):
 
 
 class DeafLine(Line):
-    """Lets data pass, and from then on no news."""
+    """Passes data, and from then on no updates."""
 
     def handle(self, method, path, **options):
         if path == peering.PATH and self.carried:
@@ -311,7 +311,7 @@ class DeafLine(Line):
 
 
 class TestTokens(DataPairTest):
-    """What one array wrote anew is never taken for what the other has."""
+    """Data that one array rewrote is never mistaken for the other's."""
 
     def test_written_after_a_loss_behind_the_data(self):
         self.prepare()
@@ -331,7 +331,7 @@ class TestTokens(DataPairTest):
         self.assertTidy()
 
     def test_written_between_two_sessions(self):
-        """REP-15: the volume there keeps what it had."""
+        """REP-15: the target's volume keeps what it had."""
         self.prepare()
         self.put(0, b'old')
         self.write('in_sync')
@@ -350,7 +350,7 @@ class TestTokens(DataPairTest):
 class TestSizes(DataPairTest):
 
     def test_a_part_of_a_block(self):
-        """VOL-1: sizes are in KiB, and the file there has the same."""
+        """VOL-1: sizes are in KiB, and the target's file has the same."""
         self.prepare(size=5)
         self.put(0, b'a' * 5 * 1024)
         self.write('in_sync')
@@ -360,7 +360,7 @@ class TestSizes(DataPairTest):
             5 * 1024, self.b.array.core.contents.size(row['content']))
 
     def test_compression(self):
-        """Physical is what the blocks take that are sent (section 10.5)."""
+        """Physical is the space of the blocks that are sent (section 10.5)."""
         self.prepare()
         noise = os.urandom(3 * BLOCK)
         self.put(0, noise + bytes(BLOCK) + b'a' * 5 * BLOCK)
@@ -382,7 +382,7 @@ class TestSizes(DataPairTest):
                     (point[f'logical_{way}'], point[f'physical_{way}']))
 
     def test_many_sessions_at_once(self):
-        """Rounds of volumes that are served wait for one pause together."""
+        """Rounds of exported volumes share one pause."""
         pauses = []
 
         @contextlib.contextmanager
@@ -436,7 +436,7 @@ class TestRefusals(DataPairTest):
         self.assertEqual(400, reply.status)
 
     def test_nobody_else_sends_data(self):
-        """Only who may replicate; the login is checked first."""
+        """Only users who may replicate; the login is checked first."""
         reply = self.b.array.handle('POST', peering.DATA_PATH, body=b'\xc1')
         self.assertEqual(401, reply.status)
 
@@ -457,7 +457,7 @@ class TestRefusals(DataPairTest):
         self.assertTidy()
 
     def test_array_without_data(self):
-        """Neither way; the text says what to do."""
+        """In neither direction; the text says what to do."""
         other = k2_sim.Array(clock=self.clock, name='k2-c')
         self.addCleanup(other.close)
         k2_sim.connect(self.a.array, other, hosts=(

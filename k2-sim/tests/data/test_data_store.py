@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whose files are whose, when much happens at once."""
+"""Ownership of files under concurrent operations."""
 
 import contextlib
 import os
@@ -55,17 +55,17 @@ class DataStoreTest(test_data.DataTest):
             'volume_group': base.ref('volume_groups', group)})
 
     def full(self):
-        """No file can be made."""
+        """Let the creation of files fail."""
         return mock.patch.object(
             self.contents, 'clone', autospec=True,
             side_effect=k2_sim.StateError('no room'))
 
 
 class TestTokens(DataStoreTest):
-    """A token that others may know stands for the same data for ever."""
+    """A token that others may know stands for the same data permanently."""
 
     def share(self):
-        """Let a snapshot have the volume's token, and go again."""
+        """Share the volume's token with a snapshot, then delete it."""
         self.write('volumes/31', 0, b'old')
         snapshot = self.snapshot(self.group_of_all)
         self.delete(f'snapshots/{snapshot["id"]}')
@@ -93,7 +93,7 @@ class TestTokens(DataStoreTest):
         self.assertEqual({self.token()}, self.files())
 
     def test_while_somebody_reads_it(self):
-        """What was sent in part does not change behind the other part."""
+        """The second part belongs to the same data as the first."""
         before = self.share()
         with self.array.core.data_store.pinned(lambda: before):
             self.write('volumes/31', 0, b'new')
@@ -102,7 +102,7 @@ class TestTokens(DataStoreTest):
         self.assertEqual({self.token()}, self.files())
 
     def test_taken_by_a_snapshot_meanwhile(self):
-        """The image keeps what it has."""
+        """The image keeps its data."""
         self.share()
         link = self.contents.link
 
@@ -120,7 +120,7 @@ class TestTokens(DataStoreTest):
         self.assertEqual(self.named(), self.files())
 
     def test_after_a_restart(self):
-        """Nobody remembers then who had the token."""
+        """After that, the token's users are not known."""
         before = self.share()
         self.array.close()
         self.open()
@@ -151,7 +151,7 @@ class TestTokens(DataStoreTest):
 
 
 class TestOneMoment(DataStoreTest):
-    """SNP-6: all volumes of a snapshot as they were at one moment."""
+    """SNP-6: all volumes of a snapshot are of the same moment."""
 
     def setUp(self):
         super().setUp()
@@ -160,7 +160,7 @@ class TestOneMoment(DataStoreTest):
             self.write(path, 0, b'before')
 
     def after_copies(self, action):
-        """Do something when the copies are made, and not yet used."""
+        """Run something after the copies were made, before they are used."""
         freeze = self.array.core.data_store.freeze
 
         def frozen(*args):
@@ -172,7 +172,7 @@ class TestOneMoment(DataStoreTest):
             side_effect=frozen))
 
     def held(self):
-        """What the one snapshot holds."""
+        """What the only snapshot holds."""
         snapshot, = self.hits('snapshots')
         return [self.read(f'volsnaps/{row["id"]}', 0, 6)
                 for row in self.array.store.find(
@@ -194,7 +194,7 @@ class TestOneMoment(DataStoreTest):
         self.assertEqual([b'before', b'before'], self.held())
 
     def test_mapped_after_the_copies(self):
-        """All are copied anew, and the older copies go."""
+        """All are copied again, and the older copies are removed."""
         self.own('volumes/31', live=True)
         self.after_copies(lambda: self.own('volumes/32', live=True))
         self.snapshot(self.group_of_all)
@@ -237,7 +237,7 @@ class TestOneMoment(DataStoreTest):
 class TestRemoval(DataStoreTest):
 
     def test_volume_that_goes_while_it_is_written(self):
-        """The write is as if it had come before."""
+        """As if the write had come first."""
         self.write('volumes/31', 0, b'x')
         with self.array.core.data_store.writing('volumes', 31) as token:
             self.delete('volumes/31')
@@ -262,7 +262,7 @@ class TestRemoval(DataStoreTest):
         self.assertEqual(404, error.status)
 
     def test_file_that_comes_while_one_of_its_token_goes(self):
-        """What arrives is not taken for what is to go."""
+        """New data is not mistaken for the data being removed."""
         token = 'a' * 32
         self.give(token, b'old')
         remove = self.contents.remove
@@ -283,7 +283,7 @@ class TestRemoval(DataStoreTest):
         self.assertEqual(b'new', self.contents.read(token, 0, 3))
 
     def give(self, token, data):
-        """Data of a peer; the reply to the last piece."""
+        """Give it a peer's data; returns the reply to the last piece."""
         for piece in (peering.Piece(token, '', 4096, [], first=True),
                       peering.Piece(token, '', 0, [(0, data)], last=True)):
             taken = self.control.receive_data(msgspec.msgpack.encode(piece))
@@ -298,13 +298,13 @@ class TestStart(DataStoreTest):
         self.array.close()
 
     def put_away(self):
-        """As a file system that is not mounted; gives where it is."""
+        """As with a file system that is not mounted; returns its new path."""
         away = pathlib.Path(self.directory / 'away')
         self.contents.directory.rename(away)
         return away
 
     def test_not_mounted(self):
-        """Nothing is forgotten, and the text says what to do."""
+        """No data is dropped, and the text says what to do."""
         away = self.put_away()
         self.contents.directory.mkdir()
         error = self.assertRaises(k2_sim.StateError, self.open)
@@ -318,7 +318,7 @@ class TestStart(DataStoreTest):
         self.assertEqual(b'x', self.read('volumes/31', 0, 1))
 
     def test_another_directory(self):
-        """Nor is what belongs to another array removed."""
+        """Nor is another array's data removed."""
         self.put_away()
         token = k2_sim.Contents(self.contents.directory).clone('')
         self.assertRaises(k2_sim.StateError, self.open)
@@ -346,7 +346,7 @@ class TestStart(DataStoreTest):
 class TestWhatIsDue(DataStoreTest):
 
     def test_full_disk(self):
-        """Files go all the same, and requests are answered."""
+        """Files are still removed, and requests answered."""
         self.volume(self.group_of_all, 'vol-2')
         self.write('volumes/31', 0, b'x')
         self.write('volumes/32', 0, b'x')
@@ -365,7 +365,7 @@ class TestWhatIsDue(DataStoreTest):
         self.assertEqual(1, len(self.hits('snapshots')))
 
     def test_many_groups_at_once(self):
-        """Snapshots of a schedule wait for one pause together."""
+        """Scheduled snapshots share one pause."""
         pauses = []
 
         @contextlib.contextmanager

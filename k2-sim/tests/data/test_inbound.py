@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Data that comes from another array, piece by piece."""
+"""Data that arrives from another array, piece by piece."""
 
 import msgspec
 
@@ -31,7 +31,7 @@ class TestInbound(test_data.DataTest):
         return self.contents.path(token).read_bytes()
 
     def test_a_file(self):
-        """As long as it is there, whatever was sent of it."""
+        """As long as the existing one, whatever was sent of it."""
         for piece in ({'first': True}, {}):
             self.assertEqual(peering.Taken(True, False), self.give(**piece))
             self.assertFalse(self.contents.has(TOKEN))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Data that is sent to another array, in pieces of a sensible size."""
+"""Data sent to another array, in pieces of a sensible size."""
 
 import os
 
@@ -59,7 +59,7 @@ class TestOutbound(test_data.DataTest):
         self.assertEqual(5 * MIB, offset)
 
     def test_what_the_other_one_knows_and_this_one_does_not(self):
-        """Then all is sent."""
+        """Then everything is sent."""
         self.send(self.token, 'b' * 32)
         self.assertEqual({''}, {piece.base for piece in self.pieces})
         self.assertEqual(4, len(self.pieces))

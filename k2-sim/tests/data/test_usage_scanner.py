@@ -28,7 +28,7 @@ _INSTANCE = 64
 
 
 class SurveyTest(test_data.DataTest):
-    """An array whose capacities are looked at after each step."""
+    """An array whose capacities are checked after each step."""
 
     def capacity(self):
         """The capacity, in blocks of 4 KiB."""
@@ -57,7 +57,7 @@ class SurveyTest(test_data.DataTest):
         return [os.urandom(BLOCK) for _ in range(count)]
 
     def scribble(self, token, count, when):
-        """What an initiator writes to a file, at that time."""
+        """Write to a file as an initiator, at that time."""
         path = self.contents.path(token)
         with path.open('r+b') as file:
             file.write(os.urandom(count * BLOCK))
@@ -89,7 +89,7 @@ class SurveyTest(test_data.DataTest):
                          after['free'] + after['allocated'])
 
     def test_a_replica_set(self):
-        """The same data three times: with deduplication it is kept once."""
+        """The same data three times: with deduplication it is stored once."""
         data = self.noise(_INSTANCE)
         for is_dedup, ratio in ((True, 3), (False, 1)):
             group = self.group(f'vg-{is_dedup}', is_dedup=is_dedup)
@@ -214,19 +214,19 @@ class SurveyTest(test_data.DataTest):
             self.assertEqual(count, self.capacity()['physical'])
 
     def test_what_initiators_write(self):
-        """Nobody tells of it, so files that are served are looked at."""
+        """It is not reported, so exported files are scanned."""
         volume = self.volume(self.group())
         token = self.own(f'volumes/{volume["id"]}', live=True)
         for count in (3, 5):
             self.scribble(token, count, count)
             self.assertEqual(count, self.capacity()['physical'])
-        # The last of it came before the file was served no more.
+        # The last write came before the export ended.
         self.scribble(token, 6, 6)
         self.contents.live.clear()
         self.assertEqual(6, self.capacity()['physical'])
 
     def test_nothing_to_do(self):
-        """No row is looked at while nothing changes."""
+        """No row is scanned while nothing changes."""
         volume = self.volume(self.group())
         self.fill(volume, *self.noise(3))
         token, = self.contents.tokens()
@@ -248,7 +248,7 @@ class SurveyTest(test_data.DataTest):
         self.assertEqual(before, self.capacity())
 
     def test_in_the_background(self):
-        """Looking at data takes a small part of the time at most."""
+        """Scans take at most a small part of the time."""
         volume = self.volume(self.group())
         with mock.patch.object(
                 usage_scanner.time, 'monotonic', autospec=True) as now:
@@ -281,7 +281,7 @@ class SurveyTest(test_data.DataTest):
         self.assertEqual(0, self.capacity()['physical'])
 
     def test_who_asks_while_it_looks(self):
-        """A survey has what was written before it, whoever else looks."""
+        """A scan includes earlier writes, even if another one is running."""
         volume = self.volume(self.group())
         look = self.array.core.usage_scanner._reduction.measure
         entered, go_on = threading.Event(), threading.Event()
@@ -310,7 +310,7 @@ class SurveyTest(test_data.DataTest):
             f'volumes/{volume["id"]}')['logical_capacity'])
 
     def test_what_control_says_stays_where_no_data_is(self):
-        """Also of a volume that moves (VOL-10)."""
+        """Also for a volume that moves (VOL-10)."""
         volume = self.volume(self.group())
         self.control.set_written(volume['id'], 400)
         self.patch(f'volumes/{volume["id"]}', {
@@ -318,7 +318,7 @@ class SurveyTest(test_data.DataTest):
         self.assertEqual(100, self.taken(f'volumes/{volume["id"]}'))
 
     def test_a_volume_that_went_since(self):
-        """CAP-4: no more is taken than there is, and never less than 0."""
+        """CAP-4: physical never exceeds logical, and neither is negative."""
         group = self.group()
         first, second = self.volume(group), self.volume(group, 'vol-2')
         self.fill(first, *[b'a' * BLOCK] * 1000)
@@ -341,7 +341,7 @@ class TestSmallArray(test_data.DataTest):
         super().open(capacity=400, **options)
 
     def test_more_than_there_is(self):
-        """CAP-3: sums add up also if initiators write too much."""
+        """CAP-3: sums add up even if initiators write too much."""
         volume = self.volume(self.group(), size=1000)
         file = self.contents.path(self.own(f'volumes/{volume["id"]}'))
         file.write_bytes(os.urandom(200 * BLOCK))

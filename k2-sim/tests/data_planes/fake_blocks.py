@@ -31,11 +31,11 @@ _SECTOR = 512
 
 
 class Device:
-    """Of the device mapper.
+    """A device of the device mapper.
 
-    :ivar table: number of the loop device and bytes, as it works with them
-    :ivar loaded: what it has next
-    :ivar users: who has it open, besides us
+    :ivar table: number of the loop device and bytes, as active
+    :ivar loaded: the table that becomes active next
+    :ivar users: number of processes that have it open, besides this one
     """
 
     def __init__(self, number):
@@ -46,12 +46,12 @@ class Device:
 
 
 class Kernel:
-    """What takes the place of the modules os, fcntl and time.
+    """Replaces the modules os, fcntl and time.
 
     :ivar loops: the file of each loop device that has one
     :ivar devices: of the device mapper, by name
     :ivar calls: how often the device mapper was called
-    :ivar contested: how many loop devices somebody else is quicker to take
+    :ivar contested: how many loop devices another process takes first
     :ivar failing: commands of the device mapper that fail once, by name
     :ivar now: seconds
     """
@@ -126,7 +126,7 @@ class Kernel:
         return 0
 
     def _collect(self):
-        """A loop device goes by itself when nobody has it."""
+        """Unused loop devices are detached automatically."""
         used = {f'/dev/loop{device.table[0]}'
                 for device in self.devices.values() if device.table}
         used |= set(self._opened.values())
@@ -205,10 +205,10 @@ class Kernel:
             return
         buffer[_HEAD.size:_HEAD.size + len(data)] = data
 
-    # What tests ask
+    # Queries for tests
 
     def disk(self, name):
-        """File and bytes of a disk that works."""
+        """File and bytes of a working disk."""
         device = self.devices[name]
         number, size = device.table
         return self.loops[number], size

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The configfs of the kernel's target, as far as a data plane needs it."""
+"""The configfs of the kernel's target, as far as a data plane uses it."""
 
 import contextlib
 import pathlib
@@ -19,7 +19,7 @@ import shutil
 from k2_sim.data_planes import base as data_planes
 from k2_sim.data_planes import configfs
 
-# What the kernel puts into a new directory, by the first pattern that fits
+# What the kernel puts into a new directory, by the first matching pattern of
 # its path; the names that end in / are directories.
 _FILLINGS = (
     ('iscsi', ('discovery_auth/userid=', 'lio_version=v4')),
@@ -49,10 +49,10 @@ _FILLINGS = (
 
 
 class FakeConfigfs(configfs.Tree):
-    """Refuses what the kernel refuses, and fills what it makes.
+    """Refuses what the kernel refuses, and fills new directories.
 
-    failing: paths relative to the root whose next change fails. log: what
-    was done, in order.
+    failing: paths relative to the root whose next change fails. log: the
+    operations, in order.
     """
 
     def __init__(self, root):
@@ -124,7 +124,7 @@ class FakeConfigfs(configfs.Tree):
         shutil.rmtree(path)
 
     def _made(self, path):
-        """What is in a directory that was not there when it was made."""
+        """The contents of a directory that was just created."""
         own = {item.partition('=')[0].partition('/')[0]
                for item in self._filling(path)}
         return {entry for entry in path.iterdir() if entry.name not in own

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What planes are told to serve."""
+"""Exports for data planes in tests."""
 
 import dataclasses
 import pathlib
@@ -24,7 +24,7 @@ SECRET = 'secretsecret'
 
 
 def lun(number, serial='ab', size=2 ** 20, **fields):
-    """A LUN whose file is there."""
+    """A LUN whose file exists."""
     return data_planes.Lun(number, pathlib.Path('/dev/null'), size, serial,
                            **fields)
 
@@ -35,7 +35,7 @@ def host(*luns, name='a', **fields):
 
 
 def exports(*hosts, **fields):
-    """What an array serves to hosts."""
+    """What an array exports to hosts."""
     return data_planes.Exports(**{
         'target': f'{IQN}target', 'portals': ('192.0.2.1', '::1'),
         'vendor': 'SILK', 'product': 'SDP', 'hosts': hosts, **fields})
@@ -52,7 +52,7 @@ LUNS = strategies.builds(
 
 
 def _without_clash(host_list):
-    """A username has one password on an array (CHP-4)."""
+    """Usernames are unique on an array (CHP-4)."""
     passwords = {}
     return [dataclasses.replace(host, account=host.account and passwords
                                 .setdefault(host.account.username,

@@ -11,9 +11,9 @@
 # under the License.
 
 
-"""Block devices that are files, on a kernel that is a fake.
+"""Block devices on files, on a fake kernel.
 
-The real one is in tests/e2e.
+The real one is tested in tests/e2e.
 """
 
 import pathlib
@@ -73,14 +73,14 @@ class TestPut(DisksTest):
         self.assert_disk('x-1', 'file', MIB)
 
     def test_as_it_is(self):
-        """Who has it is left in peace."""
+        """An unchanged disk is not touched."""
         self.put()
         before = self.kernel.calls
         self.put()
         self.assertEqual(before, self.kernel.calls)
 
     def test_growth(self):
-        """The device stays, the loop device below is another one."""
+        """The device stays, with a new loop device below."""
         self.put()
         device = self.disks.device('x-1')
         self.put(size=2 * MIB)
@@ -109,7 +109,7 @@ class TestPut(DisksTest):
         self.assert_nothing()
 
     def test_failure_of_one_that_is_there(self):
-        """It stays as it was, and gets what it shall have later."""
+        """It stays unchanged, and gets the new table later."""
         self.put()
         self.assertRaises(data_planes.DataPlaneError, self.disks.put, 'x-1',
                           self.directory / 'none', MIB)
@@ -184,7 +184,7 @@ class TestRemove(DisksTest):
         self.assert_nothing()
 
     def test_in_use(self):
-        """It is known as before, and may be removed later."""
+        """It is still known, and may be removed later."""
         self.put()
         self.kernel.devices['x-1'].users = 1
         error = self.assertRaises(
@@ -254,14 +254,14 @@ class TestCounts(DisksTest):
         self.put('x-2', 'other')
 
     def text(self, path):
-        """Of a file of the kernel; those of disks that went are missing."""
+        """A file of the kernel; those of removed disks are missing."""
         try:
             return self.shown[path]
         except KeyError:
             raise FileNotFoundError(path) from None
 
     def test_reads_and_writes(self):
-        """Merged requests and milliseconds are not of interest."""
+        """Merged requests and milliseconds are ignored."""
         self.shown = {
             '/sys/dev/block/253:0/stat': ' 3 9 24 9 5 9 80 9 9 9 9 0 0 0 0\n',
             '/sys/dev/block/253:1/stat': ' 0 0 0 0 1 0 1 0 0 0 0 0 0 0 0\n'}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Data planes: what is served, and when; tgtd itself is in tests/e2e."""
+"""Data planes: what is exported, and when; for tgtd itself see tests/e2e."""
 
 import contextlib
 import dataclasses
@@ -46,7 +46,7 @@ EQUIPMENT = equipment.Equipment(fc_ports=(
 
 
 class RecordingDataPlane:
-    """Remembers what it was told; stuck: waits before it does it."""
+    """Records its calls; stuck: waits before it carries them out."""
 
     def __init__(self):
         self.exports = None
@@ -60,7 +60,7 @@ class RecordingDataPlane:
         self.told = threading.Event()
 
     def traffic(self):
-        """What there is, once."""
+        """The traffic that was set, once."""
         moved, self.moved = self.moved, []
         if not moved:
             self.told.set()
@@ -81,7 +81,7 @@ class RecordingDataPlane:
         self.is_closed = True
 
     def seen_by(self, initiator):
-        """LUNs by number that a host with this initiator sees."""
+        """The LUNs by number that a host with this initiator sees."""
         return {lun.number: lun for host in self.exports.hosts
                 if initiator in host.initiators for lun in host.luns}
 
@@ -130,7 +130,7 @@ class TestWhatIsServed(ServedTest):
         self.assertEqual((), exports.hosts)
 
     def test_fibre_channel(self):
-        """INI-1, INI-4: hosts' ports, and those that nobody has yet."""
+        """INI-1, INI-4: hosts' ports, and those without a host."""
         array = self.array = self.new_array(equipment=EQUIPMENT)
         self.data_plane = RecordingDataPlane()
         self.data_plane.has_fc = True
@@ -151,7 +151,7 @@ class TestWhatIsServed(ServedTest):
             seen.initiators, seen.ports, [lun.size for lun in seen.luns]))
 
     def test_plane_without_fibre_channel(self):
-        """It does not hear of its ports."""
+        """It is not notified of its ports."""
         self.map(self.node, self.vol)
         before = self.data_plane.exports
         other = self.host('node2')
@@ -199,7 +199,7 @@ class TestWhatIsServed(ServedTest):
         self.assertEqual({}, self.seen('b'))
 
     def test_volume(self):
-        """MAP-1, VOL-15: the file of its own, as large as it."""
+        """MAP-1, VOL-15: its own file, with its size."""
         self.map(self.node, self.vol)
         lun = self.seen()[1]
         self.assertEqual((2 ** 30, self.vol['scsi_sn'], False),
@@ -301,7 +301,7 @@ class TestWhatIsServed(ServedTest):
         return [host.account for host in self.data_plane.exports.hosts]
 
     def test_portals_come_and_go(self):
-        """NET-1: addresses of replication are none."""
+        """NET-1: replication addresses are not portals."""
         interface = {'ref': '/system/net_ports/1'}
         for service, address in (('iscsi', '192.0.2.9'),
                                  ('Replication', '192.0.2.10')):
@@ -357,7 +357,7 @@ class TestWhatIsServed(ServedTest):
                  in self.data_plane.seen_by(iqn['iqn']).items()})
 
     def luns_of(self, owner):
-        """Serials by LUN, as the API tells them."""
+        """Serials by LUN, as the API shows them."""
         if owner is None:
             return {}
         return {hit['lun']: self.get(hit['volume']['ref'][1:])['scsi_sn']
@@ -367,7 +367,7 @@ class TestWhatIsServed(ServedTest):
 class TestWhenItIsServed(ServedTest):
 
     def test_served_from_the_start(self):
-        """Nothing is kept of what was served: the rows say it."""
+        """Nothing is stored about exports: the rows define them."""
         self.map(self.node, self.vol)
         again = RecordingDataPlane()
         self.array.serve(again)
@@ -399,7 +399,7 @@ class TestWhenItIsServed(ServedTest):
             messages.reply(200, body).body)
 
     def test_failure(self):
-        """The change is made, and the reply says what is wrong."""
+        """The change is made, and the reply has the error."""
         self.data_plane.failure = data_planes.DataPlaneError('no more LUNs')
         logger = self.useFixture(fixtures.FakeLogger())
         reply = self.call('POST', 'mappings', {
@@ -447,7 +447,7 @@ class TestTraffic(ServedTest):
             publisher, '_LOOK_SECONDS', 0.01))
 
     def test_statistics(self):
-        """STA-5: of volumes, in bytes; nobody knows how long it took."""
+        """STA-5: of volumes, in bytes; latencies are unknown."""
         self.map(self.node, self.vol)
         view = self.view(self.snapshot(self.vg))
         self.map(self.node, view, 'snapshots')
@@ -458,7 +458,7 @@ class TestTraffic(ServedTest):
                                 10, 10 * 65536),
             data_planes.Traffic(image['scsi_sn'], 5, 5, 5, 5),
             data_planes.Traffic('ffff', 5, 5, 5, 5)]
-        # It asks again when it has noted that.
+        # It has recorded them before it asks again.
         self.data_plane.told.clear()
         self.assertTrue(self.data_plane.told.wait(20))
         row, = self.hits('stats/volumes')
@@ -473,7 +473,7 @@ class TestTraffic(ServedTest):
 
 
 class FakeTgtd:
-    """What tgtd makes of its commands, and where it would crash."""
+    """Handles commands as tgtd does, including those that crash it."""
 
     def __init__(self):
         self.directory = pathlib.Path('/run/tgt')
@@ -575,7 +575,7 @@ class FakeTgtd:
         self.portals.remove(param.removeprefix('portal='))
 
     def _stat_target(self):
-        """As tgtd 1.0.85 shows it, LUN 0 among it."""
+        """In the format of tgtd 1.0.85, including LUN 0."""
         return ('tgt lun sid rd_subm(bytes,cmds) rd_done(bytes,cmds)'
                 ' wr_subm(bytes,cmds) wr_done(bytes,cmds) errs\n'
                 '  1   0   1            0      0            0      0'
@@ -617,7 +617,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.publish()
         self.assertEqual((f'{IQN}target', {'192.0.2.1:3260', '[::1]:3260'}),
                          (self.daemon.target, self.daemon.portals))
-        # Writes come in pieces as large as reads.
+        # Writes come in pieces of the same size as reads.
         self.assertEqual({'MaxRecvDataSegmentLength': '262144'},
                          self.daemon.parameters)
 
@@ -633,7 +633,7 @@ class TestTgtDataPlane(testtools.TestCase):
             'readonly': '0'}, self.daemon.luns['7'])
 
     def test_traffic(self):
-        """What came since the last look, by LUN, of each session."""
+        """What was added since the last call, by LUN, of each session."""
         self.assertEqual([], self.data_plane.traffic())
         self.publish(self.host(lun(1, 'aa'), lun(2, 'bb')))
         self.assertEqual([], self.data_plane.traffic())
@@ -652,7 +652,7 @@ class TestTgtDataPlane(testtools.TestCase):
             self.data_plane.traffic())
 
     def test_traffic_of_a_new_session(self):
-        """tgtd counts anew: for a session, and for a disk."""
+        """tgtd counts from 0 again for a new session or disk."""
         self.publish(self.host(lun(1, 'aa')))
         for counts in ((5, 500, 0, 0), (2, 900, 0, 0)):
             self.daemon.counts = {(1, 1): counts}
@@ -669,7 +669,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual(1, len(self.data_plane.traffic()))
 
     def test_file_that_is_gone(self):
-        """The row is gone, too, and that is the next news."""
+        """The row is gone, too, and that change is published next."""
         gone = dataclasses.replace(
             lun(1), path=pathlib.Path('/dev/null/nothing'))
         self.publish(self.host(gone, lun(2, 'cd')))
@@ -678,7 +678,7 @@ class TestTgtDataPlane(testtools.TestCase):
     @hypothesis.settings(deadline=None)
     @hypothesis.given(strategies.lists(HOSTS, max_size=5))
     def test_any_change_of_mind(self, publications):
-        """What is served is what was wanted last; the rest is untouched."""
+        """What was wanted last is exported; the rest is untouched."""
         self.new_data_plane()
         for hosts in publications:
             before = dict(getattr(self.daemon, 'luns', {}))
@@ -712,9 +712,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual(set(self.daemon.bound), set(self.daemon.accounts))
 
     def test_never_open_to_all_while_an_account_goes(self):
-        """An account that nobody knows is there from the first to the last.
-
-        """
+        """A secret account is there from first to last."""
         accounts = [data_planes.Account(name, SECRET) for name in 'ab']
         self.publish(*[self.host(lun(1), account=item) for item in accounts])
         bound = self.daemon.bound = WatchedList(self.daemon.bound)
@@ -759,7 +757,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual(1, self.daemon.starts)
 
     def test_two_disks_with_one_number(self):
-        """The first host's is served, and it is said once."""
+        """That of the first host is exported, with one warning."""
         logger = self.useFixture(fixtures.FakeLogger())
         for _ in range(2):
             self.publish(self.host(lun(1, 'ab')),
@@ -782,7 +780,7 @@ class TestTgtDataPlane(testtools.TestCase):
                          self.daemon.portals)
 
     def test_portal_that_this_machine_has_not(self):
-        """The rest is served, and it is tried again."""
+        """The rest is exported, and it is retried."""
         logger = self.useFixture(fixtures.FakeLogger())
         self.publish()
         self.daemon.failing = ['new_portal']
@@ -794,7 +792,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual(1, self.daemon.starts)
 
     def test_no_portals(self):
-        """tgtd would take all addresses of the machine."""
+        """tgtd would use all addresses of the machine."""
         self.publish(portals=())
         self.assertEqual(0, self.daemon.starts)
         self.publish()
@@ -807,7 +805,7 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual({'1'}, set(self.daemon.luns))
 
     def test_command_that_fails_once(self):
-        """A new daemon begins anew."""
+        """A new daemon is started."""
         self.useFixture(fixtures.FakeLogger())
         self.publish(self.host(lun(1)))
         self.daemon.failing = ['new_logicalunit']
@@ -825,13 +823,13 @@ class TestTgtDataPlane(testtools.TestCase):
         self.assertEqual({'1'}, set(self.daemon.luns))
 
     def test_no_commands_while_quiesced(self):
-        """A stopped daemon would not answer."""
+        """A stopped daemon would not reply."""
         self.publish()
         with self.data_plane.quiesced():
             thread = threading.Thread(
                 target=self.publish, args=(self.host(lun(1)),))
             thread.start()
-            # Long enough for one that does not wait.
+            # Long enough for a call that does not wait.
             thread.join(0.1)
             self.assertEqual('stopped', self.daemon.log[-1])
         thread.join()
@@ -845,7 +843,7 @@ class TestTgtDataPlane(testtools.TestCase):
 
 
 class WatchedList(list):
-    """Knows how short it has been."""
+    """Records its minimum length."""
 
     def __init__(self, items):
         super().__init__(items)
@@ -858,7 +856,7 @@ class WatchedList(list):
 
 
 class TestCheck(testtools.TestCase):
-    """What is said where tgtd cannot run."""
+    """The error where tgtd cannot run."""
 
     def test_not_installed(self):
         self.useFixture(fixtures.MonkeyPatch(
@@ -877,7 +875,7 @@ class TestCheck(testtools.TestCase):
 class TestExchange(testtools.TestCase):
 
     def test_disk_comes_first(self):
-        """What the disk has refused is not told, served or not."""
+        """What the disk refused is not reported, exported or not."""
         commit = commits.started()
         commit.set_exception(k2_sim.StateError('disk full'))
         exchange = messages.Exchange(

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Fibre Channel ports that the kernel's target serves, on a fake configfs.
+"""Fibre Channel ports of the kernel's target, on a fake configfs.
 
-The kernel itself is in tests/guest.
+The kernel itself is tested in tests/guest.
 """
 
 import pathlib
@@ -92,7 +92,7 @@ class TestFibreChannel(FibreChannelTest):
         self.assertTrue(self.data_plane.is_serving)
 
     def test_ports_that_this_machine_has_not(self):
-        """It is said once; the others are served."""
+        """One warning; the others are exported."""
         logger = self.useFixture(fixtures.FakeLogger())
         for _ in range(2):
             self.publish(fc_ports=(ABSENT, *ARRAY))
@@ -112,14 +112,14 @@ class TestFibreChannel(FibreChannelTest):
         self.assertEqual([ARRAY[1]], self.targets())
 
     def test_known_ports_may_log_in_before_they_see_anything(self):
-        """The kernel would not tell them later that they may."""
+        """The kernel would not notify them later."""
         self.publish(known_ports=tuple(PORTS))
         for target in ARRAY:
             self.assertEqual(PORTS, self.admitted(target))
             self.assertEqual({}, self.seen(target=target))
 
     def test_known_ports_may_log_in_afterwards(self):
-        """Their sessions go on, in which there is nothing to see."""
+        """Their sessions continue, with nothing to see."""
         self.publish(host(lun(1)))
         self.publish()
         self.assertEqual(PORTS[:2], self.admitted())
@@ -178,7 +178,7 @@ class TestFibreChannel(FibreChannelTest):
 
 
 class TestOwn(FibreChannelTest):
-    """Nothing of its own is left, and nothing of others touched."""
+    """All of its own objects are removed, others' are untouched."""
 
     def test_close(self):
         self.publish(host(lun(1)), known_ports=(PORTS[3],))
@@ -209,7 +209,7 @@ class TestOwn(FibreChannelTest):
         self.tree.log.clear()
         self.data_plane.close()
         steps = {line.partition(' ')[2] for line in self.tree.log}
-        # An empty group of disks, which others may have as well.
+        # An empty group of disks, which other users may have as well.
         for step in sorted(steps - {'core/iblock_0'}):
             with self.subTest(step):
                 self.new_kernel()

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The data plane of the kernel's target, on a configfs that is a fake.
+"""The data plane of the kernel's target, on a fake configfs.
 
-The kernel itself is in tests/e2e.
+The kernel itself is tested in tests/e2e.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ from tests.data_planes.serving import SECRET
 
 GROUP = f'iscsi/{IQN}target/tpgt_1'
 MARK = 'k2-sim-1'
-# Where many small files cost little, if there is such a place.
+# A place where many small files cost little, if there is one.
 MEMORY = '/dev/shm' if os.path.isdir('/dev/shm') else None
 
 
@@ -54,7 +54,7 @@ class LioTest(testtools.TestCase):
         self.new_kernel()
 
     def check_changes(self, publications):
-        """What is served is what was wanted last; the rest is untouched."""
+        """What was wanted last is exported; the rest is untouched."""
         self.new_kernel()
         for hosts in publications:
             self.publish(*hosts)
@@ -66,7 +66,7 @@ class LioTest(testtools.TestCase):
         self.assertEqual(({}, {}), (self.tree.shown(), self.disks.files))
 
     def check(self, hosts):
-        """What is served is what these hosts are to see."""
+        """Exactly what these hosts are to see is exported."""
         raise NotImplementedError
 
     def check_portal(self, address):
@@ -117,7 +117,7 @@ class LioTest(testtools.TestCase):
 class TestLioDataPlane(LioTest):
 
     def test_target_without_luns(self):
-        """NET-1, NET-2: strangers neither log in nor see it."""
+        """NET-1, NET-2: unknown initiators can neither log in nor see it."""
         self.publish()
         self.assertEqual(['192.0.2.1:3260', '[::1]:3260'], self.names('np'))
         self.check_target()
@@ -131,7 +131,7 @@ class TestLioDataPlane(LioTest):
                 'param/MaxRecvDataSegmentLength')])
 
     def test_lun(self):
-        """VOL-15: the WWID that comes of it ends with scsi_sn."""
+        """VOL-15: the resulting WWID ends with scsi_sn."""
         self.publish(host(lun(7, '2851001f')))
         self.assertEqual({7: ('2851001f', False)}, self.seen())
         self.assertEqual(
@@ -148,7 +148,7 @@ class TestLioDataPlane(LioTest):
                          self.read(f'{disk}/control'))
 
     def test_traffic(self):
-        """What came since the last look, by serial."""
+        """What was added since the last call, by serial."""
         self.assertEqual([], self.data_plane.traffic())
         self.disks.counted = {f'{MARK}-aa': (3, 4096, 2, 1024),
                               f'{MARK}-bb': (0, 0, 0, 0)}
@@ -169,14 +169,14 @@ class TestLioDataPlane(LioTest):
         self.assertEqual([], self.data_plane.traffic())
 
     def test_each_host_sees_its_own(self):
-        """The same number is another disk on another host."""
+        """The same number is a different disk on each host."""
         self.publish(host(lun(1, 'ab'), lun(2, 'cd')),
                      host(lun(1, 'cd'), name='b'))
         self.assertEqual({1: ('ab', False), 2: ('cd', False)}, self.seen())
         self.assertEqual({1: ('cd', False)}, self.seen('b'))
 
     def test_file_that_is_gone(self):
-        """The row is gone, too, and that is the next news."""
+        """The row is gone, too, and that change is published next."""
         gone = dataclasses.replace(
             lun(1), path=pathlib.Path('/dev/null/nothing'))
         self.publish(host(gone, lun(2, 'cd')))
@@ -222,7 +222,7 @@ class TestLioDataPlane(LioTest):
         self.assertEqual({1: ('cd', False), 2: ('ab', False)}, self.seen())
 
     def test_write_protected_before_the_file_changes(self):
-        """That file may be another volume's, too."""
+        """That file may belong to another volume, too."""
         self.publish(host(lun(1)))
         seen = []
         put = self.disks.put
@@ -234,7 +234,7 @@ class TestLioDataPlane(LioTest):
         self.assertEqual({1: ('ab', False)}, self.seen())
 
     def test_account_stands_before_the_first_lun(self):
-        """CHP-2: nobody logs in without it."""
+        """CHP-2: no login is possible without it."""
         self.publish(host(lun(1), account=data_planes.Account('u', SECRET)))
         acl = f'{GROUP}/acls/{IQN}a'
         self.assertLess(
@@ -262,7 +262,7 @@ class TestLioDataPlane(LioTest):
                          self.names('np'))
 
     def test_portal_that_this_machine_has_not(self):
-        """The rest is served, it is said once, and it is tried again."""
+        """The rest is exported, with one warning, and it is retried."""
         logger = self.useFixture(fixtures.FakeLogger())
         self.publish()
         self.missing_addresses = {'192.0.2.3'}
@@ -300,7 +300,7 @@ class TestLioDataPlane(LioTest):
                 self.check_target()
 
     def test_target_that_went_by_itself(self):
-        """Somebody has cleared the kernel's target."""
+        """The kernel's target was cleared by another program."""
         self.publish(host(lun(1)))
         self.assertTrue(self.data_plane.is_serving)
         self.new_data_plane()
@@ -315,7 +315,7 @@ class TestLioDataPlane(LioTest):
             thread = threading.Thread(
                 target=self.publish, args=(host(lun(1)),))
             thread.start()
-            # Long enough for one that does not wait.
+            # Long enough for a call that does not wait.
             thread.join(0.1)
             self.assertEqual([], self.names('acls'))
         thread.join()
@@ -323,7 +323,7 @@ class TestLioDataPlane(LioTest):
 
 
 class TestOwn(LioTest):
-    """Nothing of its own is left, and nothing of others touched."""
+    """All of its own objects are removed, others' are untouched."""
 
     def test_close(self):
         self.publish(host(lun(1)))
@@ -336,7 +336,7 @@ class TestOwn(LioTest):
             self.tree.shown(), self.disks.files, closed))
 
     def test_close_that_fails(self):
-        """Who owns the state is known all the same."""
+        """The owner of the state is still known."""
         closed = []
         self.data_plane = self.new_data_plane(
             on_close=lambda: closed.append(True))
@@ -346,7 +346,7 @@ class TestOwn(LioTest):
         self.assertEqual([True], closed)
 
     def test_what_a_killed_process_has_left(self):
-        """Also when it was killed while writes were held up."""
+        """Even if it was killed while writes were suspended."""
         self.publish(host(lun(1)))
         self.disks.is_held = True
         self.data_plane = self.new_data_plane()
@@ -358,7 +358,7 @@ class TestOwn(LioTest):
         self.assertEqual({}, self.tree.shown())
 
     def test_killed_at_any_step(self):
-        """The next one can serve, and leaves nothing."""
+        """The next one can export, and leaves nothing behind."""
         self.publish(host(lun(1)))
         steps = {line.partition(' ')[2] for line in self.tree.log}
         for step in sorted(steps - {'iscsi'}):
@@ -401,7 +401,7 @@ class TestOwn(LioTest):
 
 
 class TestCheck(testtools.TestCase):
-    """What is said where the kernel's target cannot be had."""
+    """The error where the kernel's target cannot be used."""
 
     def refusal(self, **patches):
         for name, value in {'os.geteuid': lambda: 0,
@@ -433,7 +433,7 @@ class TestCheck(testtools.TestCase):
                 lambda self, missing=path: str(self) != missing}))
 
     def fc(self, **patches):
-        """Whether FC is served, and what the log says of it."""
+        """Whether FC is exported, and what the log says of it."""
         logger = self.useFixture(fixtures.FakeLogger())
         for name, value in {'check': lambda: None,
                             '_load_modules': self.loaded.append,
@@ -462,7 +462,7 @@ class TestCheck(testtools.TestCase):
         self.assertEqual(['tcm_fc'], self.loaded)
 
     def test_no_fc_port(self):
-        """The kernel is asked for nothing then."""
+        """Then nothing is requested from the kernel."""
         self.ports()
         self.assertEqual(
             (False, 'FC ports are served by the API alone: this machine has'

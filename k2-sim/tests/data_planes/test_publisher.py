@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is served when some of it cannot be."""
+"""What is exported when part of it fails."""
 
 import threading
 from unittest import mock
@@ -32,7 +32,7 @@ class TestTrouble(test_data_planes.ServedTest):
         self.log = self.useFixture(fixtures.FakeLogger())
 
     def failing(self, name):
-        """The file system refuses something."""
+        """Make an operation of the file system fail."""
         return mock.patch.object(
             self.array.core.contents, name, autospec=True,
             side_effect=k2_sim.StateError('no room'))
@@ -48,7 +48,7 @@ class TestTrouble(test_data_planes.ServedTest):
                 'volume': base.ref('volumes', other)}
 
     def test_volume_without_a_file(self):
-        """What can be served is, and what shall not be is not."""
+        """The rest is exported, and this volume is not."""
         record = self.map(self.node, self.vol)
         with self.failing('clone'):
             self.fail('POST', 'mappings', self.other_mapping())
@@ -61,7 +61,7 @@ class TestTrouble(test_data_planes.ServedTest):
         self.assertNotIn('Traceback', self.log.output)
 
     def test_volume_that_cannot_grow(self):
-        """It stays as large as it was."""
+        """It keeps its size."""
         self.map(self.node, self.vol)
         before = self.seen()[1].path
         with self.failing('resize'):
@@ -71,7 +71,7 @@ class TestTrouble(test_data_planes.ServedTest):
         self.assertEqual({before.name}, self.array.core.contents.live)
 
     def test_tried_again(self):
-        """Without any news: there may be room by now."""
+        """Even without a change: there may be space by now."""
         with mock.patch.multiple(publisher, _LOOK_SECONDS=0.001,
                                  _RETRY_SECONDS=0.001):
             with self.failing('clone'):
@@ -84,7 +84,7 @@ class TestTrouble(test_data_planes.ServedTest):
                 self.assertTrue(served.wait(10))
 
     def test_growth_of_what_is_read_only(self):
-        """VOL-3, also of a file that a snapshot has, too."""
+        """VOL-3, also with a file that a snapshot shares."""
         self.control.data.write('volumes', self.vol['id'], 0, b'x')
         self.snapshot(self.vg)
         path = f'volumes/{self.vol["id"]}'
@@ -99,7 +99,7 @@ class TestTrouble(test_data_planes.ServedTest):
             2 ** 30, self.array.core.contents.size(row['content']))
 
     def test_failure_for_nobody(self):
-        """What the array does by itself fails no later request."""
+        """A failure in a background task fails no later request."""
         record = self.map(self.node, self.vol)
         self.data_plane.failure = data_planes.DataPlaneError('no more LUNs')
         with self.array.lock, self.array.store.transaction():
@@ -111,7 +111,7 @@ class TestTrouble(test_data_planes.ServedTest):
 
     @ddt.data('\0', '\n', 'a b')
     def test_initiator_that_no_command_takes(self, text):
-        """INI-5: names are of letters that can be printed."""
+        """INI-5: names consist of printable characters."""
         text = self.refused('POST', 'host_iqns', {
             'iqn': f'{test_data_planes.IQN}{text}',
             'host': base.ref('hosts', self.node)})

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Faults by object, latency, chance, delays in seconds, outages."""
+"""Faults by object, latency, probability, delays in seconds, outages."""
 
 import json
 import time
@@ -106,7 +106,7 @@ class TestObjects(FaultsTest):
         self.assertEqual(0, rule.matched)
 
     def test_counts_are_of_these_objects(self):
-        """after and times look at the requests that match, no others."""
+        """after and times count only matching requests."""
         rule = self.control.add_fault(
             kind='busy', where={'name': 'cv-*'}, after=1, times=1)
         statuses = [self.exchange('GET', path).response.status
@@ -141,7 +141,7 @@ class TestRules(FaultsTest):
         self.assertEqual(1, self.control.add_fault(kind='busy').id)
 
     def test_change(self):
-        """The live rule changes; its place and counts stay."""
+        """The live rule changes; its position and counts stay."""
         rule = self.control.fault(1)
         self.assertEqual(500, self._status())
         changed = self.sim(200, 'PATCH', 'faults/1', {
@@ -179,7 +179,7 @@ class TestRules(FaultsTest):
 
 
 class TestRegexps(FaultsTest):
-    """They are tried while others wait, so not for long."""
+    """They run while other requests wait, so their time is limited."""
 
     def test_found(self):
         rule = self.control.add_fault(kind='busy', regexp='^vol.*s$')
@@ -188,7 +188,7 @@ class TestRegexps(FaultsTest):
         self.assertEqual(2, rule.triggered)
 
     def test_one_that_takes_too_long(self):
-        """The rule rests, the request is answered, the log tells."""
+        """The rule is disabled, the request gets its reply, the log has it."""
         log = self.useFixture(fixtures.FakeLogger())
         rule = self.control.add_fault(kind='busy', regexp='(a|aa)+$')
         began = time.process_time()
@@ -229,7 +229,7 @@ class TestLatencies(FaultsTest):
         self.assertEqual(0, delays[0])
 
     def test_long_tails(self):
-        """Half of them is near the median, and some take far longer."""
+        """Half of the values are near the median, and some far longer."""
         for value, median in (
                 ({'kind': 'lognormal', 'median': 10, 'sigma': 1}, 0.01),
                 ({'kind': 'pareto', 'minimum': 10, 'shape': 1.2}, 0.0178)):
@@ -264,7 +264,7 @@ class TestLatencies(FaultsTest):
             self.sim(400, 'POST', 'latency', value)
 
     def test_rule(self):
-        """A rule's latency takes the place of the array's."""
+        """A rule's latency replaces the array's."""
         self.control.set_latency(1)
         self.control.add_fault(kind='latency', method='POST',
                                latency={'ms': 7000})
@@ -303,7 +303,7 @@ class TestLatencies(FaultsTest):
 
 
 class TestSeed(testtools.TestCase):
-    """The same seed and the same requests: the same faults."""
+    """The same seed and the same requests cause the same faults."""
 
     def array(self, seed=None):
         array = k2_sim.Array(clock=k2_sim.FakeClock(), seed=seed)
@@ -343,7 +343,7 @@ class TestSeed(testtools.TestCase):
             array.control.seed)))
 
     def test_by_control(self):
-        """Setting it begins anew, counts included; a reset does, too."""
+        """Setting it restarts, counts included; so does a reset."""
         array = self.array()
         array.control.set_seed(7)
         first = self.run_through(array)
@@ -362,7 +362,7 @@ class TestSeed(testtools.TestCase):
         self.assertEqual(first, self.run_through(array))
 
     def test_rules_do_not_disturb_each_other(self):
-        """What one rule draws depends on its own requests alone."""
+        """The draws of one rule depend only on its own requests."""
         plain, more = self.array(7), self.array(7)
         more.control.add_fault(kind='garbage', path='x', probability=0.5)
         for _ in range(3):
@@ -374,7 +374,7 @@ class TestSeed(testtools.TestCase):
             [seen[0] for seen in self.run_through(more)])
 
     def test_triggers_shift_nothing(self):
-        """Triggered or disabled, a rule leaves the others their numbers."""
+        """Triggered or disabled, a rule does not shift the others' numbers."""
         def run(**changes):
             array = self.array(7)
             array.control.change_fault(1, **changes)
@@ -396,7 +396,7 @@ class TestSeed(testtools.TestCase):
                                   in run(enabled=False)[0]])
 
     def test_a_latency_that_triggers_shifts_nothing(self):
-        """Nor what the array draws, nor another rule of the same kind."""
+        """Neither for the array nor for another rule of the same kind."""
         def run(probability):
             array = self.array(7)
             array.control.add_fault(
@@ -427,7 +427,7 @@ class TestSeed(testtools.TestCase):
 class TestVisibility(FaultsTest):
 
     def test_late_by_the_clock(self):
-        """OBJ-6: however often it is read, until the time has come."""
+        """OBJ-6: however often it is read, until the time is over."""
         self.control.add_fault(kind='late', method='POST', seconds=30)
         made = self.post('host_groups', {'name': 'hg'})
         path = f'host_groups/{made["id"]}'
@@ -440,7 +440,7 @@ class TestVisibility(FaultsTest):
         self.assertEqual(1, len(self.hits('host_groups')))
 
     def test_nothing_is_kept_for_ever(self):
-        """OBJ-6, QRY-10: also what nobody reads any more."""
+        """OBJ-6, QRY-10: even if it is never read again."""
         self.control.add_fault(kind='late', method='POST', seconds=30)
         self.control.add_fault(kind='linger', method='DELETE', seconds=30)
         group = self.group()
@@ -468,7 +468,7 @@ class TestVisibility(FaultsTest):
         self.assertEqual([], self.hits('snapshots'))
 
     def test_linger_by_the_clock(self):
-        """QRY-10, by the switch, in seconds."""
+        """QRY-10, by the behavior, in seconds."""
         self.control.set_behaviors(linger_seconds=10)
         group = self.group()
         self.volume(group)
@@ -486,7 +486,7 @@ class TestVisibility(FaultsTest):
 class TestOutages(FaultsTest):
 
     def test_full(self):
-        """CAP-3: what needs space is refused, all else works."""
+        """CAP-3: what needs space is refused, everything else works."""
         group = self.group()
         volume = self.volume(group)
         taken = self.snapshot(group)
@@ -519,7 +519,7 @@ class TestOutages(FaultsTest):
         self.assertEqual('ok', self.get('system/capacity/1')['state'])
 
     def test_data_port_down(self):
-        """NET-3, section 7.4: link_state tells."""
+        """NET-3, section 7.4: link_state shows it."""
         port = '/system/net_ports/2'
         self.sim(200, 'POST', 'ports', {'port': port, 'up': False})
         self.assertEqual('down', self._link('system/net_ports/2'))
@@ -599,7 +599,7 @@ class TestOutageRules(FaultsTest):
         self.assertEqual('ok', self.get('system/capacity/1')['state'])
 
     def test_two_requests_at_once(self):
-        """What one of them began does not end under the other."""
+        """An outage begun by one does not end under the other."""
         rule = self.control.add_fault(kind='full')
         with self.array.outages.during([rule]):
             self.get('volumes')
@@ -607,7 +607,7 @@ class TestOutageRules(FaultsTest):
         self.assertFalse(self.control.behaviors()['full'])
 
     def test_full(self):
-        """SNP-4, CAP-3: for the one volume that the rule is about."""
+        """SNP-4, CAP-3: for the one volume that the rule matches."""
         group = self.group()
         self.volume(group)
         self.snapshot(group, 'kept')
@@ -622,7 +622,7 @@ class TestOutageRules(FaultsTest):
         self.post('volumes', {**body, 'name': 'small'})
 
     def test_port_down(self):
-        """NET-3: until the array looks after its time is over."""
+        """NET-3: until the array runs maintenance after its time."""
         self.control.add_fault(
             kind='port_down', port=self.PORT, seconds=60, times=1)
         self.get('volumes')
@@ -667,7 +667,7 @@ class TestOutageRules(FaultsTest):
         self.assertEqual('status', self.control.journal()[0].fault)
 
     def test_one_scenario(self):
-        """Everything by chance, and twice the same."""
+        """Random faults throughout, and the same twice."""
         rules = [
             {'kind': 'offline', 'probability': 0.2},
             {'kind': 'full', 'probability': 0.2, 'seconds': 3},
@@ -708,7 +708,7 @@ class TestOutageRules(FaultsTest):
 class TestPeerLost(pairs.PairTest):
 
     def test_by_a_rule(self):
-        """REP-19: lost at the request that triggers it, and back in time."""
+        """REP-19: lost at the request that triggers it, and back on time."""
         self.start()
         self.a.control.add_fault(kind='peer_lost', method='GET',
                                  path='volumes', times=1, seconds=30)
@@ -723,7 +723,7 @@ class TestPeerLost(pairs.PairTest):
         self.assertEqual('in_sync', self.here()['state'])
 
     def test_by_a_rule_for_one_request(self):
-        """REP-19: no session is made while the peer is lost."""
+        """REP-19: no session is created while the peer is lost."""
         self.prepare()
         group = self.a.group('vg-x')
         self.a.control.add_fault(
@@ -744,7 +744,7 @@ class TestPeerLost(pairs.PairTest):
 
 
 class TestPieces(testtools.TestCase):
-    """A slow loris: the body comes piece by piece."""
+    """A slow loris: the body arrives piece by piece."""
 
     def test_pieces(self):
         body = bytes(range(250))

@@ -54,7 +54,7 @@ class ArchiveTest(base.ArrayTest):
         self.control.set_performance(iops_avg=3)
 
     def array_with(self, **options):
-        """From here on an array of the same profile, and another name."""
+        """Switch to an array of the same profile with another name."""
         self.start_array(name='other', **options)
 
 
@@ -94,7 +94,7 @@ class TestRestore(ArchiveTest):
         self.assertEqual(0, self.get('volumes?name=renamed')['total'])
 
     def test_what_reads_did_not_see(self):
-        """OBJ-6, QRY-10: it was of the state that is gone."""
+        """OBJ-6, QRY-10: stale reads belong to the discarded state."""
         self.control.set_behaviors(linger_seconds=60)
         self.fill()
         saved = self.save()
@@ -158,7 +158,7 @@ class TestRefusals(ArchiveTest):
               ('volsnaps', 'snapshot', '/snapshots/99'))
     @ddt.unpack
     def test_bad_value(self, resource, field, value):
-        """What replies could not show, or rules not find, is not taken."""
+        """What replies could not show, or rules not find, is refused."""
         self.fill()
         document = json.loads(self.save())
         row = document['objects'][resource][-1]
@@ -167,7 +167,7 @@ class TestRefusals(ArchiveTest):
                     json.dumps(document).encode())
 
     def test_row_that_nothing_would_find(self):
-        """INI-1: what two initiators are compared in is kept with them."""
+        """INI-1: the normalized form of initiators is restored with them."""
         self.fill()
         document = json.loads(self.save())
         del document['objects']['host_fc_ports'][-1]['identity']

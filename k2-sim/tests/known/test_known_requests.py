@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An array that serves what is known to work on every array (section 16)."""
+"""An array that accepts only requests known to work on all (section 16)."""
 
 import ddt
 
@@ -22,7 +22,7 @@ from tests import pairs
 STATUSES = (400, 404, 405, 500, 501)
 NOT_LISTED = 'refuse_unlisted'
 SEQUENCE = {'X-K2-Sequence': 'writer=1'}
-# Searches that the list lacks; the volume group in them is the first one.
+# Searches that are not listed; the volume group in them is the first one.
 SEARCHES = (
     'volumes?__limit=9', 'volumes?__sort=id', 'volumes/1?__fields=id',
     'volumes?name__in=CTRL', 'volumes?name=CTRL&size=1', 'volumes?id=1',
@@ -30,7 +30,7 @@ SEARCHES = (
     'volume_groups', 'hosts', 'hosts?type=Linux', 'snapshots',
     'host_fc_ports?pwwn=5001438000000001', 'system/state?__pretty=1',
     'snapshots?volume_group.ref=/volume_groups/14', '?__pretty=1')
-# Of which the list lacks path or method; the status of the silent ways.
+# Method or path is not listed; the status of the silent refusals.
 PATHS = (
     ('GET', 'volumes/1', 405), ('GET', 'mappings/1', 405),
     ('GET', 'host_iqns', 405), ('GET', '__full', 404),
@@ -43,7 +43,7 @@ PATHS = (
 
 
 class KnownTest(base.ArrayTest):
-    """An array of the profile with one volume, and who may do all."""
+    """An array of the profile with one volume, and an administrator."""
 
     profile = 'known'
 
@@ -68,7 +68,7 @@ class TestRefusals(KnownTest):
 
     @ddt.data(*STATUSES)
     def test_statuses(self, status):
-        """Each answers all that is not listed, and nothing changes."""
+        """Each is the reply to everything not listed, and nothing changes."""
         # The control API and files have it as a number, too.
         self.switch(status)
         for path in SEARCHES:
@@ -107,7 +107,7 @@ class TestRefusals(KnownTest):
             ('DELETE', f'{changed}?x=1', None))
 
     def test_a_body_that_is_no_json(self):
-        """It is no listed request either; without a word, 400 (CON-5)."""
+        """It is not a listed request either; in silent mode, 400 (CON-5)."""
         for refusal, status in (('501', 501), ('ignored', 400)):
             self.switch(refusal)
             reply = self.array.handle(
@@ -116,7 +116,7 @@ class TestRefusals(KnownTest):
             self.assertEqual(status, reply.status)
 
     def test_drop(self):
-        """The connection breaks each time, whatever is not listed."""
+        """The connection breaks on each request that is not listed."""
         self.switch('drop')
         before = self.control.dump()
         for _ in range(2):
@@ -164,7 +164,7 @@ class TestRefusals(KnownTest):
 
 @ddt.ddt
 class TestListed(KnownTest):
-    """What is listed is served, however the rest is refused."""
+    """Listed requests work, however the rest is refused."""
 
     @ddt.data('400', 'drop', 'no_hits', 'ignored')
     def test_reads(self, refusal):
@@ -223,11 +223,11 @@ class TestListed(KnownTest):
 
 @ddt.ddt
 class TestSilence(KnownTest):
-    """Ways in which a client is told nothing."""
+    """Refusals of which the client is not notified."""
 
     @ddt.data('no_hits', 'ignored')
     def test_what_is_passed_over(self, refusal):
-        """Header, control parameters and fields do not count."""
+        """Header, control parameters and fields are ignored."""
         self.switch(refusal)
         page = self.get('volumes?__limit=1&__sort=name&__offset=1')
         self.assertEqual((100, 0, 2), tuple(
@@ -246,7 +246,7 @@ class TestSilence(KnownTest):
 
     @ddt.data('no_hits', 'ignored')
     def test_fields_of_snapshots(self, refusal):
-        """SNP-4: nobody hears that a view is not kept from deletion."""
+        """SNP-4: a view that stays deletable is not reported."""
         self.switch(refusal)
         snapshot = self.snapshot(self.made, is_exposable=False)
         self.assertEqual((False, False), (
@@ -257,7 +257,7 @@ class TestSilence(KnownTest):
 
     @ddt.data('no_hits', 'ignored')
     def test_a_patch_of_which_nothing_is_left(self, refusal):
-        """It succeeds and changes nothing; what is not there is missed."""
+        """It succeeds and changes nothing; a missing object is reported."""
         snapshot = self.snapshot(self.made)
         self.switch(refusal)
         for path, body in (
@@ -270,7 +270,7 @@ class TestSilence(KnownTest):
             self.expect(404, 'PATCH', path + '9', body)
 
     def _objects(self):
-        """All that is there, but for what the array writes down."""
+        """All objects, except those that the array writes on its own."""
         return {**self.control.dump()['objects'], 'events': []}
 
     @ddt.data('no_hits', 'ignored')
@@ -300,7 +300,7 @@ class TestSilence(KnownTest):
         self.get(f'volume_groups/{self.made["id"]}?nothing=1')
 
     def test_ignored(self):
-        """The most that is listed selects, or else nothing does."""
+        """The largest listed subset selects, or else nothing does."""
         host = self.host()
         self.map(host, self.first)
         self.switch('ignored')
@@ -319,7 +319,7 @@ class TestSilence(KnownTest):
 
 @ddt.ddt
 class TestRefuseOnly(KnownTest):
-    """An array that lacks some features, and serves all other requests."""
+    """An array that lacks some features, and accepts all other requests."""
 
     def lack(self, *features, how='501'):
         self.control.set_behaviors(
@@ -341,7 +341,7 @@ class TestRefuseOnly(KnownTest):
         self.assertEqual(['CTRL', 'vol-1'], self.names('volumes'))
 
     def test_what_is_listed_is_no_feature(self):
-        """Not even in a request that is not listed for something else."""
+        """Not even in a request that is unlisted for another reason."""
         self.lack('GET * *.ref__m_eq', 'POST mappings volume')
         self.get('mappings?volume.ref__m_eq=/volumes/7&__limit=1')
         self.refused('GET', 'volumes?volume_group.ref__m_eq=/volume_groups/7',
@@ -349,7 +349,7 @@ class TestRefuseOnly(KnownTest):
         self.map(self.host(), self.first)
 
     def test_all_names_count(self):
-        """One name of several is no such request."""
+        """One name of several does not make it such a request."""
         self.lack('POST snapshots is_exposable is_auto_deleteable')
         group = base.ref('volume_groups', self.made)
         body = self.snapshot_body(group, 's')
@@ -383,7 +383,7 @@ class TestRefuseOnly(KnownTest):
 
     @ddt.data('no_hits', 'ignored')
     def test_paths_in_silence(self, how):
-        """A request as such cannot be passed over."""
+        """A whole request cannot be ignored silently."""
         self.lack('GET volumes/#', 'GET snapshots', 'GET stats/*', how=how)
         self.refused('GET', 'volumes/1', status=405)
         self.refused('GET', 'stats/system', status=404)
@@ -432,7 +432,7 @@ class TestReplication(pairs.PairTest):
         self.a.delete(path)
 
     def test_commands_in_silence(self):
-        """The state is written, and what comes with it is not."""
+        """The state is written, and fields sent with it are not."""
         self.group = self.a.group(is_dedup=True)
         session = self.a.post(pairs.SESSIONS, pairs.session_body(self.group))
         self.a.control.set_behaviors(**{NOT_LISTED: 'ignored'})

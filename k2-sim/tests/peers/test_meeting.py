@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Arrays that meet while one of them makes something on the other."""
+"""Messages between arrays while one of them creates an object on the other."""
 
 import threading
 
@@ -21,7 +21,7 @@ LIMIT = 10
 
 
 class Line:
-    """The way to an array, on which something happens behind a question."""
+    """The link to an array; runs something during a request."""
 
     def __init__(self, array, kind, meanwhile):
         self._array = array
@@ -40,10 +40,10 @@ class Line:
 
 
 class TestMeeting(pairs.PairTest):
-    """REP-1: what was made on the peer is there when the request ends."""
+    """REP-1: what was created on the peer exists when the request ends."""
 
     def meet_behind(self, kind, side):
-        """Let a side show all its sessions to the other one."""
+        """Send all sessions of one side to the other during a request."""
         threads = []
 
         def meet():

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Arrays that replicate over HTTPS, each behind a server of its own."""
+"""Arrays that replicate over HTTPS, each with its own server."""
 
 import threading
 
@@ -71,7 +71,7 @@ class LinkTest(pairs.PairTest):
                     _PASSWORD))
 
     def look_again(self, side):
-        """Lost peers are tried once in a second of real time."""
+        """Lost peers are retried once per second of real time."""
         for state in side.array.links._states.values():
             state.tried = float('-inf')
         side.control.tick()
@@ -121,7 +121,7 @@ class TestHttps(LinkTest):
             'mgmt_connectivity_state'])
 
     def test_who_answers_is_met_at_once(self):
-        """What is asked within that second ends with a link that is up."""
+        """A request within that second ends with a link that is up."""
         self.useFixture(fixtures.MockPatchObject(
             links, '_PROBE_EVERY', float('inf')))
         self.lose('b')
@@ -137,7 +137,7 @@ class TestHttps(LinkTest):
                      {'state': 'in_sync'})
 
     def test_nobody_waits_for_a_silent_peer(self):
-        """Who tends the array probes; requests go on meanwhile."""
+        """Maintenance probes the peer; requests go on meanwhile."""
         self.start()
         self.a.array.core.has_maintenance = True
         probing, done = threading.Event(), threading.Event()
@@ -171,7 +171,7 @@ class TestHttps(LinkTest):
         self.assertFalse(array.may_wait('/api/v2/volumes'))
 
     def test_link_is_cut(self):
-        """The other process sees no more than a server that is busy."""
+        """To the other process it looks like a busy server."""
         self.start()
         self.b.control.cut_link()
         self.look_again(self.a)
@@ -187,7 +187,7 @@ class TestHttps(LinkTest):
             'mgmt_connectivity_state'])
 
     def test_certificate_of_somebody_else(self):
-        """Verified with the file of --peer-ca, whenever it comes."""
+        """Verified with the file of --peer-ca, whenever it appears."""
         other = self.directory / 'other'
         other.mkdir()
         self.a.array.links.transport.ca = other / 'ca.crt'
@@ -203,7 +203,7 @@ class TestHttps(LinkTest):
 
     @ddt.data(b'', b'[]', b'\xff', b'{}', b'{"views": 5}')
     def test_peer_that_answers_nonsense(self, body):
-        """Whatever is at the address: the peer is lost, and no more."""
+        """Whatever is at the address: the peer is lost, nothing else."""
         self.start()
         self.useFixture(fixtures.MockPatchObject(
             self.a.array.links.transport, '_post',

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A peer that is lost and comes back, restarts, and an array of its own."""
+"""A peer that is lost and comes back, restarts, and self-replication."""
 
 import concurrent.futures
 
@@ -42,7 +42,7 @@ class TestLoss(pairs.PairTest):
 
     @ddt.data('a', 'b')
     def test_source_is_suspended(self, side):
-        """REP-19: whichever side the cut is on, until it is resumed."""
+        """REP-19: whichever side is cut off, until it is resumed."""
         self.start()
         self.assertEqual(('ok', 'ok'), self.link_states())
         self.cut(side)
@@ -58,7 +58,7 @@ class TestLoss(pairs.PairTest):
         self.mend(side)
         self.assertEqual(('ok', 'ok'), self.link_states())
         self.clock.advance(600)
-        # It stays suspended until somebody resumes it.
+        # It stays suspended until it is resumed by a command.
         self.assertStates('suspended source', 'suspended target')
         self.assertEqual('one', self.contents()[1])
         self.write('in_sync')
@@ -78,7 +78,7 @@ class TestLoss(pairs.PairTest):
         self.assertEqual(2, self.here()['generation_number'])
 
     def test_on_its_way_at_the_cut(self):
-        """It does not arrive; a user's snapshot goes after the resume."""
+        """It does not arrive; a user's snapshot is sent after the resume."""
         self.start()
         self.a.control.set_behaviors(snapshot_seconds=10)
         self.a.control.write(self.volume['id'], 'two')
@@ -131,7 +131,7 @@ class TestLoss(pairs.PairTest):
         self.assertEqual(('two', 'two'), self.contents())
 
     def test_stop_without_the_target(self):
-        """The target follows when they meet again."""
+        """The target follows when the link is back."""
         self.start()
         self.cut('b')
         self.command_refused(self.a, 'suspended')
@@ -142,7 +142,7 @@ class TestLoss(pairs.PairTest):
         self.assertTrue(self.over_there()['stopped'])
 
     def test_end_without_the_target(self):
-        """What is left there can be taken over, left and deleted."""
+        """What is left on the target can be taken over, left and deleted."""
         self.start()
         self.cut('b')
         self.write('idle')
@@ -155,7 +155,7 @@ class TestLoss(pairs.PairTest):
         self.b.delete(self.target_path())
 
     def test_leave_without_the_source(self):
-        """Row 8 needs nobody."""
+        """Row 8 needs no peer."""
         self.start()
         self.cut('a')
         self.write_there('failed_over')
@@ -182,7 +182,7 @@ class TestLoss(pairs.PairTest):
         self.assertStates('in_sync source', 'in_sync target')
 
     def test_peer_was_reset(self):
-        """A source whose target is no more cannot go on."""
+        """A source whose target is gone cannot continue."""
         self.start()
         self.b.control.reset()
         self.clock.advance(300)
@@ -205,7 +205,7 @@ class TestLoss(pairs.PairTest):
         self.assertEqual({}, self.a.control.leftovers())
 
     def test_message_that_comes_late(self):
-        """Older news than those that are known change nothing."""
+        """Messages older than the last one change nothing."""
         self.prepare()
         second = self.a.volume(self.group, 'vol-2')
         transports, sent = self.a.array.links.transport, []
@@ -298,7 +298,7 @@ class TestRestart(pairs.PairTest):
         self.write('in_sync')
 
     def test_source_restarts(self):
-        """Its rounds go on where they were."""
+        """Its rounds continue where they were."""
         self.start()
         self.a.control.write(self.volume['id'], 'two')
         self.kill('a')
@@ -331,7 +331,7 @@ class TestRestart(pairs.PairTest):
         self.assertStates('in_sync source', 'in_sync target')
 
     def half(self, side, times=1):
-        """The array dies with a message on its way: times are answered."""
+        """Kill the array with a message in flight, after so many replies."""
         array = side.array
         real, sent = array.links.transport.send, []
 
@@ -345,7 +345,7 @@ class TestRestart(pairs.PairTest):
         array.links.transport.send = send
 
     def test_killed_before_the_peer_hears(self):
-        """The state here counts; the peer follows after the restart."""
+        """The local state counts; the peer follows after the restart."""
         self.start()
         for command, there in (('suspended', 'suspended'),
                                ('idle', 'idle')):
@@ -382,7 +382,7 @@ class TestRestart(pairs.PairTest):
         self.assertEqual(('two', 'two'), self.contents())
 
     def test_killed_between_making_there_and_here(self):
-        """What the peer made for nothing is gone after the restart."""
+        """What the peer created in vain is gone after the restart."""
         group = self.a.group()
         fresh = self.b.control.leftovers()
         for path, body in (
@@ -406,7 +406,7 @@ class TestRestart(pairs.PairTest):
                 self.b.delete('volume_groups/1015')
 
     def kill_in_the_middle(self, path, body):
-        """The peer answers, and the answer is never used."""
+        """The peer replies, and the reply is never used."""
         array = self.a.array
         real = array.links.call
 
@@ -420,7 +420,7 @@ class TestRestart(pairs.PairTest):
             self.assertEqual(500, self.a.call('POST', path, body).status)
 
     def test_half_made_is_replaced(self):
-        """A repeated request does not stumble over its own remains."""
+        """A repeated request replaces its own leftovers."""
         body = pairs.session_body(self.a.group())
         self.kill_in_the_middle(pairs.SESSIONS, body)
         array = self.a.array
@@ -494,7 +494,7 @@ class TestSelfPeer(pairs.PairTest):
 class TestThreads(pairs.PairTest):
 
     def test_both_at_once(self):
-        """Requests on both sides do not wait for each other for ever."""
+        """Requests on both sides do not deadlock."""
         sessions = []
         for number in range(8):
             self.prepare(str(number))

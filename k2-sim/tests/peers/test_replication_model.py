@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Anything on two arrays in any order: what holds whatever happens."""
+"""Anything on two arrays in any order: invariants that always hold."""
 
 import hypothesis
 from hypothesis import stateful
@@ -28,13 +28,13 @@ NUMBERS = strategies.integers(0, 1)
 COMMANDS = strategies.sampled_from(
     ('in_sync', 'suspended', 'idle', 'failed_over'))
 DELAYS = strategies.sampled_from((0.0, 0.0, 7.0, 100.0))
-# These refer to no object, or to what may be gone.
+# These refer to no object, or to one that may be deleted.
 _LOOSE = ('current_stats', 'current_replication_stats',
           'replication_rpo_history', 'last_restored_from')
 
 
 class TwoArrays(stateful.RuleBasedStateMachine):
-    """Arrays a and b with up to two sessions, made on a."""
+    """Arrays a and b with up to two sessions, created on a."""
 
     def __init__(self):
         super().__init__()
@@ -149,7 +149,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def roles(self):
-        """Never two that copy to each other; epochs decide."""
+        """Never two sources for each other; epochs decide."""
         for row in self.sessions('a'):
             other = self.other('a', row)
             if other is not None:
@@ -190,7 +190,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def references(self):
-        """Nothing that replies show refers to what is gone."""
+        """No reply refers to a deleted object."""
         for test in self.sides.values():
             for resource in catalogue.RESOURCES.values():
                 if not resource.known.get('id') or not (
@@ -213,7 +213,7 @@ class TwoArrays(stateful.RuleBasedStateMachine):
             test.check_indexes()
 
     def teardown(self):
-        """When all is well again, both sides agree and data arrives."""
+        """After all faults end, both sides agree and data arrives."""
         for test in self.sides.values():
             test.control.restore_link()
             for name in ('copy_seconds', 'round_seconds', 'start_seconds',

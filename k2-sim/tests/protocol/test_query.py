@@ -90,7 +90,7 @@ class TestSearch(base.ArrayTest):
     @ddt.data('nmae=vol-1', 'name__foo=vol-1', 'password=x',
               'is_thin_clone=true', 'name=vol-1&nmae=vol-1', '=x')
     def test_unknown_field_gives_no_hits(self, text):
-        """QRY-2; write-only fields are not there."""
+        """QRY-2; write-only fields do not exist for queries."""
         self.assertEqual(
             {'hits': [], 'limit': 1000, 'offset': 0, 'total': 0},
             self.get(f'volumes?{text}'))
@@ -102,13 +102,13 @@ class TestSearch(base.ArrayTest):
         self.assertEqual(4, self.get(f'volumes?{text}')['total'])
 
     def test_wan_addresses_come_along(self):
-        """QRY-3 and NET-1, as the old driver met it."""
+        """QRY-3 and NET-1, as the old driver encountered it."""
         self.assertEqual(6, len(self.hits('system/net_ips?wan_port=""')))
 
     @ddt.data('description=null', 'description=None', 'description__neq=x',
               'description__contains=n', 'description__regexp=')
     def test_null_is_not_found(self, text):
-        """QRY-4: whatever is asked."""
+        """QRY-4: whatever the condition."""
         wanted = 4 if text.endswith('=') else 0
         self.assertEqual(wanted, self.get(f'volumes?{text}')['total'])
 
@@ -133,7 +133,7 @@ class TestSearch(base.ArrayTest):
               'volume_group.ref=/volume_groups/14&name=vol-1',
               'size__gt=1&name=vol-1')
     def test_exact_searches_use_an_index(self, text):
-        """With thousands of volumes no search for a name looks at all."""
+        """With thousands of volumes, no search by name reads them all."""
         self.array.store.rows = None
         self.assertEqual(['vol-1'], self._names(text))
 
@@ -166,7 +166,7 @@ class TestSearch(base.ArrayTest):
                 'volumes?__sort=name&name__prefix=/x')])
 
     def test_regular_expression_without_end(self):
-        """Nobody waits for one that tries every way there is."""
+        """A request does not wait for catastrophic backtracking."""
         self.volume(self.vg_a, 'a' * 40 + '!')
         self.assertEqual(0, self.get(
             'volumes?name__regexp=(a%2B)%2Bb')['total'])
@@ -175,7 +175,7 @@ class TestSearch(base.ArrayTest):
             self.refused('GET', 'volumes?name__regexp=(a|aa)%2B$'))
 
     def test_fields_of_the_other_profile(self):
-        """num_of_clones is there where thin clones are (CLN-5)."""
+        """num_of_clones exists where thin clones do (CLN-5)."""
         self.snapshot(self.vg_a)
         self.assertEqual(
             1, self.get('snapshots?num_of_clones=0')['total'])
@@ -255,7 +255,7 @@ class TestPaging(base.ArrayTest):
             [hit['name'] for hit in self.hits('volume_groups?__sort=name')])
 
     def test_fields(self):
-        """Just these, on searches and single objects."""
+        """Only these, in searches and for single objects."""
         self.assertEqual(
             [{'id': 1, 'name': 'CTRL'}],
             self.hits('volumes?id=1&__fields=name,id,nothing'))
@@ -280,7 +280,7 @@ OPERATORS = ('', '__in', '__m_eq', '__contains', '__contains_some',
 
 
 class TestProperties(base.ArrayTest):
-    """The same answers as a plain reading of the table would give."""
+    """The same results as a plain scan of the table."""
 
     @hypothesis.settings(deadline=None, max_examples=60)
     @hypothesis.given(names=strategies.lists(NAMES, max_size=5, unique=True),

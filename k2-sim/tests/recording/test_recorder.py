@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the recorder keeps, what it leaves out, and its HTTP Archive."""
+"""What the recorder stores, what it omits, and its HTTP Archive."""
 
 import datetime
 import json
@@ -118,7 +118,7 @@ class TestRecorder(test_faults.FaultsTest):
         self.assertEqual([], self.entries())
 
     def test_bounds(self):
-        """The latest stay, and the size is kept to."""
+        """The newest entries stay within the size limit."""
         self.sim(200, 'POST', 'recorder', {'running': True, 'kib': 16})
         for number in range(60):
             self.get(f'volumes?name={number}')
@@ -139,7 +139,7 @@ class TestRecorder(test_faults.FaultsTest):
             self.sim(400, 'POST', 'recorder', body)
 
     def test_faults(self):
-        """What the caller saw is recorded, not what there was."""
+        """What the client saw is recorded, not what was carried out."""
         for kind in ('reset', 'truncated', 'garbage'):
             self.control.add_fault(kind=kind, times=1)
         self.control.add_fault(kind='reset', times=1, commit='after')
@@ -154,7 +154,7 @@ class TestRecorder(test_faults.FaultsTest):
         self.assertIn('no JSON', found[1]['response']['content']['text'])
 
     def test_no_secrets(self):
-        """Login, CHAP secrets, passwords of peers: nowhere to be found."""
+        """Login, CHAP secrets, passwords of peers: found nowhere."""
         for path, body in (
                 ('host_auth_profiles', {
                     'name': 'c', 'type': 'CHAP', 'username': 'user',
@@ -185,13 +185,13 @@ class TestRecorder(test_faults.FaultsTest):
         self.assertIn('other', text)
 
     def test_journal(self):
-        """It shows queries, to users of the console, too."""
+        """It shows queries, also to users of the console."""
         self.call('GET', f'volumes?password={SECRET}&name=x')
         self.assertNotIn(SECRET, str(self.control.journal()))
         self.assertIn('name=x', self.control.journal()[0].query)
 
     def test_the_end_of_all_dates(self):
-        """The clock does not get there; one of a test can."""
+        """The clock does not reach it; one of a test can."""
         self.assertEqual('Time ends with the year 9998', self.sim(
             400, 'POST', 'clock', {'advance': 260000000000})['error_msg'])
         for _ in range(2):
@@ -246,7 +246,7 @@ class TestMasking(testtools.TestCase):
                'Authorization')),
            st.sampled_from((SECRET, [SECRET], {'x': SECRET}, 5)))
     def test_anywhere(self, value, name, secret):
-        """However deep it lies, and whatever it is; all else stays."""
+        """However deep it is, and whatever its type; all else stays."""
         hypothesis.assume(not re.search(
             'pass|secret|token|credential|key|authorization',
             json.dumps(value), re.IGNORECASE))
@@ -256,7 +256,7 @@ class TestMasking(testtools.TestCase):
 
     @given(st.binary(min_size=1))
     def test_whatever_is_sent(self, data):
-        """What is no JSON leaves only its length."""
+        """Of bodies that are not JSON, only the length remains."""
         try:
             expected = json.loads(data)
         except ValueError:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is full, and the sums that say so: sections 7.2 and 4.3."""
+"""Full arrays and groups, and the sums that show it: sections 7.2 and 4.3."""
 
 import hypothesis
 from hypothesis import strategies
@@ -22,7 +22,7 @@ TOTAL = 1000
 
 
 class SmallArrayTest(base.ArrayTest):
-    """An array of 1000 KiB with a volume as large."""
+    """An array of 1000 KiB with a volume of that size."""
 
     def setUp(self):
         super().setUp()
@@ -49,7 +49,7 @@ class TestNoSpace(SmallArrayTest):
         return made
 
     def test_snapshots_make_room(self):
-        """SNP-4: the oldest go until there is space; CAP-3."""
+        """SNP-4: the oldest are deleted until there is space; CAP-3."""
         for name, kib in (('a', 100), ('b', 100), ('c', 100)):
             self._snapshot(name, kib)
         self.control.set_written(self.vol['id'], 699)
@@ -82,7 +82,7 @@ class TestNoSpace(SmallArrayTest):
         self.snapshot(self.vg, 'more')
 
     def test_what_others_take(self):
-        """SNP-4: then no snapshot gives room enough, and all go."""
+        """SNP-4: if no snapshot frees enough, all are deleted."""
         for name in ('a', 'b'):
             self._snapshot(name, 0)
         self._snapshot('kept', 0, is_auto_deleteable=False)
@@ -120,7 +120,7 @@ class TestSums(SmallArrayTest):
     @hypothesis.settings(deadline=None, max_examples=60)
     @hypothesis.given(steps=STEPS)
     def test_any_story(self, steps):
-        """CAP-1, CAP-3: what is kept is what adding all up gives."""
+        """CAP-1, CAP-3: cached sums equal those recalculated."""
         self.make_array()
         saved = self.control.save()
         for number, (kind, amount, place) in enumerate(steps):

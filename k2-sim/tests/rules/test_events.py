@@ -61,7 +61,7 @@ class TestEvents(base.ArrayTest):
                 'events?__sort=id&__sort_order=desc')])
 
     def test_retired_snapshots(self):
-        """RET-2: the array tells what it removed by itself."""
+        """RET-2: the array reports what it removed by itself."""
         policy = self.post('retention_policies', {
             'name': 'short', 'num_snapshots': 0, 'weeks': 0, 'days': 0,
             'hours': 1})
@@ -182,7 +182,7 @@ class TestSchedulers(base.ArrayTest):
         self.assertNotIn(mapping['status'], (None, 'ok'))
 
     def test_in_use(self):
-        """RET-3: neither scheduler nor policy go before their users."""
+        """RET-3: scheduler and policy stay while they are in use."""
         policy = self.post('retention_policies', {
             'name': 'mine', 'num_snapshots': 1, 'weeks': 0, 'days': 0,
             'hours': 0})

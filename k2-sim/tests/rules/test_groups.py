@@ -146,7 +146,7 @@ class TestGroups(base.ArrayTest):
         return group, self.volume(group, size=8192 * GIB)
 
     def test_capacity_state_without_quota(self):
-        """VG-11: the thresholds are of what the array can hold."""
+        """VG-11: the thresholds apply to what the array can hold."""
         group, volume = self._with_policy()
         states = []
         for kib in (1023 * GIB, 1024 * GIB, 2048 * GIB, 3072 * GIB):
@@ -158,7 +158,7 @@ class TestGroups(base.ArrayTest):
             'ok', self.get('volume_groups/14')['capacity_state'])
 
     def test_overhead_state(self):
-        """VG-11: what snapshots keep, as a share of the group."""
+        """VG-11: the space of snapshots, as a share of the group."""
         group, volume = self._with_policy()
         snapshot = self.snapshot(group)
         self.control.set_written(volume['id'], 80)
@@ -190,7 +190,7 @@ class TestRestore(base.ArrayTest):
         self.body = {'last_restored_from': base.ref('snapshots', self.snap)}
 
     def test_source_that_is_gone(self):
-        """RST-2: what was restored is not said to be from nothing."""
+        """RST-2: the group does not show an empty source."""
         self.patch(self.path, self.body)
         self.delete(f'snapshots/{self.snap["id"]}')
         for path in (self.path, f'volumes/{self.vol["id"]}'):

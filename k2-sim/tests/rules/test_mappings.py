@@ -155,14 +155,14 @@ class TestViews(MappingTest):
         self.map(self.other, self.view_1, 'snapshots')
 
     def test_moving(self):
-        """MAP-11: all entries go along."""
+        """MAP-11: all entries move along."""
         self.map(self.other, self.second)
         self.patch('mappings/62', {'host': base.ref('hosts', self.other)})
         self.assertEqual([1], self.luns(self.node))
         self.assertEqual({None, 1, 2, 3}, set(self.luns(self.other)))
 
     def test_not_enough_luns(self):
-        """A view whose second volsnap finds no LUN is not mapped at all."""
+        """A view whose second volsnap gets no LUN is not mapped at all."""
         self.delete('mappings/62')
         for number in range(8):
             group = self.group(f'g{number}')
@@ -245,7 +245,7 @@ class TestOneLunMap(MappingTest):
             self.node, self.volume(self.vg, 'vol-3'))['lun'])
 
     def test_moving(self):
-        """MAP-11: the LUN is free where the volume goes."""
+        """MAP-11: the LUN is free at the destination."""
         self.map(self.node, self.vol)
         self.map(self.node, self.second)
         body = {'host': base.ref('hosts', self.other)}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Section 10: peers, setting up, what travels, history and statistics."""
+"""Section 10: peers, setup, transfers, history and statistics."""
 
 import ddt
 import msgspec
@@ -49,7 +49,7 @@ class TestPeers(pairs.PairTest):
                 'local_password': 'admin', **fields}
 
     def test_post(self):
-        """Both get to know each other."""
+        """Both arrays record each other."""
         for side in (self.a, self.b):
             side.delete(f'{pairs.PEERS}/1')
         self.refused(self.a, 'POST', pairs.PEERS, {})
@@ -90,7 +90,7 @@ class TestPeers(pairs.PairTest):
         self.a.patch(path, {'mgmt_host': pairs.HOSTS[1], 'id': 1})
 
     def test_wan_ports(self):
-        """The array finds the addresses out."""
+        """The array discovers the addresses."""
         body = {'replication_peer_k2array': base.ref(pairs.PEERS, 1)}
         for number in (1, 2):
             port = self.a.post('replication/peer_wan_ports', body)
@@ -158,7 +158,7 @@ class TestSettingUp(pairs.PairTest):
             self.a.get('replication/peer_volume_groups/2'))
 
     def test_volume(self):
-        """REP-1, REP-16: a volume there, and who belongs to whom."""
+        """REP-1, REP-16: a volume on the peer, and the pairing."""
         self.prepare()
         self.assertEqual({
             'id': 12, 'name': 'rvol-1', 'remote_volume_id': self.remote,
@@ -199,7 +199,7 @@ class TestSettingUp(pairs.PairTest):
             f'{pairs.PAIRS}?local_volume.ref=/volumes/31')['total'])
 
     def test_default_names(self):
-        """REP-3, REP-1: the array makes the volumes itself."""
+        """REP-3, REP-1: the array creates the volumes itself."""
         group = self.a.group()
         volume = self.a.volume(group, vmware_support=True)
         body = pairs.session_body(group)
@@ -227,7 +227,7 @@ class TestSettingUp(pairs.PairTest):
 
     @ddt.data(0, -300, 61, 120, 301, 450, 500)
     def test_rpo(self, rpo):
-        """REP-4: with the text that is known."""
+        """REP-4: with the known text."""
         group = self.a.group()
         self.assertEqual(
             'rpo must be either 1 min or multiple of 5 min',
@@ -455,7 +455,7 @@ class TestTravel(pairs.PairTest):
         return self.a.get(f'snapshots/{number}')
 
     def arrived(self, snapshot):
-        """REP-14, both ways to know it."""
+        """REP-14, seen in both ways."""
         session = self.here()
         known = (session['generation_number'] >= snapshot[
             'generation_number'] and session['current_snapshot_id'] is None
@@ -510,7 +510,7 @@ class TestTravel(pairs.PairTest):
         self.assertEqual(3, self.here()['generation_number'])
 
     def test_nobody_looks_for_a_long_time(self):
-        """Rounds are counted; the target needs nobody to look either."""
+        """Rounds are counted, even if nobody reads the target either."""
         self.start()
         self.a.control.write(self.volume['id'], 'two')
         self.clock.advance(365 * 86400)
@@ -524,7 +524,7 @@ class TestTravel(pairs.PairTest):
         self.assertEqual(1, self.b.get('snapshots')['total'])
 
     def test_rounds_longer_than_the_rpo(self):
-        """One at a time; the next begins on the beat after it."""
+        """One at a time; the next begins at the next interval."""
         self.start(rpo=60)
         self.a.control.set_behaviors(round_seconds=100.0)
         self.a.control.write(self.volume['id'], 'two')
@@ -649,7 +649,7 @@ class TestTravel(pairs.PairTest):
         self.assertIsNone(self.here()['latest_replicated_snapshot'])
         self.b.delete(
             self.over_there()['latest_replicated_snapshot']['ref'][1:])
-        # And the session can begin anew.
+        # And the session can start again.
         self.a.control.set_behaviors(copy_seconds=5)
         self.write('in_sync')
         self.command_refused(self.b, 'failed_over')
@@ -673,7 +673,7 @@ class TestTravel(pairs.PairTest):
         self.assertTrue(self.arrived(snapshots[1]))
 
     def test_suspended_on_the_way(self):
-        """A round is given up; a user's snapshot goes after the resume."""
+        """A round is aborted; a user's snapshot is sent after the resume."""
         self.start()
         self.a.control.set_behaviors(snapshot_seconds=10, round_seconds=20)
         self.a.control.write(self.volume['id'], 'two')
@@ -734,7 +734,7 @@ class TestTravel(pairs.PairTest):
         self.assertEqual('one', self.contents()[1])
 
     def test_failback(self):
-        """REP-11, REP-12: nothing that was written is lost."""
+        """REP-11, REP-12: no written data is lost."""
         self.start()
         self.write_there('failed_over')
         self.b.control.write(self.remote, 'two')
@@ -759,7 +759,7 @@ class TestTravel(pairs.PairTest):
         self.assertTrue(self.here()['primary'])
 
     def test_failback_without_waiting(self):
-        """What has not arrived is gone: the copy is that of before."""
+        """Data that has not arrived is lost: the copy is the previous one."""
         self.start()
         self.write_there('failed_over')
         self.b.control.write(self.remote, 'two')
@@ -769,7 +769,7 @@ class TestTravel(pairs.PairTest):
         self.assertEqual('one', self.contents()[0])
 
     def test_generations_never_repeat(self):
-        """Also when the peer has given out numbers that never arrived."""
+        """Even if the peer has assigned numbers that never arrived."""
         self.start()
         self.a.control.set_behaviors(snapshot_seconds=100)
         lost = [self.take(self.a, self.session)['generation_number']
@@ -780,13 +780,13 @@ class TestTravel(pairs.PairTest):
             self.here()['generation_number'], max(lost))
         self.assertEqual(self.here()['generation_number'],
                          self.over_there()['generation_number'])
-        # Snapshots that never arrived are the user's to delete.
+        # Snapshots that never arrived are for the user to delete.
         for row in self.a.hits('snapshots?triggered_by=api'):
             self.assertFalse(row['is_exist_on_peer'])
             self.a.delete(f'snapshots/{row["id"]}')
 
     def test_restore_views_and_clones_carry_content(self):
-        """Each has what its source had when it was made."""
+        """Each has what its source had at its creation."""
         group = self.a.group()
         volume = self.a.volume(group)
         write, read = self.a.control.write, self.a.control.read

@@ -19,7 +19,7 @@ from tests import base
 from tests import pairs
 
 COMMANDS = ('idle', 'in_sync', 'suspended', 'failed_over')
-# How to get there from a session that was started: (side, command).
+# Commands that lead to a state, from a started session: (side, command).
 _TAKEN = (('b', 'failed_over'),)
 STORIES = {
     'idle': None,
@@ -41,7 +41,7 @@ _SUSPENDED = ('suspended source', 'suspended target')
 _STOPPED = ('idle source', 'idle target')
 _OVER = ('suspended source', 'failed_over target')
 _SWAPPED = ('in_sync target', 'in_sync source')
-# What is allowed, and the states on a and b after it. All else is refused.
+# What is allowed, and the resulting states on a and b; the rest is refused.
 ALLOWED = {
     ('idle', 'a', 'in_sync'): _BOTH,
     ('in_sync', 'a', 'suspended'): _SUSPENDED,
@@ -116,7 +116,7 @@ class TestTable(pairs.PairTest):
         self.assertEqual(before, other())
 
     def test_every_row_is_here(self):
-        """So that a story without a use is seen."""
+        """So that an unused case is noticed."""
         self.assertEqual(
             set(STORIES), {key[0] for key in ALLOWED} | {
                 'left, source idle'})
@@ -144,7 +144,7 @@ class TestCommands(pairs.PairTest):
             self.here()['stopped'], self.over_there()['stopped']))
 
     def test_next_snapshot(self):
-        """REP-20: the first of those that wait for the one on its way."""
+        """REP-20: the first of those that wait for the running one."""
         self.start()
         self.a.control.set_behaviors(snapshot_seconds=10.0)
         self.assertIsNone(self.here()['next_snapshot'])
@@ -182,7 +182,7 @@ class TestCommands(pairs.PairTest):
             self.here()['suspend_reason_code']))
 
     def test_fields_that_go_with_a_command(self):
-        """snapshot_wwn and offline_initial_sync say how, not what."""
+        """snapshot_wwn and offline_initial_sync are options, not commands."""
         self.prepare()
         for name, value in (('snapshot_wwn', 'x'),
                             ('offline_initial_sync', True),
@@ -322,7 +322,7 @@ class TestCommands(pairs.PairTest):
             [hit['state'] for hit in self.b.hits(pairs.SESSIONS)])
 
     def test_bulk_travels_together(self):
-        """However many sessions: one question, and the news of all."""
+        """However many sessions: one request, and one update of all."""
         numbers = []
         for number in range(30):
             self.prepare(str(number))
@@ -336,7 +336,7 @@ class TestCommands(pairs.PairTest):
         self.assertEqual(4, len(sent))
 
     def test_bulk_in_order(self):
-        """A later item may need what an earlier one does."""
+        """A later item may need the effect of an earlier one."""
         self.prepare()
         self.a.patch(f'{pairs.SESSIONS}/__bulk', [
             {'id': self.session['id'], 'state': state}
@@ -344,7 +344,7 @@ class TestCommands(pairs.PairTest):
         self.assertStates(*_STOPPED)
 
     def test_bulk_that_a_peer_refuses(self):
-        """What it made for the other items is gone again."""
+        """What it created for the other items is removed again."""
         groups = [self.a.group(f'vg-{name}') for name in '123']
         self.b.group('taken')
         self.refused(self.a, 'POST', f'{pairs.SESSIONS}/__bulk', [
@@ -355,7 +355,7 @@ class TestCommands(pairs.PairTest):
                 replication_peer_volume_group_name='taken')])
 
     def test_names_on_both_sides(self):
-        """Session, group and volume can be renamed; the peer hears."""
+        """Session, group and volume can be renamed; the peer is updated."""
         self.start()
         self.a.patch(self.source_path(), {'name': 'ssn-x'})
         self.assertEqual('ssn-x', self.over_there()[
@@ -409,7 +409,7 @@ class TestVolumesOfATarget(pairs.PairTest):
         mapping = self.b.map(host, self.remote)
         self.b.snapshot(group)
         self.b.control.write(self.remote, 'two')
-        # The mapped volumes that hinder a reverse are the other side's.
+        # The mapped volumes that prevent a reverse are the other side's.
         self.write_there('in_sync')
         self.b.delete(f'mappings/{mapping["id"]}')
         self.assertTrue(self.a.get(
@@ -432,7 +432,7 @@ class TestVolumesOfATarget(pairs.PairTest):
         self.assertIn('read-only', str(error))
 
     def test_default_exposure(self):
-        """REP-17: as the source's system says."""
+        """REP-17: as the source's system is set."""
         self.a.patch('system/state/1', {
             'replication_default_target_exposure': 'Read Only'})
         self.prepare()
@@ -450,7 +450,7 @@ class TestVolumesOfATarget(pairs.PairTest):
         self.b.map(self.b.host(), self.remote)
 
     def test_views_of_what_arrived(self):
-        """SNP-13: a target's snapshots can be looked into."""
+        """SNP-13: a target's snapshots can be read through views."""
         self.start()
         latest = self.over_there()['latest_replicated_snapshot']['ref']
         view = self.b.view(int(latest.rpartition('/')[2]))

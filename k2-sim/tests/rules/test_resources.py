@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Section 11 and its like: fields, objects and refusals."""
+"""Section 11 and similar: fields, objects and refusals."""
 
 import ddt
 
@@ -108,7 +108,7 @@ class TestFurther(base.ArrayTest):
         self.assertEqual(0, self.get('system/fc_connection_mapper')['total'])
 
     def test_state_from_before(self):
-        """What an older version has saved gets the new resources."""
+        """A state saved by an older version gets the new resources."""
         self.start_array(self.state_path)
         old = self.array
         with old.store.transaction():
@@ -157,7 +157,7 @@ class TestSmallRules(base.ArrayTest):
             'last_restored_from': base.ref('snapshots', snapshot)})
 
     def test_profiles_of_host_groups(self):
-        """CHP-7: counted, with no way to attach one."""
+        """CHP-7: counted; there is no way to attach one."""
         made = self.post('host_auth_profiles', {
             'name': 'p', 'type': 'CHAP', 'username': 'u',
             'password': 'twelve-chars'})
@@ -224,10 +224,10 @@ class TestStatistics(base.ArrayTest):
 
 @ddt.ddt
 class TestBehaviors(base.ArrayTest):
-    """Section 14: the other side of each point."""
+    """Section 14: the alternative of each point."""
 
     def test_empty_reply(self):
-        """OBJ-3, OBJ-6: POST carries out and says nothing."""
+        """OBJ-3, OBJ-6: POST is carried out and returns nothing."""
         self.control.set_behaviors(create_reply='empty')
         for path, body in (('host_groups', {'name': 'a'}),
                            ('host_groups/__bulk', [{'name': 'b'}])):
@@ -253,10 +253,10 @@ class TestBehaviors(base.ArrayTest):
         self.assertEqual(0, self.get('volumes?colour=red&id=2')['total'])
 
     def test_fields_of_published_clients(self):
-        """OBJ-12: what a client sends that no document has is ignored."""
+        """OBJ-12: undocumented fields that clients send are ignored."""
         for behavior in ('refused', 'ignored'):
             self.control.set_behaviors(unknown_fields=behavior)
-            # As the Go SDK does, with Terraform on it.
+            # As the Go SDK does, which Terraform uses.
             group = self.post('volume_groups', {
                 'name': behavior, 'quota': 0, 'is_dedup': True,
                 'description': '',
@@ -278,7 +278,7 @@ class TestBehaviors(base.ArrayTest):
                     'fullthreshold': 99, 'snapshotoverheadthreshold': 7}))
 
     def test_unknown_fields(self):
-        """OBJ-12: refused, or ignored with those that are only shown."""
+        """OBJ-12: refused, or ignored like read-only fields."""
         group = self.group()
         volume = self.volume(group)
         path = f'volumes/{volume["id"]}'
@@ -294,7 +294,7 @@ class TestBehaviors(base.ArrayTest):
         self.assertNotEqual(('x', 7), (made['scsi_sn'], made['id']))
         self.assertEqual({**volume, 'description': 'd'},
                          self.patch(path, change))
-        # What is known is read as strictly as ever.
+        # Known fields are parsed as strictly as before.
         for wrong in ({**body, 'name': 'w', 'size': 'x'},
                       {'name': 'w', 'colour': 'red'}):
             self.refused('POST', 'volumes', wrong)

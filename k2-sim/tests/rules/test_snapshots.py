@@ -57,7 +57,7 @@ class TestSnapshots(SnapshotTest):
             'last_snapshot_creation_time'])
 
     def test_time_of_the_last_snapshot(self):
-        """That of the group shows snapshots; a view is none."""
+        """A group's time is that of snapshots; views do not count."""
         snapshot = self.snapshot(self.vg)
         self.clock.advance(5)
         self.view(snapshot)
@@ -118,7 +118,7 @@ class TestSnapshots(SnapshotTest):
         self.snapshot(self.vg, 's' * 42)
 
     def test_names_with_colons(self):
-        """SNP-2: what two groups come to by SNP-1 is no clash."""
+        """SNP-2: equal full names of two groups by SNP-1 do not clash."""
         for group, short_name in (('a', 'b:c'), ('a:b', 'c')):
             made = self.group(group)
             self.volume(made, f'vol of {group}')
@@ -263,7 +263,7 @@ class TestRetention(SnapshotTest):
         return [hit['short_name'] for hit in self.hits('snapshots')]
 
     def test_by_number(self):
-        """RET-2: the oldest go, except those that are in use or kept."""
+        """RET-2: the oldest are deleted, except those in use or kept."""
         fields = {'retention_policy': self._policy(num_snapshots=2),
                   'is_auto_deleteable': True}
         self.snapshot(self.vg, 'kept', **{
@@ -300,7 +300,7 @@ class TestRetention(SnapshotTest):
         self.assertEqual(['kept', 'best-effort'], self._names())
 
     def test_by_age_once_it_is_free(self):
-        """RET-2: what is in use outlives its age, and goes after that."""
+        """RET-2: a used snapshot stays, and is deleted once it is free."""
         fields = {'retention_policy': self._policy(hours=2),
                   'is_auto_deleteable': True}
         used = self.snapshot(self.vg, 'used', **fields)
@@ -311,7 +311,7 @@ class TestRetention(SnapshotTest):
         self.assertEqual([], self._names())
 
     def test_by_another_age(self):
-        """RET-2: what counts is the policy as it is when time is up."""
+        """RET-2: the policy that counts is the one at expiry."""
         policy = self._policy(hours=2)
         fields = {'retention_policy': policy, 'is_auto_deleteable': True}
         self.snapshot(self.vg, 'old', **fields)
@@ -322,7 +322,7 @@ class TestRetention(SnapshotTest):
         self.assertEqual([], self._names())
 
     def test_many_that_were_deleted_before(self):
-        """Nothing is remembered of them until they would be too old."""
+        """Nothing is stored about them until they would expire."""
         fields = {'retention_policy': self._policy(weeks=52),
                   'is_auto_deleteable': True}
         for number in range(130):
@@ -331,7 +331,7 @@ class TestRetention(SnapshotTest):
         self.assertLess(len(self.array._service._retention._heap), 110)
 
     def test_by_age_after_a_change_of_mind(self):
-        """RET-2, SNP-10: the flag counts as it is when time is up."""
+        """RET-2, SNP-10: the flag counts as it is at expiry."""
         fields = {'retention_policy': self._policy(hours=2)}
         late = self.snapshot(self.vg, 'late', **fields)
         kept = self.snapshot(self.vg, 'kept', is_auto_deleteable=True,

@@ -26,7 +26,7 @@ class TestSystemStatistics(base.ArrayTest):
                'latency_inner': 0.44, 'latency_outer': 0.03}
 
     def set(self, body, status=204):
-        """Give the array other figures."""
+        """Set other figures."""
         self.sim(status, 'POST', 'performance', body)
 
     def test_an_idle_array(self):
@@ -90,7 +90,7 @@ class TestSystemStatistics(base.ArrayTest):
         self.refused('GET', 'stats/volumes', status=404)
 
     def test_a_degraded_array(self):
-        """Section 7.1: it may well be online."""
+        """Section 7.1: it may still be online."""
         self.control.set_behaviors(degraded=True)
         state = self.get('system/state/1')
         self.assertEqual(('ONLINE', True), (
@@ -105,7 +105,7 @@ class TestSystemStatistics(base.ArrayTest):
 
 
 class TestCounted(base.ArrayTest):
-    """Figures of requests that somebody has counted."""
+    """Figures of counted requests."""
 
     def setUp(self):
         super().setUp()
@@ -156,7 +156,7 @@ class TestCounted(base.ArrayTest):
             'stats/system?__rw_breakdown=true&rw=r')])
 
     def test_idle_volumes(self):
-        """STA-1, STA-3: left out, in each interval of its own."""
+        """STA-1, STA-3: omitted, separately in each interval."""
         self.io.note(self.second, 1, 0, 512, 0.001)
         self.clock.advance(5)
         self.io.note(self.first, 1, 0, 512, 0.001)
@@ -172,7 +172,7 @@ class TestCounted(base.ArrayTest):
             'stats/volumes?__resolution=5m')['total'])
 
     def test_the_window_slides(self):
-        """STA-5: what is older than the interval no longer counts."""
+        """STA-5: what is older than the interval does not count."""
         self.io.note(self.first, 10, 0, 40960, 0.01)
         for seconds, requests in ((4, 2), (1, 0)):
             self.clock.advance(seconds)
@@ -187,7 +187,7 @@ class TestCounted(base.ArrayTest):
         self.assertEqual([{'iops_max': 0}], self.hits(path))
 
     def test_an_hour_is_kept(self):
-        """Section 8: points further back are there, and idle."""
+        """Section 8: points further back exist, and are idle."""
         self.io.note(self.first, 100, 0, 409600, 0.01)
         self.clock.advance(3600)
         self.io.note(self.first, 50, 0, 409600, 0.01)
@@ -227,7 +227,7 @@ class TestCounted(base.ArrayTest):
             self.assertNotIn('iops_max', row)
 
     def test_what_is_no_volume(self):
-        """STA-2: a deleted volume has no row, and nothing noted counts."""
+        """STA-2: a deleted volume has no row, and no noted I/O counts."""
         self.io.note(self.first, 0, 0, 4096, 1)
         self.io.note(self.second, 5, 0, 4096, 1)
         self.delete(f'volumes/{self.second}')

@@ -31,7 +31,7 @@ class VolumeTest(base.ArrayTest):
 class TestVolumes(VolumeTest):
 
     def test_fields(self):
-        """The table of section 4.1; VOL-15: what scsi_sn is made of."""
+        """The table of section 4.1; VOL-15: how scsi_sn is built."""
         system = self.get('system/state/1')['system_id']
         self.assertEqual({
             'id': 31, 'name': 'vol-1', 'size': 10485760,
@@ -206,7 +206,7 @@ class TestMoving(VolumeTest):
         self.assertEqual((11 * GIB, 'new'), (moved['size'], moved['name']))
 
     def test_snapshots_hold_it(self):
-        """VOL-10: until they are gone."""
+        """VOL-10: until they are deleted."""
         snapshot = self.snapshot(self.vg)
         self.assertEqual(
             'Volume vol-1 has snapshots in volume group vg-a',
@@ -348,7 +348,7 @@ class TestThinClones(VolumeTest):
         self.delete('snapshots/51')
 
     def test_not_movable(self):
-        """CLN-7; a clone in a snapshot stays in any case."""
+        """CLN-7; a clone in a snapshot cannot move in any case."""
         self.control.set_behaviors(clones_movable=True)
         clone = self.post('volumes', self.body)
         path = f'volumes/{clone["id"]}'
@@ -383,7 +383,7 @@ class TestOlderArray(VolumeTest):
             self.clone_body(self.vg, snapshot, self.vol)))
 
     def test_fields_are_ignored(self):
-        """CLN-5, the worse way: what is made is no clone of anything."""
+        """CLN-5, the worse way: the new volume is no clone."""
         snapshot = self.snapshot(self.vg)
         self.control.set_behaviors(ignore_clone_fields=True)
         body = self.clone_body(self.vg, snapshot, self.vol)

@@ -53,7 +53,7 @@ class TestCommits(base.ArrayTest):
                              b'{"name": "%s"}' % name.encode())
 
     def test_nothing_is_told_before_it_is_kept(self):
-        """The write, a read that sees it, a refusal because of it."""
+        """The write, a read that sees it, a refusal caused by it."""
         self.assertIsNone(self.exchange(
             'GET', '/api/v2/host_groups').commit)
         made = self.create('a')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""kill -9 in the middle of writes, to a k2-sim that many write to."""
+"""kill -9 during writes, to a k2-sim with many writers."""
 
 from concurrent import futures
 import http.client
@@ -35,11 +35,11 @@ _MOST = 20
 
 
 class Writer:
-    """One connection's writes in a group of its own, and what they made.
+    """The writes of one connection in its own group, and their results.
 
-    known: name to description of the volumes, as answered. attempt: the
-    same with the request that has no answer yet, and that one's sequence
-    number, if it has one.
+    known: name to description of the volumes, as answered. attempt: the same
+    with the request that is not answered yet, and its sequence number, if it
+    has one.
     """
 
     def __init__(self, number):
@@ -76,7 +76,7 @@ class Writer:
         return reply.status, reply.read()
 
     def storm(self, heard):
-        """Write until the array is gone; heard is called at each answer."""
+        """Write until the array is gone; call heard after each reply."""
         self.heard = heard
         try:
             while True:
@@ -85,7 +85,7 @@ class Writer:
             self._connection.close()
 
     def _next(self):
-        """Method, path, body, and what is there afterwards."""
+        """Method, path, body, and the resulting state."""
         kind = self.random.choice(
             ('make', 'make', 'makes', 'change', 'drop', 'drops'))
         names = sorted(self.known)
@@ -142,7 +142,7 @@ class CrashTest(base.DirectoryTest):
         self.secret.write_text('admin')
 
     def run_rounds(self, rounds, answers):
-        """Prepare once, then kill it often; check what is there."""
+        """Prepare once, then kill it repeatedly; check the state."""
         for number in range(rounds):
             process, port = self._start()
             self._connect(port)
@@ -174,7 +174,7 @@ class CrashTest(base.DirectoryTest):
             writer.connect(port, context)
 
     def _storm(self, process, answers):
-        """Kill the array after so many answers, while all write."""
+        """Kill the array after so many replies, while all write."""
         heard = threading.Semaphore(0)
         with futures.ThreadPoolExecutor(len(self.writers)) as pool:
             storms = [pool.submit(writer.storm, heard.release)
@@ -189,7 +189,7 @@ class CrashTest(base.DirectoryTest):
 class TestCrash(CrashTest):
 
     def test_kill_9(self):
-        """What was answered is there, and at most what was on its way."""
+        """What was answered exists, and at most what was in flight."""
         self.writers = [Writer(number) for number in range(_WRITERS)]
         self.run_rounds(_ROUNDS, _ANSWERS)
         ids = [item for writer in self.writers for item in writer.answered]

@@ -57,7 +57,7 @@ class StateTest(base.DirectoryTest):
 class TestRestart(StateTest):
 
     def test_everything_is_there_again(self):
-        """With numbers and sequences that were used up: OBJ-7, SEQ-1."""
+        """Including used numbers and sequences: OBJ-7, SEQ-1."""
         first = self.open(name='k2-x', portals=['192.0.2.99'])
         self.fill(first)
         before = first.control.dump()
@@ -93,11 +93,11 @@ class TestRestart(StateTest):
         self.assertEqual(fresh, self.open().control.dump())
 
     def test_write_that_the_disk_refuses(self):
-        """The file has no half of it, and nothing is answered any more."""
+        """The file has no part of it, and no request succeeds any more."""
         array = self.open()
         before = array.control.dump()
         test = self.talk(array)
-        # Strikes when the object is written and its counter is not yet.
+        # Triggered when the object is written and its counter is not yet.
         array.store._disk._database.execute(
             'CREATE TEMP TRIGGER full BEFORE INSERT ON counters'
             " BEGIN SELECT RAISE(FAIL, 'disk full'); END")

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ids that come back (OBJ-7), and what is kept by id."""
+"""Reused IDs (OBJ-7), and what is stored by ID."""
 
 from unittest import mock
 
@@ -75,7 +75,7 @@ class TestReuse(base.ArrayTest):
         self.check_indexes()
 
     def test_ids_count_without_it(self):
-        """OBJ-7: by default no id comes back, nor one that came back."""
+        """OBJ-7: by default no ID is reused, not even a reused one."""
         volume = self.volume(self.first)
         self.delete(f'volumes/{volume["id"]}')
         self.control.set_behaviors(reuse_ids=False)
@@ -92,7 +92,7 @@ class TestReuse(base.ArrayTest):
         self.assertEqual(2, self.volume(self.first)['id'])
 
     def test_serials_do_not_come_back(self):
-        """VOL-16: what hosts see of a disk is never that of another."""
+        """VOL-16: the serials that hosts see are never reused."""
         serials = set()
         for _ in range(3):
             volume = self.volume(self.first)
@@ -101,7 +101,7 @@ class TestReuse(base.ArrayTest):
         self.assertEqual(3, len(serials))
 
     def test_events_stay_in_order(self):
-        """EVT-1: records have numbers of their own."""
+        """EVT-1: records have their own numbers."""
         numbers = [event['id'] for event in self.hits('events')]
         self.volume(self.first)
         last = self.hits('events?__sort=id&__sort_order=desc')[0]
@@ -119,7 +119,7 @@ class TestReuse(base.ArrayTest):
         self.assertFalse(self.get(f'snapshots/{one}')['is_deleted'])
 
     def test_what_is_not_shown_yet_is_not_free(self):
-        """OBJ-6: the next object is not left out in place of another."""
+        """OBJ-6: the next object is not hidden in place of another."""
         self.control.add_fault({'kind': 'late', 'method': 'POST',
                                 'path': 'snapshots', 'reads': 2})
         one = self._for_an_hour('one')
@@ -141,7 +141,7 @@ class TestReuse(base.ArrayTest):
             self.assertIsNone(self.get(path)['last_restored_from'])
 
     def test_statistics(self):
-        """STA-3: a volume has no part in what another one did."""
+        """STA-3: a volume does not inherit another's statistics."""
         one = self.volume(self.first)['id']
         self.array.core.io.note(one, 8, 0, 65536, 0.004)
         before = self.hits('stats/system')
@@ -154,7 +154,7 @@ class TestReuse(base.ArrayTest):
         self.assertEqual('again', point['volume_name'])
 
     def test_retention(self):
-        """RET-2: each snapshot has the time of its own."""
+        """RET-2: each snapshot has its own time."""
         one = self._for_an_hour('one')
         self.delete(f'snapshots/{one}')
         self.clock.advance(3000)
@@ -165,7 +165,7 @@ class TestReuse(base.ArrayTest):
                 found['short_name'] for found in self.hits('snapshots')])
 
     def _for_an_hour(self, name):
-        """The id of a new snapshot that the array removes then."""
+        """The ID of a new snapshot that the array removes in an hour."""
         policy = self.post('retention_policies', {
             'name': name, 'num_snapshots': 0, 'weeks': 0, 'days': 0,
             'hours': 1})
@@ -174,7 +174,7 @@ class TestReuse(base.ArrayTest):
             retention_policy=base.ref('retention_policies', policy))['id']
 
     def test_saved_states(self):
-        """A state in which ids came back is one as any other."""
+        """A state with reused IDs can be saved and restored."""
         self.volume(self.first)
         self.delete('volumes/2')
         self.volume(self.first, 'b')
@@ -200,13 +200,13 @@ class TestModel(test_model.ModelTest):
     @hypothesis.given(steps=strategies.lists(
         test_model.writes(test_model.STORAGE), min_size=5, max_size=60))
     def test_any_story(self, steps):
-        """OBJ-7: refused or carried out while ids come back."""
+        """OBJ-7: refused or carried out with reused IDs."""
         self.tell(steps)
         self.check_storage()
 
 
 class TestPeers(pairs.PairTest):
-    """Two arrays, of which either may give an id to another object."""
+    """Two arrays, either of which may reuse an ID."""
 
     def setUp(self):
         super().setUp()
@@ -254,7 +254,7 @@ class TestPeers(pairs.PairTest):
         self._check(new)
 
     def test_update_of_a_session_that_was_there_before(self):
-        """REP-8: it is not the one that is just made under its id."""
+        """REP-8: it is not the session just created with its ID."""
         old, _ = self._session('old')
         number = self._forget_target(old)
         answer, = self._say(peering.Requests(self._sender(), [('create', {
@@ -278,7 +278,7 @@ class TestPeers(pairs.PairTest):
             state['system_id'], state['system_name'], pairs.HOSTS[0])
 
     def _say(self, message):
-        """What b replies to a message of a."""
+        """The reply of b to a message of a."""
         return self.b.array.links.receive(
             msgspec.to_builtins(message), 'admin')
 
@@ -296,7 +296,7 @@ class TestPeers(pairs.PairTest):
             found['name'] for found in self.b.hits('volumes')[1:]])
 
     def test_another_peer(self):
-        """REP-19: what was known of a peer is not known of the next."""
+        """REP-19: data about a peer is not applied to the next."""
         self.a.delete(f'{pairs.PEERS}/1')
         other = pairs.talk(k2_sim.Array(clock=self.clock, name='k2-c'))
         self.addCleanup(other.array.close)
